@@ -1,0 +1,7 @@
+"""`python -m mcp_agent`, the same as the `mcp-agent` command."""
+
+import sys
+
+from mcp_agent.entry import main
+
+sys.exit(main())

@@ -1,0 +1,104 @@
+"""Where the objects of a daemon are made and joined. Nothing else makes them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from mcp_agent.config import Config
+from mcp_agent.dispatcher import Dispatcher
+from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
+from mcp_agent.logs import event
+from mcp_agent.protocol.methods import Methods
+from mcp_agent.protocol.resources import TOOLS_URI, HostResources
+from registry.catalog import Catalog, discover
+from registry.gate import Gate
+from registry.profiles import BadRegistry, Problem, Profiles
+from registry.reload import watch
+from registry.store import RegistryFile
+from tools.paths import OpenPaths
+
+log = logging.getLogger(__name__)
+
+_THREADS = 32
+
+
+class Daemon:
+    """Everything that lives as long as the process, whatever wires it is reached by."""
+
+    def __init__(
+        self,
+        config: Config,
+        file: RegistryFile,
+        gate: Gate,
+        hub: EventHub,
+        threads: ThreadPoolExecutor,
+        dispatcher: Dispatcher,
+        methods: Methods,
+    ) -> None:
+        self.config = config
+        self.file = file
+        self.gate = gate
+        self.hub = hub
+        self.threads = threads
+        self.dispatcher = dispatcher
+        self.methods = methods
+        self.started_at = time.time()
+        self.reloads = 0
+        self.problems: tuple[Problem, ...] = ()
+
+    async def follow_registry(self) -> None:
+        """Until cancelled, put every good state of tools.json into force as it is saved."""
+        await watch(self.file, self.apply, self.keep_last_good)
+
+    def apply(self, profiles: Profiles) -> None:
+        """Put `profiles` into force and tell every client, if anything is different."""
+        profiles = _pinned(profiles, self.config.profile)
+        had_problems, self.problems = bool(self.problems), ()
+        if profiles == self.gate.profiles and not had_problems:
+            return
+        self.reloads += 1
+        self.gate.swap(profiles)
+        event(log, logging.INFO, "registry.reloaded", profile=profiles.active)
+        for warning in profiles.warnings:
+            event(log, logging.WARNING, "registry.warning", pointer=warning.pointer, message=warning.message)
+        self.hub.publish(ToolsChanged())
+        self.hub.publish(ResourceUpdated(TOOLS_URI))
+
+    def keep_last_good(self, problems: tuple[Problem, ...]) -> None:
+        """tools.json cannot be used as it is: say so everywhere, and change nothing."""
+        self.problems = problems
+        told = "; ".join(map(str, problems))
+        event(log, logging.WARNING, "registry.rejected", path=str(self.file.path), problems=told)
+        self.hub.publish(Notice("warning", f"{self.file.path} is not in force, the last good one is: {told}"))
+
+    def close(self) -> None:
+        self.hub.close()
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+
+def compose(config: Config, catalog: Catalog | None = None, working_directory: Path | None = None) -> Daemon:
+    """The daemon that `config` describes. Raises BadRegistry if its tools.json cannot be used."""
+    catalog = catalog or discover()
+    directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
+    file = RegistryFile(config.config, catalog)
+    gate = Gate(catalog, _pinned(file.load_or_create(), config.profile))
+    hub = EventHub()
+    threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
+    dispatcher = Dispatcher(gate, OpenPaths(directory), threads)
+    methods = Methods(gate, dispatcher, [HostResources(gate)], directory)
+    return Daemon(config, file, gate, hub, threads, dispatcher, methods)
+
+
+def _pinned(profiles: Profiles, profile_id: str | None) -> Profiles:
+    """With `--profile`, that one is active whatever the file says."""
+    if profile_id is None:
+        return profiles
+    if profile_id not in profiles.by_id:
+        known = ", ".join(profiles.by_id)
+        raise BadRegistry([Problem("", f"there is no profile {profile_id!r}; there are {known}")])
+    return replace(profiles, active=profile_id)

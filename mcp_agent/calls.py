@@ -1,0 +1,72 @@
+"""A call and what came of it: the two things that cross the middle of the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from registry.gate import Access
+from registry.profiles import Form
+from tools.errors import ToolError
+from tools.results import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is asking: the token's name, the rules that bind it, and what it says of itself.
+
+    `client` is what the program calls itself; it chooses how results are written and nothing else.
+    """
+
+    name: str
+    access: Access
+    transport: str
+    client: str = ""
+    form: Form = "auto"
+
+
+@dataclass(slots=True)
+class Call:
+    """One request to run one tool. `report` is there when the caller wants to hear of progress."""
+
+    id: str
+    caller: Caller
+    tool: str
+    arguments: Mapping[str, Any]
+    report: Callable[[float, float | None, str | None], None] | None = None
+    is_cancelled: bool = field(default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call that no tool answers: on JSON-RPC wires an error, elsewhere a bad request."""
+
+    code: int
+    message: str
+    data: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them."""
+
+    call_id: str
+    form: Form = "auto"
+    result: Result | None = None
+    error: ToolError | None = None
+    refusal: Refusal | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.error is not None
+
+    def as_object(self) -> dict[str, Any]:
+        answer = self.result or self.error
+        assert answer is not None, "a refusal has no object"
+        return answer.as_object()
+
+    def render(self) -> str:
+        answer = self.result or self.error
+        assert answer is not None, "a refusal has no rendering"
+        return answer.render()

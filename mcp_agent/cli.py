@@ -1,0 +1,125 @@
+"""The command line: what it takes, and which command it leads to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from mcp_agent import __version__
+from mcp_agent.config import SETTINGS, BadConfig
+
+_EPILOG = """\
+Start with `mcp-agent serve`, paste the connection it prints into your client, and switch
+tools on and off with `mcp-agent enable` and `disable`, or in tools.json, while it runs.
+"""
+_SERVE_EPILOG = """\
+Every flag can also be set as an environment variable (MCP_AGENT_PORT=9000) or in config.toml.
+MCP_AGENT_TOKEN in the environment is used instead of the token file.
+"""
+_COMMON = ("config", "profile", "state_dir", "log_level")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, as every other error of the command line."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]  # it does not return: it exits
+        self.exit(2, f"mcp-agent: {message}; {self.prog} --help says what it takes\n")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out a command line; the number is the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except BadConfig as error:
+        print(f"mcp-agent: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of our output has seen enough, as `head` does.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="mcp-agent",
+        description="A remote tool host for language models: read, search, patch and run things on this machine.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=f"mcp-agent {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    serve = commands.add_parser("serve", help="run the daemon over HTTP", epilog=_SERVE_EPILOG)
+    _settings(serve, tuple(setting.name for setting in SETTINGS))
+    serve.set_defaults(command=_command("serve", "serve"))
+
+    stdio = commands.add_parser("stdio", help="serve one client over standard input and output")
+    _settings(stdio, _COMMON)
+    stdio.set_defaults(command=_command("serve", "stdio"))
+
+    tools = commands.add_parser("tools", help="show the tools that a client would see, and what they cost in tokens")
+    tools.add_argument("--json", action="store_true", help="print the tools/list answer instead of a table")
+    _settings(tools, _COMMON)
+    tools.set_defaults(command=_command("inspect", "tools"))
+
+    check = commands.add_parser("check", help="check a tools.json and tell every problem in it")
+    check.add_argument("file", nargs="?", metavar="FILE", help="the file (default: the one the daemon uses)")
+    _settings(check, ("config", "state_dir"))
+    check.set_defaults(command=_command("inspect", "check"))
+
+    profile = commands.add_parser("profile", help="list, show and choose profiles")
+    actions = profile.add_subparsers(required=True, metavar="list|show|use", parser_class=_Parser)
+    listing = actions.add_parser("list", help="all profiles, the active one marked")
+    listing.set_defaults(command=_command("switches", "list_profiles"))
+    show = actions.add_parser("show", help="a profile's categories and tools with their switches")
+    show.add_argument("id", nargs="?", help="the profile (default: the active one)")
+    show.set_defaults(command=_command("switches", "show_profile"))
+    use = actions.add_parser("use", help="make a profile the active one")
+    use.add_argument("id", help="the profile")
+    use.set_defaults(command=_command("switches", "use_profile"))
+    for action in (listing, show, use):
+        _settings(action, ("config", "state_dir"))
+
+    for name, text in (("enable", "switch a category or a tool on"), ("disable", "switch a category or a tool off")):
+        switch = commands.add_parser(name, help=text)
+        switch.add_argument("target", metavar="CATEGORY|TOOL", help="for example: shell, or fs_read")
+        _settings(switch, _COMMON)
+        switch.set_defaults(command=_command("switches", "switch"), enabled=name == "enable")
+
+    call = commands.add_parser(
+        "call",
+        help="call a tool and print its result",
+        description="Call a tool of the running daemon, or in this process if none is running.",
+    )
+    call.add_argument("tool", metavar="TOOL")
+    call.add_argument("arguments", nargs="*", metavar="key=value", help="a value is JSON if it can be read as JSON")
+    call.add_argument("--json", action="store_true", help="print the result as JSON instead of text")
+    _settings(call, _COMMON)
+    call.set_defaults(command=_command("call", "call"))
+    return parser
+
+
+def _settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    for setting in SETTINGS:
+        if setting.name in names:
+            parser.add_argument(
+                setting.flag,
+                action="append" if setting.name == "allow_host" else "store",
+                metavar={"port": "PORT", "allow_host": "NAME"}.get(setting.name, setting.name.upper()),
+                help=f"{setting.help} (default: {setting.default})",
+            )
+
+
+def _command(module: str, function: str) -> object:
+    """The function of a command, imported when the command is carried out."""
+
+    def carry_out(options: argparse.Namespace) -> int:
+        import importlib
+
+        return int(getattr(importlib.import_module(f"mcp_agent.commands.{module}"), function)(options))
+
+    return carry_out

@@ -1,0 +1,1 @@
+"""The commands of `mcp-agent`, one module a family."""

@@ -1,0 +1,72 @@
+"""`mcp-agent call TOOL key=value…`: a tool's result on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+import orjson
+
+from mcp_agent.calls import Call, Caller
+from mcp_agent.commands import running
+from mcp_agent.config import BadConfig, Config, load
+from mcp_agent.protocol.methods import new_call_id
+from registry.gate import Access
+from registry.profiles import BadRegistry
+
+
+def call(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    arguments = dict(_argument(text) for text in options.arguments)
+    form = "json" if options.json else "text"
+    answer = _by_daemon(config, options.tool, arguments, form) or _in_process(config, options.tool, arguments, form)
+    text, is_error = answer
+    print(text, file=sys.stderr if is_error else sys.stdout)
+    return 1 if is_error else 0
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise BadConfig(f"{text!r} must be key=value, for example path=README.md")
+    try:
+        return key, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return key, value
+
+
+def _by_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool] | None:
+    daemon = running.find(config)
+    if daemon is None:
+        return None
+    path = "/mcp" if config.profile is None else f"/mcp/{config.profile}"
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    try:
+        status, answer = daemon.request("POST", path, message, {"X-MCP-Agent-Form": form})
+    except running.NotReached:
+        return None
+    if status == 200 and "result" in answer:
+        return answer["result"]["content"][0]["text"], answer["result"]["isError"]
+    raise BadConfig(answer.get("error", {}).get("message", f"the daemon answered {status}"))
+
+
+def _in_process(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool]:
+    from mcp_agent.app import compose
+
+    try:
+        daemon = compose(config)
+    except BadRegistry as error:
+        raise BadConfig(f"{config.config} cannot be used: {error}") from None
+    request = Call(new_call_id(), Caller("command line", Access(), "in process"), tool, arguments)
+    try:
+        outcome = asyncio.run(daemon.dispatcher.call(request))
+    finally:
+        daemon.close()
+    if outcome.refusal is not None:
+        raise BadConfig(outcome.refusal.message)
+    text = (
+        outcome.render() if form == "text" else orjson.dumps(outcome.as_object(), option=orjson.OPT_INDENT_2).decode()
+    )
+    return text, outcome.is_error

@@ -1,0 +1,78 @@
+"""The daemon that is running already, as the commands of the same user reach it."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from mcp_agent import tokens
+from mcp_agent.config import BadConfig, Config
+
+_TIMEOUT_S = 660.0
+
+
+class NotReached(Exception):
+    """The daemon's file is there and the daemon is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningDaemon:
+    url: str
+    token: str
+    config: str
+
+    def request(
+        self, method: str, path: str, body: Any = None, extra_headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Status and answer of one request. Raises NotReached."""
+        parts = urllib.parse.urlsplit(self.url)
+        if parts.hostname is None:
+            raise NotReached(self.url)
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(parts.hostname, parts.hostname)
+        if parts.scheme == "https":
+            import ssl
+
+            # It is our own daemon, found through a file that only we can write: its name is not what proves it.
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, parts.port, timeout=_TIMEOUT_S, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(host, parts.port, timeout=_TIMEOUT_S)
+        headers = {
+            "Authorization": f"Bearer {self.token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            **(extra_headers or {}),
+        }
+        try:
+            connection.request(method, path, None if body is None else orjson.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, orjson.loads(answer.read() or b"null")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NotReached(str(error)) from None
+        finally:
+            connection.close()
+
+
+def find(config: Config) -> RunningDaemon | None:
+    """The running daemon of this user and state folder; None if there is none."""
+    try:
+        told = orjson.loads(config.runtime_file.read_bytes())
+        os.kill(int(told["pid"]), 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    token = os.environ.get(tokens.VARIABLE)
+    if token is None:
+        try:
+            token = tokens.from_file(config.token_file)
+        except tokens.BadToken as error:
+            raise BadConfig(str(error)) from None
+    return RunningDaemon(told["url"], token, told.get("config", ""))

@@ -1,0 +1,114 @@
+"""`mcp-agent serve` and `mcp-agent stdio`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+
+from mcp_agent import __version__, addresses, tokens
+from mcp_agent.app import Daemon, compose
+from mcp_agent.config import BadConfig, Config, load
+from mcp_agent.logs import logging_to, standard_error
+from registry.profiles import BadRegistry
+
+
+def serve(options: argparse.Namespace) -> int:
+    config, daemon = _composed(options)
+    token_in_environment = _token_in_environment()
+    from mcp_agent import server
+
+    try:
+        token = token_in_environment or tokens.from_file(config.token_file)
+    except tokens.BadToken as error:
+        raise BadConfig(str(error)) from None
+    listener = server.bind(config.host, config.port)
+    with logging_to(standard_error(), config.log_level):
+
+        def announce(url: str) -> None:
+            if sys.stdout.isatty():
+                print(_banner(config, url, token, is_from_file=token_in_environment is None), flush=True)
+            else:
+                _print_ready(config, url, is_from_file=token_in_environment is None)
+
+        code = server.serve(daemon, token, listener, announce)
+    server.leave(code)
+    return code
+
+
+def stdio(options: argparse.Namespace) -> int:
+    config, daemon = _composed(options)
+    _token_in_environment()
+    from mcp_agent.transports.stdio import serve_stdio
+
+    with logging_to(standard_error(), config.log_level):
+        try:
+            asyncio.run(serve_stdio(daemon))
+        finally:
+            daemon.close()
+    os._exit(0)
+
+
+def _composed(options: argparse.Namespace) -> tuple[Config, Daemon]:
+    config = load(vars(options))
+    try:
+        return config, compose(config)
+    except BadRegistry as error:
+        listed = "".join(f"\n  {problem}" for problem in error.problems)
+        raise BadConfig(f"{config.config} cannot be used:{listed}") from None
+    except OSError as error:
+        raise BadConfig(f"{config.config} cannot be used: {error}") from None
+
+
+def _token_in_environment() -> str | None:
+    try:
+        return tokens.from_environment()
+    except tokens.BadToken as error:
+        raise BadConfig(str(error)) from None
+
+
+def _print_ready(config: Config, url: str, *, is_from_file: bool) -> None:
+    import orjson
+
+    ready = {
+        "event": "ready",
+        "url": url,
+        "pid": os.getpid(),
+        "token_file": str(config.token_file) if is_from_file else None,
+        "version": __version__,
+    }
+    sys.stdout.buffer.write(orjson.dumps(ready) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _banner(config: Config, url: str, token: str, *, is_from_file: bool) -> str:
+    scheme, _, rest = url.partition("://")
+    port = rest.rpartition(":")[2]
+    hosts = [config.host]
+    is_open = not addresses.is_loopback(config.host)
+    if is_open:
+        hosts = [*addresses.own_addresses(), *addresses.own_names()] if config.host in ("0.0.0.0", "::") else hosts
+    urls = [f"{scheme}://{addresses.in_url(host)}:{port}/mcp" for host in hosts]
+    where = f"kept in {config.token_file}" if is_from_file else "from MCP_AGENT_TOKEN"
+    lines = [
+        "",
+        f"  mcp-agent {__version__} is ready",
+        "",
+        *(f"  {'URL' if index == 0 else '   '}    {each}" for index, each in enumerate(urls)),
+        f"  token  {token}",
+        f"         {where}",
+        f"  tools  {config.config}",
+        "",
+        "  Open WebUI: Settings → External Tools → add a connection",
+        "    type     MCP (Streamable HTTP)",
+        f"    URL      {urls[0]}",
+        f"    auth     Bearer {token}",
+        '    headers  {"X-MCP-Agent-Form": "text"}',
+        "",
+    ]
+    if is_open and config.tls_cert is None:
+        lines += ["  This is plain HTTP: what is sent can be read on the way. Use --tls-cert and --tls-key,", ""]
+        lines[-2] += " or a tunnel."
+    lines += ["  Ctrl-C ends it.", ""]
+    return "\n".join(lines)

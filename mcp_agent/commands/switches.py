@@ -1,0 +1,103 @@
+"""`mcp-agent profile`, `enable` and `disable`: through the running daemon, or on the file itself."""
+
+from __future__ import annotations
+
+import argparse
+import urllib.parse
+from difflib import get_close_matches
+from typing import Any
+
+from mcp_agent.commands import running
+from mcp_agent.config import BadConfig, Config, load
+from registry.catalog import discover
+from registry.profiles import BadRegistry
+from registry.store import RegistryFile
+
+
+def list_profiles(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    answer = _through_daemon(config, "GET", "/api/profiles")
+    if answer is None:
+        profiles = _file(config)[1]
+        answer = {
+            "active": profiles.active,
+            "profiles": [
+                {"id": each.id, "description": each.description, "enabled": each.enabled, "label": each.label}
+                for each in profiles.by_id.values()
+            ],
+        }
+    for each in answer["profiles"]:
+        mark = "*" if each["id"] == answer["active"] else " "
+        off = "" if each["enabled"] else " (switched off)"
+        print(f"{mark} {each['id']:14} {each['description'] or each['label']}{off}")
+    return 0
+
+
+def show_profile(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    file, profiles = _file(config)
+    profile_id = options.id or profiles.active
+    profile = profiles.by_id.get(profile_id)
+    if profile is None:
+        raise BadConfig(f"there is no profile {profile_id!r}; there are {', '.join(profiles.by_id)}")
+    print(f"{profile.id}: {profile.description or profile.label}{'' if profile.enabled else ' (switched off)'}")
+    for category, tools in discover().categories.items():
+        named = profile.categories.get(category)
+        print(f"  {category:24} {'on' if named is None or named.enabled else 'off'}")
+        for tool in tools:
+            print(f"    {tool.name:22} {'off' if profile.switch(tool) else 'on'}")
+    print(f"from {file.path}")
+    return 0
+
+
+def use_profile(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    if _through_daemon(config, "POST", "/api/profiles/use", {"profile": options.id}) is None:
+        file, profiles = _file(config)
+        if options.id not in profiles.by_id:
+            raise BadConfig(f"there is no profile {options.id!r}; there are {', '.join(profiles.by_id)}")
+        file.use_profile(options.id)
+    print(f"{options.id} is the active profile")
+    return 0
+
+
+def switch(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    body = {"target": options.target, "enabled": options.enabled, "profile": config.profile}
+    if _through_daemon(config, "POST", "/api/switch", body) is None:
+        file, profiles = _file(config)
+        if config.profile is not None and config.profile not in profiles.by_id:
+            raise BadConfig(f"there is no profile {config.profile!r}; there are {', '.join(profiles.by_id)}")
+        try:
+            file.switch(options.target, options.enabled, config.profile)
+        except KeyError:
+            catalog = discover()
+            near = get_close_matches(options.target, [*catalog.names, *catalog.categories], n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise BadConfig(f"there is no category or tool {options.target!r}{hint}") from None
+    print(f"{options.target} is {'on' if options.enabled else 'off'}")
+    return 0
+
+
+def _file(config: Config) -> Any:
+    file = RegistryFile(config.config, discover())
+    try:
+        return file, file.load_or_create()
+    except BadRegistry as error:
+        raise BadConfig(f"{config.config} cannot be used: {error}") from None
+
+
+def _through_daemon(config: Config, method: str, path: str, body: Any = None) -> Any:
+    """The answer of the running daemon, or None where none runs on this tools.json."""
+    daemon = running.find(config)
+    if daemon is None or daemon.config != str(config.config):
+        return None
+    try:
+        status, answer = daemon.request(method, urllib.parse.quote(path), body)
+    except running.NotReached:
+        return None
+    if status == 200:
+        return answer
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    hint = f" ({error['hint']})" if error.get("hint") else ""
+    raise BadConfig(f"{error.get('message', f'the daemon answered {status}')}{hint}")

@@ -1,0 +1,200 @@
+"""Settings that need a restart: a flag counts before the environment, that before config.toml, that before the default.
+
+What can change while the daemon runs is in tools.json; nothing is in both.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from mcp_agent.logs import LEVELS
+
+APP = "mcp-agent"
+PREFIX = "MCP_AGENT_"
+
+
+class BadConfig(Exception):
+    """A setting that cannot be used; the message is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as people meet it."""
+
+    name: str
+    help: str
+    default: str
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        return f"{PREFIX}{self.name.upper()}"
+
+
+SETTINGS = (
+    Setting("host", "address to listen on; 0.0.0.0 is every network of this machine", "127.0.0.1"),
+    Setting("port", "port to listen on; 0 takes a free one", "8765"),
+    Setting("config", "the tools.json with profiles and switches", "tools.json in the user's config folder"),
+    Setting("profile", "profile to use instead of the active one of tools.json", "the file's activeProfile"),
+    Setting("state_dir", "folder for the token and other state", "the user's state folder for mcp-agent"),
+    Setting("token_file", "file with the token; made if it is not there", "token in the state folder"),
+    Setting("allow_host", "further name this daemon answers to; may be given several times", "none"),
+    Setting("tls_cert", "certificate to serve HTTPS with; needs tls_key", "plain HTTP"),
+    Setting("tls_key", "private key of tls_cert", "plain HTTP"),
+    Setting("log_level", f"how much to log: {', '.join(LEVELS)}", "info"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings, each parsed and in range."""
+
+    host: str
+    port: int
+    config: Path
+    profile: str | None
+    state_dir: Path
+    token_file: Path
+    allow_host: tuple[str, ...]
+    tls_cert: Path | None
+    tls_key: Path | None
+    log_level: str
+
+    @property
+    def runtime_file(self) -> Path:
+        """Where a running daemon says how it is reached, for the commands of the same user."""
+        return self.state_dir / "daemon.json"
+
+
+def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:
+    """The settings in force. Raises BadConfig with one sentence on what is wrong and where it was said."""
+    environment = os.environ if environment is None else environment
+    file, file_path = _config_file(environment)
+    unknown = [key for key in file if key not in {setting.name for setting in SETTINGS}]
+    if unknown:
+        raise BadConfig(f"{file_path}: there is no setting {unknown[0]!r}")
+    values: dict[str, tuple[Any, str]] = {}
+    for setting in SETTINGS:
+        if flags.get(setting.name) is not None:
+            values[setting.name] = flags[setting.name], setting.flag
+        elif setting.variable in environment:
+            values[setting.name] = environment[setting.variable], setting.variable
+        elif setting.name in file:
+            values[setting.name] = file[setting.name], f"{setting.name} in {file_path}"
+    state_dir = _path(values.get("state_dir")) or _state_folder()
+    tls_cert, tls_key = _path(values.get("tls_cert")), _path(values.get("tls_key"))
+    if (tls_cert is None) != (tls_key is None):
+        raise BadConfig("--tls-cert and --tls-key belong together: give both or neither")
+    for path, name in ((tls_cert, "tls_cert"), (tls_key, "tls_key")):
+        if path is not None and not path.is_file():
+            raise BadConfig(f"{values[name][1]}: there is no file {path}")
+    return Config(
+        host=_text(values.get("host")) or "127.0.0.1",
+        port=_port(values.get("port")),
+        config=_path(values.get("config")) or registry_path(),
+        profile=_text(values.get("profile")),
+        state_dir=state_dir,
+        token_file=_path(values.get("token_file")) or state_dir / "token",
+        allow_host=_names(values.get("allow_host")),
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        log_level=_level(values.get("log_level")),
+    )
+
+
+def registry_path() -> Path:
+    """Where tools.json is when nothing says otherwise: an older place if a file is there, else the config folder."""
+    home = Path.home()
+    older = [home / ".mcp-eyes-tools.json"]
+    if sys.platform == "darwin":
+        older.insert(0, home / "Library" / "Application Support" / "MCPEyes" / "tools.json")
+    return next((path for path in older if path.exists()), _config_folder() / "tools.json")
+
+
+def as_text(config: Config) -> dict[str, str]:
+    """Every setting with its value in force, for people."""
+    return {field.name: str(getattr(config, field.name)) for field in fields(config)}
+
+
+def _config_folder() -> Path:
+    import platformdirs
+
+    return platformdirs.user_config_path(APP, appauthor=False)
+
+
+def _state_folder() -> Path:
+    import platformdirs
+
+    return platformdirs.user_state_path(APP, appauthor=False)
+
+
+def _config_file(environment: Mapping[str, str]) -> tuple[dict[str, Any], Path]:
+    path = _config_folder() / "config.toml"
+    if not path.exists():
+        return {}, path
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text("utf-8")), path
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadConfig(f"{path}: {error}") from None
+
+
+Given = tuple[Any, str] | None
+
+
+def _text(given: Given) -> str | None:
+    if given is None:
+        return None
+    value, source = given
+    if not isinstance(value, str) or not value:
+        raise BadConfig(f"{source}: needs a value, a text")
+    return value
+
+
+def _path(given: Given) -> Path | None:
+    text = _text(given)
+    return None if text is None else Path(text).expanduser().absolute()
+
+
+def _port(given: Given) -> int:
+    if given is None:
+        return 8765
+    value, source = given
+    try:
+        port = int(value)
+    except (TypeError, ValueError):
+        raise BadConfig(f"{source}: a port is a number from 0 to 65535, not {value!r}") from None
+    if not 0 <= port <= 65535 or isinstance(value, bool):
+        raise BadConfig(f"{source}: a port is a number from 0 to 65535, not {value!r}")
+    return port
+
+
+def _names(given: Given) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    value, source = given
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise BadConfig(f"{source}: needs names, separated by commas")
+    cleaned = tuple(name.strip() for name in names if name.strip())
+    for name in cleaned:
+        if "/" in name or "*" in name or name.count(":") == 1:
+            raise BadConfig(f"{source}: {name!r} must be a bare name, without scheme, port or wildcard")
+    return cleaned
+
+
+def _level(given: Given) -> str:
+    level = (_text(given) or "info").lower()
+    if level not in LEVELS:
+        assert given is not None, "the default is a level"
+        raise BadConfig(f"{given[1]}: the level must be one of {', '.join(LEVELS)}, not {level!r}")
+    return level

@@ -1,0 +1,53 @@
+"""From a request to the bytes that answer it, errors included. Every wire's last step before its own framing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_agent.logs import event
+from mcp_agent.protocol import eras, jsonrpc
+from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, MOST_BATCH, Message, RpcError
+from mcp_agent.protocol.methods import Methods, Request
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One JSON-RPC response, and the HTTP status that goes with it."""
+
+    body: bytes
+    status: int = 200
+
+
+async def answered(methods: Methods, request: Request) -> Answer:
+    """The response to `request`. Never raises, save for cancellation."""
+    message = request.message
+    assert message.id is not None, "a notification is not answered"
+    try:
+        return Answer(jsonrpc.response(message.id, await methods.answer(request)))
+    except RpcError as error:
+        status = eras.http_status(error) if request.conversation is None else 200
+        return Answer(jsonrpc.failure(message.id, error), status)
+    except Exception:
+        # A boundary: what we did not foresee is logged here and reaches the wire without its text.
+        event(log, logging.ERROR, "tool.internal_error", exc=True, method=message.method)
+        return Answer(jsonrpc.failure(message.id, RpcError(INTERNAL_ERROR, "Internal error")))
+
+
+async def answered_batch(methods: Methods, values: list[Any], request: Callable[[Message], Request]) -> bytes | None:
+    """The answers to several messages as one array; None if none of them wants one. Raises RpcError for a bad count."""
+    if not values or len(values) > MOST_BATCH:
+        raise RpcError(INVALID_REQUEST, f"a batch has 1 to {MOST_BATCH} messages, not {len(values)}")
+    answers: list[bytes] = []
+    for value in values:
+        try:
+            message = jsonrpc.message(value)
+            if message is not None and message.id is not None:
+                answers.append((await answered(methods, request(message))).body)
+        except RpcError as error:
+            answers.append(jsonrpc.failure(jsonrpc.id_of(value), error))
+    return b"[" + b",".join(answers) + b"]" if answers else None

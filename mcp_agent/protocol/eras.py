@@ -1,0 +1,150 @@
+"""Two eras of MCP on one wire: clients that shake hands, and clients that say everything with every request.
+
+Until 2025-11-25 a client opens with `initialize` and the server remembers it. From 2026-07-28 on, each request
+carries its version, its client and its capabilities in `_meta`, and over HTTP repeats some of it in headers.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Message, RpcError
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+STATELESS_VERSIONS = ("2026-07-28",)
+LATEST_HANDSHAKE = HANDSHAKE_VERSIONS[-1]
+# What a request without a version header speaks: the last revision that had no such header.
+HEADERLESS_VERSION = "2025-03-26"
+# Batches were part of the protocol up to here.
+BATCH_VERSIONS = ("2024-11-05", "2025-03-26")
+
+HEADER_MISMATCH = -32020
+UNSUPPORTED_VERSION = -32022
+
+META = "io.modelcontextprotocol/"
+META_VERSION = f"{META}protocolVersion"
+META_CLIENT = f"{META}clientInfo"
+META_CAPABILITIES = f"{META}clientCapabilities"
+META_SERVER = f"{META}serverInfo"
+META_LOG_LEVEL = f"{META}logLevel"
+META_SUBSCRIPTION = f"{META}subscriptionId"
+
+_NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_ROUTING_HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
+_HTTP_STATUS = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    UNSUPPORTED_VERSION: 400,
+    METHOD_NOT_FOUND: 404,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a stateless request says of its sender."""
+
+    version: str
+    client: str
+    log_level: str | None
+
+
+def is_stateless(message: Message) -> bool:
+    """Whether a message belongs to the era without handshakes: it carries that era's mark."""
+    return message.method != "initialize" and META_VERSION in message.meta
+
+
+def negotiated(requested: Any) -> str:
+    """The version that a handshake settles on."""
+    return requested if requested in HANDSHAKE_VERSIONS else LATEST_HANDSHAKE
+
+
+def http_status(error: RpcError) -> int:
+    """The HTTP status that goes with an error in answer to a stateless request."""
+    return _HTTP_STATUS.get(error.code, 200)
+
+
+def unsupported(requested: str) -> RpcError:
+    supported = [*STATELESS_VERSIONS, *reversed(HANDSHAKE_VERSIONS)]
+    return RpcError(
+        UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": supported, "requested": requested}
+    )
+
+
+def envelope(message: Message, headers: Iterable[tuple[bytes, bytes]] | None = None) -> Envelope:
+    """What a stateless request says of its sender, checked against its HTTP headers if it has any. Raises RpcError.
+
+    A client that contradicts itself is told so before it is told that its version is not spoken here.
+    """
+    meta = message.meta
+    missing = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
+    if missing:
+        raise RpcError(INVALID_PARAMS, f"params._meta needs {' and '.join(missing)}")
+    if headers is not None:
+        _check_headers(message, headers)
+    version, capabilities = meta[META_VERSION], meta[META_CAPABILITIES]
+    if not isinstance(version, str):
+        raise RpcError(INVALID_PARAMS, f"params._meta.{META_VERSION} must be a string")
+    if version not in STATELESS_VERSIONS:
+        raise unsupported(version)
+    if not isinstance(capabilities, dict):
+        raise RpcError(INVALID_PARAMS, f"params._meta.{META_CAPABILITIES} must be an object")
+    level = meta.get(META_LOG_LEVEL)
+    return Envelope(version, client_name(meta.get(META_CLIENT)), level if isinstance(level, str) else None)
+
+
+def client_name(info: Any) -> str:
+    """What a client calls itself, from its `clientInfo`."""
+    name = info.get("name") if isinstance(info, dict) else None
+    return name[:200] if isinstance(name, str) else ""
+
+
+def _check_headers(message: Message, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raise RpcError unless the headers say what the body says."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in _ROUTING_HEADERS:
+            if name in found:
+                raise _mismatch(f"the header {_cased(name)} stands twice")
+            found[name] = value
+    _compare(b"mcp-protocol-version", found, message.meta.get(META_VERSION), f"_meta.{META_VERSION}")
+    _compare(b"mcp-method", found, message.method, "method")
+    key = _NAME_PARAMS.get(message.method)
+    if key is not None and message.params.get(key) is not None:
+        _compare(b"mcp-name", found, message.params[key], f"params.{key}", is_encodable=True)
+
+
+def _compare(
+    name: bytes, found: Mapping[bytes, bytes], expected: Any, source: str, *, is_encodable: bool = False
+) -> None:
+    raw = found.get(name)
+    if raw is None:
+        raise _mismatch(f"the header {_cased(name)} is missing")
+    value = _header_text(raw) if is_encodable else raw.decode("latin-1")
+    if value != expected:
+        raise _mismatch(f"the header {_cased(name)} is not what {source} is")
+
+
+def _header_text(raw: bytes) -> str | None:
+    """A header value, taken out of its Base64 wrapping if it has one; None if it cannot be."""
+    if not (raw.startswith(b"=?base64?") and raw.endswith(b"?=") and len(raw) >= 11):
+        return raw.decode("latin-1")
+    payload = raw[9:-2]
+    try:
+        plain = base64.b64decode(payload, validate=True)
+        return plain.decode() if base64.b64encode(plain) == payload else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _mismatch(what: str) -> RpcError:
+    return RpcError(HEADER_MISMATCH, f"Header mismatch: {what}")
+
+
+def _cased(name: bytes) -> str:
+    return name.decode().title().replace("Mcp-Protocol", "MCP-Protocol")

@@ -1,0 +1,27 @@
+"""What a model is told about this host when it connects, before it has called anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from registry.gate import Access, Gate
+
+_LINES = {
+    "filesystem": "Files: fs_list shows a folder, fs_read a file from its start. Paths may be absolute or relative.",
+}
+
+
+def instructions(gate: Gate, access: Access, working_directory: Path) -> str:
+    """A dozen lines at most; the first says enough for a client that keeps only the first."""
+    seen = {tool.category for tool in gate.visible(access)}
+    lines = [
+        "These tools act on a remote machine, not on the one the chat runs on, with the rights of the user who "
+        "started the daemon there.",
+        f"Relative paths count from {working_directory}; results give absolute ones.",
+        *(line for category, line in _LINES.items() if category in seen),
+        "Long answers are cut at a stated limit and say so: `truncated`, and what to pass to go on.",
+        "An error result has a code, a message and often a hint; the hint is the next thing to try.",
+        "The owner can switch tools off at any time. TOOL_DISABLED means that, and trying again does not help.",
+        "The resource host://tools lists every tool with its switch.",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,141 @@
+"""JSON-RPC 2.0 messages: strict reading, exact writing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+REQUEST_CANCELLED = -32800
+
+MOST_DEPTH = 64
+MOST_ELEMENTS = 50_000
+MOST_STRING = 4 * 1024 * 1024
+MOST_BATCH = 20
+
+RequestId = str | int
+# A decoded result, or one that has been encoded already.
+Payload = Mapping[str, Any] | orjson.Fragment
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_BRACKET = re.compile(rb"[\[\]{}]")
+
+
+class RpcError(Exception):
+    """A request that is answered with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def as_object(self) -> dict[str, Any]:
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A request (with an id) or a notification (without one)."""
+
+    id: RequestId | None
+    method: str
+    params: Mapping[str, Any]
+
+    @property
+    def is_request(self) -> bool:
+        return self.id is not None
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+
+def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
+    """The JSON value in `data`. Raises RpcError for bad JSON, and for JSON that is too deep, too wide or ambiguous.
+
+    The shape is judged before anything is built: with the strings taken out, what is left are brackets, commas and
+    colons, and counting those says how deep and how wide the value will be, and whether an object has a key twice.
+    """
+    if len(data) > most_string and any(len(text) > most_string + 2 for text in _STRING.findall(data)):
+        raise RpcError(INVALID_REQUEST, f"a string in this message is longer than {most_string} bytes")
+    skeleton = _STRING.sub(b"", data)
+    if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
+        raise RpcError(INVALID_REQUEST, f"this message has more than {MOST_ELEMENTS} elements")
+    depth = 0
+    for bracket in _BRACKET.findall(skeleton):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MOST_DEPTH:
+            raise RpcError(INVALID_REQUEST, f"this message is nested more than {MOST_DEPTH} levels deep")
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise RpcError(PARSE_ERROR, f"no JSON: {error}") from None
+    if _keys(value) != skeleton.count(b":"):
+        raise RpcError(INVALID_REQUEST, "an object in this message has a key twice")
+    return value
+
+
+def message(value: Any) -> Message | None:
+    """The request or notification in a decoded value; None for a response, which we never wait for."""
+    if not isinstance(value, dict):
+        raise RpcError(INVALID_REQUEST, "a message must be a JSON object")
+    if value.get("jsonrpc") != "2.0":
+        raise RpcError(INVALID_REQUEST, 'a message must say "jsonrpc": "2.0"')
+    if "method" not in value and ("result" in value or "error" in value):
+        return None
+    method = value.get("method")
+    if not isinstance(method, str):
+        raise RpcError(INVALID_REQUEST, "a message needs a method, which is a string")
+    request_id = value.get("id")
+    if "id" in value and not is_id(request_id):
+        raise RpcError(INVALID_REQUEST, "the id of a request must be a string or a whole number")
+    params = value.get("params", {})
+    if not isinstance(params, dict):
+        raise RpcError(INVALID_PARAMS, "params must be an object")
+    return Message(request_id, method, params)
+
+
+def is_id(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def id_of(value: Any) -> RequestId | None:
+    """The id to answer a message with that could not be read as one."""
+    request_id = value.get("id") if isinstance(value, dict) else None
+    return request_id if is_id(request_id) else None
+
+
+def response(request_id: RequestId, result: Payload) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def failure(request_id: RequestId | None, error: RpcError) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": error.as_object()})
+
+
+def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
+    if params is None:
+        return orjson.dumps({"jsonrpc": "2.0", "method": method})
+    return orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def _keys(value: Any) -> int:
+    """How many keys all objects in `value` have together. The depth is bounded by now, so this may recurse."""
+    if isinstance(value, dict):
+        return len(value) + sum(_keys(item) for item in value.values() if isinstance(item, dict | list))
+    if isinstance(value, list):
+        return sum(_keys(item) for item in value if isinstance(item, dict | list))
+    return 0

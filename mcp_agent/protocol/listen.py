@@ -1,0 +1,63 @@
+"""`subscriptions/listen`: in the era without handshakes, the request whose answer is a stream of notifications."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from mcp_agent.events import Event, EventHub, ResourceUpdated, ToolsChanged
+from mcp_agent.protocol import eras, jsonrpc
+from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, Message, RpcError
+
+METHOD = "subscriptions/listen"
+_MOST_URIS = 1_000
+
+
+class Filter:
+    """What one listener asked for and is given. What we do not offer is left out of the acknowledgement."""
+
+    def __init__(self, message: Message) -> None:
+        asked = message.params.get("notifications")
+        if not isinstance(asked, dict):
+            raise RpcError(INVALID_PARAMS, f"{METHOD} needs params.notifications, an object")
+        uris = asked.get("resourceSubscriptions") or []
+        if not isinstance(uris, list) or len(uris) > _MOST_URIS or not all(isinstance(uri, str) for uri in uris):
+            raise RpcError(INVALID_PARAMS, f"resourceSubscriptions must be an array of at most {_MOST_URIS} strings")
+        self.tools = asked.get("toolsListChanged") is True
+        self.uris = frozenset(uris)
+
+    def honored(self) -> dict[str, Any]:
+        honored: dict[str, Any] = {}
+        if self.tools:
+            honored["toolsListChanged"] = True
+        if self.uris:
+            honored["resourceSubscriptions"] = sorted(self.uris)
+        return honored
+
+    def notification(self, event: Event, meta: dict[str, Any]) -> bytes | None:
+        match event:
+            case ToolsChanged() if self.tools:
+                return jsonrpc.notification("notifications/tools/list_changed", {"_meta": meta})
+            case ResourceUpdated(uri) if uri in self.uris:
+                return jsonrpc.notification("notifications/resources/updated", {"uri": uri, "_meta": meta})
+            case _:
+                return None
+
+
+async def listen(message: Message, hub: EventHub) -> AsyncIterator[bytes]:
+    """The messages of one listener's stream, up to the result that ends it when the daemon stops."""
+    assert message.id is not None, "a notification cannot be answered with a stream"
+    wanted = Filter(message)
+    meta = {eras.META_SUBSCRIPTION: message.id}
+    subscription = hub.subscribe()
+    try:
+        yield jsonrpc.notification(
+            "notifications/subscriptions/acknowledged", {"notifications": wanted.honored(), "_meta": meta}
+        )
+        async for event in subscription.events():
+            notification = wanted.notification(event, meta)
+            if notification is not None:
+                yield notification
+    finally:
+        subscription.close()
+    yield jsonrpc.response(message.id, {"resultType": "complete", "_meta": meta})

@@ -1,0 +1,268 @@
+"""The methods of MCP, each a plain function of a request. Knows both eras and no wire."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from mcp_agent import __version__
+from mcp_agent.calls import Call, Caller
+from mcp_agent.dispatcher import Dispatcher
+from mcp_agent.events import Event, Notice, ResourceUpdated, ToolsChanged
+from mcp_agent.protocol import eras, jsonrpc
+from mcp_agent.protocol.forms import tool_result
+from mcp_agent.protocol.instructions import instructions
+from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Message, Payload, RpcError
+from mcp_agent.protocol.resources import Resources
+from registry.gate import Gate
+from tools.spec import Tool
+
+SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_RESOURCE_NOT_FOUND = -32002
+_LIST_TTL_MS = 1_000
+_MOST_WATCHED = 1_000
+_CACHED = frozenset(
+    ["server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list"]
+)
+
+Notify = Callable[[bytes], None]
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What a handshake client is remembered by between its requests."""
+
+    version: str
+    client: str = ""
+    log_level: str = "warning"
+    watched: set[str] = field(default_factory=set)
+
+    def notification(self, event: Event) -> bytes | None:
+        """The event as this client hears it, or None if it did not ask for it."""
+        match event:
+            case ToolsChanged():
+                return jsonrpc.notification("notifications/tools/list_changed")
+            case ResourceUpdated(uri):
+                return (
+                    jsonrpc.notification("notifications/resources/updated", {"uri": uri}) if self.hears(uri) else None
+                )
+            case Notice(level):
+                if LOG_LEVELS.index(level) < LOG_LEVELS.index(self.log_level):
+                    return None
+                return jsonrpc.notification("notifications/message", event.as_object())
+
+    def hears(self, uri: str) -> bool:
+        return uri in self.watched
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One message with who sent it. `conversation` is None in the era without handshakes."""
+
+    message: Message
+    caller: Caller
+    conversation: Conversation | None
+    notify: Notify | None = None
+
+
+Method = Callable[["Methods", Request], Payload | Awaitable[Payload]]
+
+
+class Methods:
+    """Answers requests. One for all wires of a daemon."""
+
+    def __init__(
+        self, gate: Gate, dispatcher: Dispatcher, resources: Sequence[Resources], working_directory: Path
+    ) -> None:
+        self._gate = gate
+        self._dispatcher = dispatcher
+        self._resources = resources
+        self._working_directory = working_directory
+        self._tool_entries: dict[str, orjson.Fragment] = {}
+
+    async def answer(self, request: Request) -> Payload:
+        """The result of a request. Raises RpcError."""
+        method = request.message.method
+        is_stateless = request.conversation is None
+        answer = (_STATELESS if is_stateless else _HANDSHAKE).get(method)
+        if answer is None:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+        result = answer(self, request)
+        payload = await result if isinstance(result, Awaitable) else result
+        if is_stateless and isinstance(payload, dict):
+            payload = {"resultType": "complete", **payload, "_meta": {eras.META_SERVER: SERVER_INFO}}
+            if method in _CACHED:
+                payload["ttlMs"] = _LIST_TTL_MS
+                payload["cacheScope"] = "private"
+        return payload
+
+    def capabilities(self, request: Request) -> dict[str, Any]:
+        """What a client of either era may count on."""
+        return {
+            "tools": {"listChanged": True},
+            "resources": {"subscribe": True, "listChanged": False},
+            "prompts": {"listChanged": False},
+            "logging": {},
+        }
+
+    def _initialize(self, request: Request) -> Payload:
+        assert request.conversation is not None, "initialize belongs to the era of handshakes"
+        params = request.message.params
+        if not isinstance(params.get("protocolVersion"), str):
+            raise RpcError(INVALID_PARAMS, "initialize needs params.protocolVersion, a string")
+        request.conversation.version = eras.negotiated(params["protocolVersion"])
+        request.conversation.client = eras.client_name(params.get("clientInfo"))
+        return {
+            "protocolVersion": request.conversation.version,
+            "capabilities": self.capabilities(request),
+            "serverInfo": SERVER_INFO,
+            "instructions": instructions(self._gate, request.caller.access, self._working_directory),
+        }
+
+    def _discover(self, request: Request) -> Payload:
+        return {
+            "supportedVersions": [*eras.STATELESS_VERSIONS, *reversed(eras.HANDSHAKE_VERSIONS)],
+            "capabilities": self.capabilities(request),
+            "instructions": instructions(self._gate, request.caller.access, self._working_directory),
+        }
+
+    def _ping(self, request: Request) -> Payload:
+        return {}
+
+    def _tools_list(self, request: Request) -> Payload:
+        self._check_cursor(request)
+        return {"tools": [self._tool_entry(tool) for tool in self._gate.visible(request.caller.access)]}
+
+    async def _tools_call(self, request: Request) -> Payload:
+        params = request.message.params
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str):
+            raise RpcError(INVALID_PARAMS, "tools/call needs params.name, a string")
+        if arguments is not None and not isinstance(arguments, dict):
+            raise RpcError(INVALID_PARAMS, "params.arguments of tools/call must be an object")
+        call = Call(new_call_id(), request.caller, name, arguments or {}, _progress(request))
+        outcome = await self._dispatcher.call(call)
+        if outcome.refusal is not None:
+            raise RpcError(outcome.refusal.code, outcome.refusal.message, outcome.refusal.data)
+        return tool_result(outcome, request.caller)
+
+    def _resources_list(self, request: Request) -> Payload:
+        self._check_cursor(request)
+        return {"resources": [entry for kind in self._resources for entry in kind.listed(request.caller.access)]}
+
+    def _templates_list(self, request: Request) -> Payload:
+        self._check_cursor(request)
+        access = request.caller.access
+        return {"resourceTemplates": [entry for kind in self._resources for entry in kind.templates(access)]}
+
+    def _resources_read(self, request: Request) -> Payload:
+        uri = _uri(request)
+        for kind in self._resources:
+            contents = kind.read(request.caller.access, uri)
+            if contents is not None:
+                return {"contents": [contents]}
+        # The era without handshakes has retired the code that the other one defines.
+        code = INVALID_PARAMS if request.conversation is None else _RESOURCE_NOT_FOUND
+        raise RpcError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:200]})
+
+    def _resources_subscribe(self, request: Request) -> Payload:
+        assert request.conversation is not None, "the other era subscribes with subscriptions/listen"
+        if len(request.conversation.watched) >= _MOST_WATCHED:
+            raise RpcError(INVALID_PARAMS, f"a client may watch {_MOST_WATCHED} resources")
+        request.conversation.watched.add(_uri(request))
+        return {}
+
+    def _resources_unsubscribe(self, request: Request) -> Payload:
+        assert request.conversation is not None, "the other era subscribes with subscriptions/listen"
+        request.conversation.watched.discard(_uri(request))
+        return {}
+
+    def _prompts_list(self, request: Request) -> Payload:
+        self._check_cursor(request)
+        return {"prompts": []}
+
+    def _prompts_get(self, request: Request) -> Payload:
+        raise RpcError(INVALID_PARAMS, f"Unknown prompt: {str(request.message.params.get('name'))[:100]}")
+
+    def _set_level(self, request: Request) -> Payload:
+        assert request.conversation is not None, "the other era sends its level with each request"
+        level = request.message.params.get("level")
+        if level not in LOG_LEVELS:
+            raise RpcError(INVALID_PARAMS, f"params.level must be one of {', '.join(LOG_LEVELS)}")
+        request.conversation.log_level = level
+        return {}
+
+    def _check_cursor(self, request: Request) -> None:
+        """Every list of ours fits one page, so a cursor can only be somebody else's."""
+        if request.message.params.get("cursor") is not None:
+            raise RpcError(INVALID_PARAMS, "params.cursor is not one of ours: this list has one page")
+
+    def _tool_entry(self, tool: Tool) -> orjson.Fragment:
+        entry = self._tool_entries.get(tool.name)
+        if entry is None:
+            entry = self._tool_entries[tool.name] = orjson.Fragment(orjson.dumps(tool_entry(tool)))
+        return entry
+
+
+def tool_entry(tool: Tool) -> dict[str, Any]:
+    """A tool as `tools/list` shows it."""
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "annotations": tool.annotations,
+    }
+
+
+def new_call_id() -> str:
+    return secrets.token_hex(6)
+
+
+def _uri(request: Request) -> str:
+    uri = request.message.params.get("uri")
+    if not isinstance(uri, str):
+        raise RpcError(INVALID_PARAMS, f"{request.message.method} needs params.uri, a string")
+    return uri
+
+
+def _progress(request: Request) -> Callable[[float, float | None, str | None], None] | None:
+    token, notify = request.message.meta.get("progressToken"), request.notify
+    if notify is None or not jsonrpc.is_id(token):
+        return None
+
+    def report(done: float, total: float | None, message: str | None) -> None:
+        params: dict[str, Any] = {"progressToken": token, "progress": done}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        notify(jsonrpc.notification("notifications/progress", params))
+
+    return report
+
+
+_BOTH: Mapping[str, Method] = {
+    "tools/list": Methods._tools_list,
+    "tools/call": Methods._tools_call,
+    "resources/list": Methods._resources_list,
+    "resources/templates/list": Methods._templates_list,
+    "resources/read": Methods._resources_read,
+    "prompts/list": Methods._prompts_list,
+    "prompts/get": Methods._prompts_get,
+}
+_HANDSHAKE: Mapping[str, Method] = {
+    **_BOTH,
+    "initialize": Methods._initialize,
+    "ping": Methods._ping,
+    "resources/subscribe": Methods._resources_subscribe,
+    "resources/unsubscribe": Methods._resources_unsubscribe,
+    "logging/setLevel": Methods._set_level,
+}
+_STATELESS: Mapping[str, Method] = {**_BOTH, "server/discover": Methods._discover}

@@ -1,0 +1,214 @@
+"""The guard in front of every route: who may reach the daemon, and with what.
+
+Plain ASGI, outermost, so that nothing answers before it, not even a 404. In this order: the Host must be a name
+of this machine, an Origin must be our own page, the token must be right, a body must be JSON and not too large.
+
+The name in Host is compared, not its port: what Host defends against is a foreign name that has been pointed at
+this machine, and people reach us through forwarded ports. An Origin must match Host to the letter, port and all.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import orjson
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mcp_agent.logs import event
+
+log = logging.getLogger(__name__)
+
+LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
+MOST_BODY_BYTES = 8 * 1024 * 1024
+# The pruning server's own limit on text comes first there, and it is larger.
+MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
+_OPEN_PATH = "/health"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whose token a request carries, and the profile that binds it; None is the active one."""
+
+    name: str
+    profile: str | None = None
+    is_owner: bool = False
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.hint = hint
+
+
+class Guard:
+    """Lets through what may pass and answers the rest itself."""
+
+    def __init__(self, app: ASGIApp, token: str, names: Iterable[str], *, is_open_to_the_network: bool = False) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._names = frozenset(name.lower() for name in names) | LOOPBACK_NAMES
+        self._is_open_to_the_network = is_open_to_the_network
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        try:
+            principal, limit = self._examined(scope)
+        except _Refused as refused:
+            await _answer(send, refused)
+            return
+        scope.setdefault("state", {})["principal"] = principal
+        if limit is None:
+            await self._app(scope, receive, send)
+            return
+        try:
+            await self._app(scope, _Bounded(receive, limit), send)
+        except _Refused as refused:
+            # A body is read before anything is answered, so there is still an answer to give.
+            await _answer(send, refused)
+
+    def _examined(self, scope: Scope) -> tuple[Principal | None, int | None]:
+        """Who is asking, and how large a body that has no declared size may grow."""
+        hosts: list[bytes] = []
+        origins: list[bytes] = []
+        credentials: list[tuple[bytes, bytes]] = []
+        content_type = content_length = content_encoding = None
+        is_chunked = False
+        for name, value in scope["headers"]:
+            match name:
+                case b"host":
+                    hosts.append(value)
+                case b"origin":
+                    origins.append(value)
+                case b"authorization" | b"x-api-key":
+                    credentials.append((name, value))
+                case b"content-type":
+                    content_type = value
+                case b"content-length":
+                    content_length = value
+                case b"content-encoding":
+                    content_encoding = value
+                case b"transfer-encoding":
+                    is_chunked = True
+        self._check_host(hosts, scope)
+        self._check_origin(origins, hosts[0])
+        principal = self._identified(credentials, scope)
+        if content_length is None and not is_chunked:
+            return principal, None
+        if content_length == b"0":
+            return principal, None
+        if content_encoding is not None and content_encoding.lower() != b"identity":
+            raise _Refused(415, "a body must not be compressed")
+        if content_type is None or content_type.split(b";")[0].strip().lower() != b"application/json":
+            raise _Refused(415, "a body must have the content type application/json")
+        most = MOST_RPC_BODY_BYTES if scope["path"] == "/rpc" else MOST_BODY_BYTES
+        if content_length is not None:
+            if int(content_length) > most:
+                raise _too_large(most)
+            return principal, None
+        return principal, most
+
+    def _check_host(self, hosts: list[bytes], scope: Scope) -> None:
+        if len(hosts) != 1:
+            raise _Refused(400, "a request needs exactly one Host header")
+        name = _host_name(hosts[0])
+        if name in self._names or (self._is_open_to_the_network and _is_own_address(name, scope)):
+            return
+        event(log, logging.WARNING, "security.host_refused", host=name[:200])
+        raise _Refused(
+            421,
+            f"this daemon does not answer to the name {name[:200]!r}",
+            f"if the name is meant, start it with: mcp-agent serve --allow-host {name[:200]}",
+        )
+
+    def _check_origin(self, origins: list[bytes], host: bytes) -> None:
+        if not origins:
+            return
+        if len(origins) > 1 or origins[0].lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
+            event(log, logging.WARNING, "security.origin_refused", origin=origins[0].decode("latin-1")[:200])
+            raise _Refused(403, "requests from other web pages are refused")
+
+    def _identified(self, credentials: list[tuple[bytes, bytes]], scope: Scope) -> Principal | None:
+        if len(credentials) > 1:
+            raise _Refused(400, "send the token once: one Authorization or one X-API-Key header")
+        if not credentials:
+            if scope["path"] == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
+                return None
+            raise _unauthorized("a token is needed")
+        name, value = credentials[0]
+        if not hmac.compare_digest(value if name == b"x-api-key" else _bearer(value), self._token):
+            event(log, logging.WARNING, "security.token_refused", path=scope["path"][:200])
+            raise _unauthorized("the token is not the right one")
+        return Principal("owner", is_owner=True)
+
+
+class _Bounded:
+    """A `receive` that stops a body of undeclared size once it is too large."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive = receive
+        self._most = most
+        self._left = most
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                raise _too_large(self._most)
+        return message
+
+
+def _bearer(value: bytes) -> bytes:
+    scheme, _, token = value.partition(b" ")
+    if scheme.lower() != b"bearer" or not token:
+        raise _unauthorized("the Authorization header must be: Bearer <token>")
+    return token.strip()
+
+
+def _host_name(host: bytes) -> str:
+    """The name in a Host header: without its port, without the brackets of an IPv6 address."""
+    text = host.decode("latin-1").strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
+
+
+def _is_own_address(name: str, scope: Scope) -> bool:
+    """Whether `name` is the very address that this connection came in on."""
+    server = scope.get("server")
+    if server is None:
+        return False
+    try:
+        return ipaddress.ip_address(name) == ipaddress.ip_address(server[0])
+    except ValueError:
+        return False
+
+
+def _unauthorized(message: str) -> _Refused:
+    return _Refused(401, message, "send it as: Authorization: Bearer <token>; mcp-agent serve says where the token is")
+
+
+def _too_large(most: int) -> _Refused:
+    return _Refused(413, f"a body may have {most} bytes")
+
+
+async def _answer(send: Send, refused: _Refused) -> None:
+    error = {"message": refused.message} if refused.hint is None else {"message": refused.message, "hint": refused.hint}
+    body = orjson.dumps({"error": error})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if refused.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="mcp-agent"'))
+    if refused.status == 413:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,141 @@
+"""The HTTP server: a socket of our own, uvicorn on it, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import orjson
+import uvicorn
+
+from mcp_agent import __version__, addresses
+from mcp_agent.app import Daemon
+from mcp_agent.config import BadConfig, Config
+from mcp_agent.routes import http_app
+
+_BACKLOG = 512
+_DRAIN_S = 3
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises BadConfig with one sentence if there is none to be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        # The protocol is named because asyncio sets TCP_NODELAY only then; without it an answer takes 40 ms more.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise BadConfig(f"port {port} of {host} is taken; stop what uses it, or pass --port") from None
+        reason = (error.strerror or str(error)).lower()
+        raise BadConfig(f"cannot listen on {host} port {port}: {reason}") from None
+    except (UnicodeError, OverflowError):
+        raise BadConfig(f"{host!r} is no address to listen on") from None
+    return listener
+
+
+def serve(daemon: Daemon, token: str, listener: socket.socket, announce: Callable[[str], None]) -> int:
+    """Serve until a signal ends it; `announce` is called with the URL once connections are accepted."""
+    config = daemon.config
+    is_open = not addresses.is_loopback(config.host)
+    names = (*config.allow_host, *(addresses.own_names() if is_open else ()))
+    url = f"{'https' if config.tls_cert else 'http'}://{addresses.in_url(config.host)}:{listener.getsockname()[1]}"
+    app = http_app(daemon, token, names, is_open_to_the_network=is_open)
+    server = _Server(
+        uvicorn.Config(
+            app,
+            loop="uvloop" if sys.platform != "win32" else "asyncio",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_DRAIN_S,
+            timeout_keep_alive=5,
+            limit_concurrency=512,
+            ssl_certfile=config.tls_cert,
+            ssl_keyfile=config.tls_key,
+        ),
+        daemon,
+        lambda: announce(url),
+    )
+    try:
+        with _Runtime(config, url), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(server.run_until_stopped(listener))
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, told to end our streams before it waits for connections to drain."""
+
+    def __init__(self, config: uvicorn.Config, daemon: Daemon, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._daemon = daemon
+        self._ready = ready
+
+    async def run_until_stopped(self, listener: socket.socket) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            follower = tasks.create_task(self._daemon.follow_registry())
+            try:
+                await self.serve(sockets=[listener])
+            finally:
+                follower.cancel()
+                self._daemon.close()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._daemon.hub.close()
+        super().handle_exit(sig, frame)
+
+
+class _Runtime:
+    """The file by which commands of the same user find the running daemon; gone when it is."""
+
+    def __init__(self, config: Config, url: str) -> None:
+        self._path: Path = config.runtime_file
+        self._content = {"url": url, "pid": os.getpid(), "config": str(config.config), "version": __version__}
+
+    def __enter__(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = self._path.with_suffix(".new")
+        temporary.write_bytes(orjson.dumps(self._content))
+        temporary.chmod(0o600)
+        temporary.replace(self._path)
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if orjson.loads(self._path.read_bytes())["pid"] == os.getpid():
+                self._path.unlink()
+        except (OSError, ValueError, KeyError):
+            pass
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def leave(code: int) -> None:
+    """End the process now. A worker thread that hangs in a dead disk must not keep it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

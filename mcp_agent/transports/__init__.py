@@ -1,0 +1,1 @@
+"""The wires. Each only moves bytes between a client and the protocol."""

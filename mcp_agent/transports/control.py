@@ -1,0 +1,142 @@
+"""/api: what the command line and the Tools page use against a running daemon. For the owner's token alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent.app import Daemon
+from mcp_agent.protocol import jsonrpc
+from mcp_agent.protocol.jsonrpc import RpcError
+from mcp_agent.transports.health import Health
+from mcp_agent.transports.http import ClientLeft, principal, read_body, send_error, send_object
+from registry.profiles import BadRegistry, Profile, Profiles
+
+
+class _BadRequest(Exception):
+    def __init__(self, message: str, hint: str | None = None, status: int = 400) -> None:
+        super().__init__(message)
+        self.message, self.hint, self.status = message, hint, status
+
+
+class Control:
+    """The ASGI application behind /api/…"""
+
+    def __init__(self, daemon: Daemon, health: Health) -> None:
+        self._daemon = daemon
+        self._health = health
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not principal(scope).is_owner:
+            await send_error(send, 403, "only the owner's token may use /api")
+            return
+        path = scope["path"].removeprefix("/api/").rstrip("/")
+        try:
+            match scope["method"], path.split("/"):
+                case "GET", ["status"]:
+                    answer = self._health.report()
+                case "GET", ["profiles"]:
+                    answer = self._profiles()
+                case "GET", ["profiles", profile_id]:
+                    answer = self.profile(profile_id)
+                case "POST", ["profiles", "use"]:
+                    answer = await self._use(await _body(receive))
+                case "POST", ["switch"]:
+                    answer = await self._switch(await _body(receive))
+                case _, ["status"] | ["profiles"] | ["switch"] | ["profiles", _]:
+                    raise _BadRequest(f"{scope['method']} is not for /api/{path}", status=405)
+                case _:
+                    raise _BadRequest(
+                        f"there is no /api/{path[:100]}",
+                        "GET /api/status, /api/profiles, /api/profiles/<id>; POST /api/profiles/use, /api/switch",
+                        404,
+                    )
+        except ClientLeft:
+            return
+        except _BadRequest as error:
+            await send_error(send, error.status, error.message, error.hint)
+        except BadRegistry as error:
+            problems = [problem.as_object() for problem in error.problems]
+            await send_object(
+                send, 409, {"error": {"message": f"{self._daemon.file.path} is broken: {error}", "problems": problems}}
+            )
+        else:
+            await send_object(send, 200, answer)
+
+    def _profiles(self) -> dict[str, Any]:
+        profiles = self._daemon.gate.profiles
+        return {"active": profiles.active, "profiles": [self._brief(each) for each in profiles.by_id.values()]}
+
+    def _brief(self, profile: Profile) -> dict[str, Any]:
+        return {
+            "id": profile.id,
+            "label": profile.label,
+            "description": profile.description,
+            "enabled": profile.enabled,
+            "shipped": profile.is_shipped,
+        }
+
+    def profile(self, profile_id: str) -> dict[str, Any]:
+        profile = self._daemon.gate.profiles.by_id.get(profile_id)
+        if profile is None:
+            raise self._no_profile(profile_id)
+        return {
+            **self._brief(profile),
+            "categories": [
+                {
+                    "id": category,
+                    "enabled": (named := profile.categories.get(category)) is None or named.enabled,
+                    "tools": [{"name": tool.name, "enabled": profile.switch(tool) != "tool"} for tool in tools],
+                }
+                for category, tools in self._daemon.gate.catalog.categories.items()
+            ],
+        }
+
+    async def _use(self, body: dict[str, Any]) -> dict[str, Any]:
+        profile_id = _field(body, "profile", str)
+        if profile_id not in self._daemon.gate.profiles.by_id:
+            raise self._no_profile(profile_id)
+        return await self._changed(lambda: self._daemon.file.use_profile(profile_id))
+
+    async def _switch(self, body: dict[str, Any]) -> dict[str, Any]:
+        target, enabled = _field(body, "target", str), _field(body, "enabled", bool)
+        profile_id = _field(body, "profile", str) if body.get("profile") is not None else None
+        if profile_id is not None and profile_id not in self._daemon.gate.profiles.by_id:
+            raise self._no_profile(profile_id)
+        try:
+            return await self._changed(lambda: self._daemon.file.switch(target, enabled, profile_id))
+        except KeyError:
+            catalog = self._daemon.gate.catalog
+            near = get_close_matches(target, [*catalog.names, *catalog.categories], n=1)
+            hint = f"did you mean {near[0]}?" if near else None
+            raise _BadRequest(f"there is no category or tool {target[:100]!r}", hint, 404) from None
+
+    async def _changed(self, change: Callable[[], Profiles]) -> dict[str, Any]:
+        """Save, put into force at once, and answer with what is in force; the watcher finds nothing left to do."""
+        self._daemon.apply(await asyncio.to_thread(change))
+        return self._profiles()
+
+    def _no_profile(self, profile_id: str) -> _BadRequest:
+        known = list(self._daemon.gate.profiles.by_id)
+        return _BadRequest(f"there is no profile {profile_id[:100]!r}", f"there are {', '.join(known)}", 404)
+
+
+async def _body(receive: Receive) -> dict[str, Any]:
+    try:
+        value = jsonrpc.decode(await read_body(receive))
+    except RpcError as error:
+        raise _BadRequest(error.message) from None
+    if not isinstance(value, dict):
+        raise _BadRequest("the body must be a JSON object")
+    return value
+
+
+def _field(body: dict[str, Any], name: str, kind: type) -> Any:
+    value = body.get(name)
+    if isinstance(value, kind):
+        return value
+    raise _BadRequest(f"{name} is needed and must be {'true or false' if kind is bool else 'a string'}")

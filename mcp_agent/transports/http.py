@@ -1,0 +1,86 @@
+"""The few things every HTTP wire does: read a body, look at headers, send JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent.calls import Caller
+from mcp_agent.security import Principal
+from registry.gate import Access
+from registry.profiles import Form
+
+_FORMS: Mapping[bytes, Form] = {b"json": "json", b"text": "text", b"auto": "auto"}
+
+
+class ClientLeft(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The whole body; the guard in front has bounded its size."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        body: bytes = message.get("body", b"")
+        return body
+    parts = []
+    while True:
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+        message = await receive()
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The value of a header, or None. Names are lower case."""
+    for key, value in scope["headers"]:
+        if key == name:
+            found: bytes = value
+            return found
+    return None
+
+
+async def send_json(send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    raw = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if headers:
+        raw += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_object(send: Send, status: int, value: Any, headers: Mapping[str, str] | None = None) -> None:
+    await send_json(send, status, orjson.dumps(value), headers)
+
+
+async def send_empty(send: Send, status: int, headers: Mapping[str, str] | None = None) -> None:
+    raw = [(b"content-length", b"0")] if status != 204 else []
+    raw += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def send_error(
+    send: Send, status: int, message: str, hint: str | None = None, headers: Mapping[str, str] | None = None
+) -> None:
+    error = {"message": message} if hint is None else {"message": message, "hint": hint}
+    await send_object(send, status, {"error": error}, headers)
+
+
+def principal(scope: Scope) -> Principal:
+    """Who sent this request; the guard has put it there."""
+    found: Principal = scope["state"]["principal"]
+    return found
+
+
+def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None = None) -> Caller:
+    """The caller behind a request, bound by its token's profile and by the profile in the URL, if there is one."""
+    who = principal(scope)
+    narrowed_to = scope.get("path_params", {}).get("profile")
+    if form is None:
+        form = _FORMS.get((header(scope, b"x-mcp-agent-form") or b"auto").lower(), "auto")
+    return Caller(who.name, Access(who.profile, narrowed_to), transport, client, form)

@@ -1,0 +1,91 @@
+"""What handshake clients on /mcp are remembered by: a bounded table of sessions, each bound to its owner.
+
+A session id is a handle and no proof: every request is authenticated by its token, and a session answers only to
+the token that opened it. An id that this daemon does not know is taken up again, because a daemon that was
+restarted would otherwise break every client that was connected; one that was ended on purpose stays ended.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections import OrderedDict
+
+from mcp_agent.events import EventHub, Subscription
+from mcp_agent.protocol.eras import LATEST_HANDSHAKE
+from mcp_agent.protocol.jsonrpc import RequestId
+from mcp_agent.protocol.methods import Conversation
+from mcp_agent.transports.exchange import Exchange
+
+MOST_SESSIONS = 200
+IDLE_S = 900.0
+_MOST_ENDED = 1_000
+_ID = re.compile(r"[A-Za-z0-9_-]{22,64}")
+
+
+class HttpSession:
+    def __init__(self, session_id: str, owner: str, version: str, subscription: Subscription) -> None:
+        self.id = session_id
+        self.owner = owner
+        self.conversation = Conversation(version)
+        self.subscription = subscription
+        self.in_flight: dict[RequestId, Exchange] = {}
+        self.open_streams = 0
+        self.used_at = time.monotonic()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.in_flight or self.open_streams)
+
+
+class HttpSessions:
+    """The sessions of one daemon, least recently used first."""
+
+    def __init__(self, hub: EventHub) -> None:
+        self._hub = hub
+        self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, owner: str, session_id: str | None = None, version: str = LATEST_HANDSHAKE) -> HttpSession | None:
+        """A new session, or None if every place is taken by one that is in use."""
+        self._make_room()
+        if len(self._sessions) >= MOST_SESSIONS:
+            return None
+        session = HttpSession(session_id or secrets.token_urlsafe(24), owner, version, self._hub.subscribe())
+        self._sessions[session.id] = session
+        return session
+
+    def find(self, session_id: str, owner: str, version: str) -> HttpSession | None:
+        """The session of that id, taken up anew if it is unknown; None if it was ended or is somebody else's."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            if session_id in self._ended or not _ID.fullmatch(session_id):
+                return None
+            return self.open(owner, session_id, version)
+        if session.owner != owner:
+            return None
+        session.used_at = time.monotonic()
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def end(self, session: HttpSession) -> None:
+        """Forget a session; its streams end and its id is not taken up again."""
+        self._drop(session)
+        self._ended[session.id] = None
+        while len(self._ended) > _MOST_ENDED:
+            self._ended.popitem(last=False)
+
+    def _make_room(self) -> None:
+        now = time.monotonic()
+        for session in list(self._sessions.values()):
+            is_full = len(self._sessions) >= MOST_SESSIONS
+            if not session.is_busy and (is_full or now - session.used_at > IDLE_S):
+                self._drop(session)
+
+    def _drop(self, session: HttpSession) -> None:
+        self._sessions.pop(session.id, None)
+        session.subscription.close()

@@ -1,0 +1,49 @@
+"""/rpc: plain JSON-RPC over POST. No session, no stream; every answer is the whole object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent.protocol import eras, jsonrpc
+from mcp_agent.protocol.answering import answered, answered_batch
+from mcp_agent.protocol.jsonrpc import Message, RpcError
+from mcp_agent.protocol.methods import Conversation, Methods, Request
+from mcp_agent.transports.exchange import Exchange
+from mcp_agent.transports.http import ClientLeft, caller, read_body, send_empty, send_error, send_json
+
+
+class Rpc:
+    def __init__(self, methods: Methods) -> None:
+        self._methods = methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await send_error(send, 405, "use POST here", headers={"allow": "POST"})
+            return
+        value: Any = None
+        try:
+            value = jsonrpc.decode(await read_body(receive))
+            if isinstance(value, list):
+                body = await answered_batch(self._methods, value, lambda each: _request(each, scope))
+                await (send_empty(send, 204) if body is None else send_json(send, 200, body))
+                return
+            message = jsonrpc.message(value)
+            if message is None or message.id is None:
+                await send_empty(send, 204)
+                return
+            request = _request(message, scope)
+        except ClientLeft:
+            return
+        except RpcError as error:
+            await send_json(send, 400, jsonrpc.failure(jsonrpc.id_of(value), error))
+            return
+        await Exchange(scope, receive, send).run(message.id, answered(self._methods, request))
+
+
+def _request(message: Message, scope: Scope) -> Request:
+    if eras.is_stateless(message):
+        client = eras.envelope(message).client
+        return Request(message, caller(scope, "rpc", client=client, form="json"), None)
+    return Request(message, caller(scope, "rpc", form="json"), Conversation(eras.LATEST_HANDSHAKE))

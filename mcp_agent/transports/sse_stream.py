@@ -1,0 +1,38 @@
+"""JSON-RPC messages as server-sent events, with a keep-alive every 15 seconds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+
+from starlette.types import Receive, Scope, Send
+
+KEEP_ALIVE_S = 15.0
+
+
+def framed(message: bytes) -> bytes:
+    """One message as one event. Its JSON is one line, so it needs one data field."""
+    return b"event: message\r\ndata: " + message + b"\r\n\r\n"
+
+
+async def send_stream(
+    messages: AsyncIterator[bytes], scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str] | None = None
+) -> None:
+    """Send `messages` as they come, until they end or the client leaves."""
+    # At first use: most daemons' first seconds have no stream, and it takes a while to load.
+    from sse_starlette.event import ServerSentEvent
+    from sse_starlette.sse import AppStatus, EventSourceResponse
+
+    # Our streams end by themselves when the daemon stops, after their last event. Left on, this would cut them.
+    AppStatus.enable_automatic_graceful_drain = False
+
+    async def events() -> AsyncIterator[bytes]:
+        async for message in messages:
+            yield framed(message)
+
+    response = EventSourceResponse(
+        events(),
+        headers=dict(headers or {}),
+        ping=KEEP_ALIVE_S,
+        ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
+    )
+    await response(scope, receive, send)

@@ -1,0 +1,211 @@
+"""MCP over standard input and output: one message a line, both eras on the one pipe.
+
+Standard output belongs to the protocol alone. Its descriptor is moved out of the way when the server starts, so
+that whatever else prints, prints to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from mcp_agent.app import Daemon
+from mcp_agent.calls import Caller
+from mcp_agent.logs import event
+from mcp_agent.protocol import eras, jsonrpc
+from mcp_agent.protocol.answering import answered, answered_batch
+from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RequestId, RpcError
+from mcp_agent.protocol.listen import METHOD as LISTEN
+from mcp_agent.protocol.listen import Filter, listen
+from mcp_agent.protocol.methods import Conversation, Request
+from registry.gate import Access
+
+log = logging.getLogger(__name__)
+
+MOST_LINE_BYTES = 16 * 1024 * 1024
+_MOST_UNWRITTEN = 1_000
+_FINISH_S = 5.0
+
+
+async def serve_stdio(daemon: Daemon) -> None:
+    """Answer messages from standard input until it ends."""
+    with_output = _claimed_output()
+    server = _StdioServer(daemon, with_output)
+    await server.run(_lines())
+
+
+class _StdioServer:
+    def __init__(self, daemon: Daemon, output: int) -> None:
+        self._daemon = daemon
+        self._caller = Caller("stdio", Access(), "stdio")
+        self._conversation = Conversation(eras.LATEST_HANDSHAKE)
+        self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
+        self._out = _Output(output)
+        self._is_open = False
+
+    async def run(self, lines: AsyncIterator[bytes]) -> None:
+        tasks: set[asyncio.Task[None]] = set()
+        background = [asyncio.create_task(self._daemon.follow_registry()), asyncio.create_task(self._tell())]
+        try:
+            async for line in lines:
+                if line.strip():
+                    task = asyncio.create_task(self._serve(line))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
+            self._daemon.hub.close()
+            if tasks:
+                # The client has closed its side; what it asked before that is still answered.
+                await asyncio.wait(tasks, timeout=_FINISH_S)
+        finally:
+            for each in (*tasks, *background):
+                each.cancel()
+            self._out.close()
+
+    async def _tell(self) -> None:
+        """Send a handshake client what changed, once it has said that it is ready."""
+        async for told in self._daemon.hub.subscribe().events():
+            notification = self._conversation.notification(told)
+            if self._is_open and notification is not None:
+                self._out.write(notification)
+
+    async def _serve(self, line: bytes) -> None:
+        value: Any = None
+        try:
+            value = jsonrpc.decode(line)
+            if isinstance(value, list):
+                await self._serve_batch(value)
+                return
+            message = jsonrpc.message(value)
+            if message is None:
+                return
+            if message.id is None:
+                self._hear(message)
+            else:
+                await self._answer(message, message.id)
+        except RpcError as error:
+            event(log, logging.INFO, "tool.request_parse_failed", message=error.message)
+            self._out.write(jsonrpc.failure(jsonrpc.id_of(value), error))
+
+    async def _answer(self, message: Message, request_id: RequestId) -> None:
+        task = asyncio.current_task()
+        if request_id in self._in_flight or task is None:
+            raise RpcError(INVALID_REQUEST, "a request with this id is still being answered")
+        self._in_flight[request_id] = task
+        try:
+            if eras.is_stateless(message) and message.method == LISTEN:
+                eras.envelope(message)
+                Filter(message)
+                async for each in listen(message, self._daemon.hub):
+                    self._out.write(each)
+            else:
+                answer = await answered(self._daemon.methods, self._request(message))
+                self._out.write(answer.body)
+        finally:
+            del self._in_flight[request_id]
+
+    async def _serve_batch(self, values: list[Any]) -> None:
+        if self._conversation.version not in eras.BATCH_VERSIONS:
+            raise RpcError(INVALID_REQUEST, "this version of MCP has no batches: send one message at a time")
+        body = await answered_batch(self._daemon.methods, values, self._request)
+        if body is not None:
+            self._out.write(body)
+
+    def _request(self, message: Message) -> Request:
+        if eras.is_stateless(message):
+            caller = _named(self._caller, eras.envelope(message).client)
+            return Request(message, caller, None, self._out.write)
+        return Request(message, _named(self._caller, self._conversation.client), self._conversation, self._out.write)
+
+    def _hear(self, message: Message) -> None:
+        if message.method == "notifications/initialized":
+            self._is_open = True
+        elif message.method == "notifications/cancelled":
+            request_id = message.params.get("requestId")
+            task = self._in_flight.get(request_id) if isinstance(request_id, str | int) else None
+            if task is not None:
+                task.cancel()
+
+
+class _Output:
+    """Writes messages from a thread, so that a client that stops reading stops only what it would have read."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting: list[bytes] = []
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="stdout-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, message: bytes) -> None:
+        with self._changed:
+            if len(self._waiting) >= _MOST_UNWRITTEN and b'"id":' not in message[:40]:
+                return
+            self._waiting.append(message)
+            self._changed.notify()
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join(timeout=_FINISH_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._is_closed)
+                messages, self._waiting = self._waiting, []
+                if not messages:
+                    return
+            data = memoryview(b"".join(message + b"\n" for message in messages))
+            try:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError:
+                return
+
+
+def _claimed_output() -> int:
+    """The descriptor of standard output, kept for us; everybody else's prints go to stderr from here on."""
+    sys.stdout.flush()
+    own = os.dup(1)
+    os.set_inheritable(own, False)
+    os.dup2(2, 1)
+    return own
+
+
+async def _lines() -> AsyncIterator[bytes]:
+    """The lines of standard input. A thread reads them: input may be a pipe, a file or a terminal."""
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+    room = threading.Semaphore(64)
+
+    def read() -> None:
+        with os.fdopen(os.dup(0), "rb") as stream:
+            while line := stream.readline(MOST_LINE_BYTES):
+                room.acquire()
+                if not _handed(loop, arrived.put_nowait, line):
+                    return
+        _handed(loop, arrived.put_nowait, None)
+
+    threading.Thread(target=read, name="stdin-reader", daemon=True).start()
+    while (line := await arrived.get()) is not None:
+        room.release()
+        yield line
+
+
+def _handed(loop: asyncio.AbstractEventLoop, put: Callable[[bytes | None], None], line: bytes | None) -> bool:
+    try:
+        loop.call_soon_threadsafe(put, line)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _named(caller: Caller, client: str) -> Caller:
+    return Caller(caller.name, caller.access, caller.transport, client, caller.form)

@@ -1,0 +1,231 @@
+"""/mcp: Streamable HTTP, for handshake clients and stateless ones on the one URL."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent.events import EventHub
+from mcp_agent.logs import event
+from mcp_agent.protocol import eras, jsonrpc
+from mcp_agent.protocol.answering import answered, answered_batch
+from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
+from mcp_agent.protocol.listen import METHOD as LISTEN
+from mcp_agent.protocol.listen import Filter, listen
+from mcp_agent.protocol.methods import Conversation, Methods, Request
+from mcp_agent.transports.exchange import Exchange
+from mcp_agent.transports.http import (
+    ClientLeft,
+    caller,
+    header,
+    principal,
+    read_body,
+    send_empty,
+    send_error,
+    send_json,
+)
+from mcp_agent.transports.http_sessions import HttpSession, HttpSessions
+from mcp_agent.transports.sse_stream import send_stream
+from registry.gate import Gate
+
+log = logging.getLogger(__name__)
+
+_TRANSPORT = "http"
+_ALLOW = {"allow": "GET, POST, DELETE"}
+_OPEN_FIRST = "send initialize again to open a new session"
+
+
+class StreamableHttp:
+    """The ASGI application behind /mcp and /mcp/<profile>."""
+
+    def __init__(self, methods: Methods, gate: Gate, hub: EventHub, sessions: HttpSessions) -> None:
+        self._methods = methods
+        self._gate = gate
+        self._hub = hub
+        self._sessions = sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        profile = scope.get("path_params", {}).get("profile")
+        if profile is not None and not self._gate.has_profile(profile):
+            await send_error(send, 404, f"there is no profile {profile[:60]!r}", "mcp-agent profile list shows them")
+            return
+        match scope["method"]:
+            case "POST":
+                await self._post(scope, receive, send)
+            case "GET" | "DELETE" if _version(scope) in eras.STATELESS_VERSIONS:
+                await send_error(send, 405, "this version of MCP has only POST here", headers={"allow": "POST"})
+            case "GET":
+                await self._get(scope, receive, send)
+            case "DELETE":
+                await self._delete(scope, send)
+            case _:
+                await send_error(send, 405, "use POST, GET or DELETE here", headers=_ALLOW)
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        accepts_json, accepts_stream = _accepted(scope)
+        if not (accepts_json or accepts_stream):
+            await send_error(send, 406, "Accept must allow application/json or text/event-stream")
+            return
+        value: Any = None
+        try:
+            value = jsonrpc.decode(await read_body(receive))
+            if isinstance(value, list):
+                await self._batch(value, scope, receive, send)
+                return
+            message = jsonrpc.message(value)
+        except ClientLeft:
+            return
+        except RpcError as error:
+            event(log, logging.INFO, "tool.request_parse_failed", message=error.message)
+            await send_json(send, 400, jsonrpc.failure(jsonrpc.id_of(value), error))
+            return
+        if message is None:
+            await send_empty(send, 202)
+            return
+        version = _version(scope)
+        exchange = Exchange(scope, receive, send, accepts_json=accepts_json, accepts_stream=accepts_stream)
+        if eras.is_stateless(message) or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
+            await self._stateless(message, exchange, scope, receive, send)
+        elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
+            await send_json(send, 400, jsonrpc.failure(message.id, eras.unsupported(version)))
+        else:
+            await self._handshake(message, exchange, scope, send)
+
+    async def _stateless(
+        self, message: Message, exchange: Exchange, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        if message.id is None:
+            # Nothing that a stateless client could notify us of means anything: it cancels by closing the stream.
+            await send_empty(send, 202)
+            return
+        try:
+            envelope = eras.envelope(message, scope["headers"])
+            if message.method == LISTEN:
+                Filter(message)
+        except RpcError as error:
+            await send_json(send, eras.http_status(error), jsonrpc.failure(message.id, error))
+            return
+        if message.method == LISTEN:
+            if not _accepted(scope)[1]:
+                await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
+                return
+            await send_stream(listen(message, self._hub), scope, receive, send)
+            return
+        who = caller(scope, _TRANSPORT, client=envelope.client)
+        request = Request(message, who, None, exchange.notify)
+        await exchange.run(message.id, answered(self._methods, request))
+
+    async def _handshake(self, message: Message, exchange: Exchange, scope: Scope, send: Send) -> None:
+        session: HttpSession | None = None
+        if message.method == "initialize" and message.id is not None:
+            session = self._sessions.open(principal(scope).name)
+            if session is None:
+                await send_error(send, 503, "too many sessions are in use", headers={"retry-after": "5"})
+                return
+            exchange.headers["mcp-session-id"] = session.id
+        elif _session_id(scope) is not None:
+            session = self._session(scope)
+            if session is None:
+                error = RpcError(INVALID_REQUEST, f"Session not found; {_OPEN_FIRST}")
+                await send_json(send, 404, jsonrpc.failure(message.id, error))
+                return
+        # Without a session a request is served all the same: it only cannot be told anything later.
+        conversation = session.conversation if session else Conversation(_version(scope) or eras.HEADERLESS_VERSION)
+        if message.id is None:
+            if session is not None and message.method == "notifications/cancelled":
+                _cancel(session, message)
+            await send_empty(send, 202)
+            return
+        who = caller(scope, _TRANSPORT, client=conversation.client)
+        request = Request(message, who, conversation, exchange.notify)
+        if session is None:
+            await exchange.run(message.id, answered(self._methods, request))
+            return
+        session.in_flight[message.id] = exchange
+        try:
+            await exchange.run(message.id, answered(self._methods, request))
+        finally:
+            session.in_flight.pop(message.id, None)
+
+    async def _batch(self, values: list[Any], scope: Scope, receive: Receive, send: Send) -> None:
+        """Several messages in one array, as the protocol had it up to 2025-03-26."""
+        session = self._session(scope) if _session_id(scope) is not None else None
+        conversation = session.conversation if session else Conversation(_version(scope) or eras.HEADERLESS_VERSION)
+        if conversation.version not in eras.BATCH_VERSIONS:
+            raise RpcError(INVALID_REQUEST, f"MCP {conversation.version} has no batches: send one message at a time")
+        who = caller(scope, _TRANSPORT, client=conversation.client)
+        body = await answered_batch(self._methods, values, lambda message: Request(message, who, conversation))
+        await (send_empty(send, 202) if body is None else send_json(send, 200, body))
+
+    async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _accepted(scope)[1]:
+            await send_error(
+                send, 406, "the answer to GET is a text/event-stream", "clients of MCP ask for it themselves"
+            )
+            return
+        session = self._session(scope)
+        if session is None:
+            status = 400 if _session_id(scope) is None else 404
+            await send_error(send, status, "a GET here belongs to an open session", _OPEN_FIRST)
+            return
+        session.open_streams += 1
+        try:
+            await send_stream(_told(session), scope, receive, send, {"mcp-session-id": session.id})
+        finally:
+            session.open_streams -= 1
+
+    async def _delete(self, scope: Scope, send: Send) -> None:
+        session = self._session(scope)
+        if session is None:
+            status = 400 if _session_id(scope) is None else 404
+            await send_error(send, status, "there is no such session to end")
+            return
+        self._sessions.end(session)
+        await send_empty(send, 204)
+
+    def _session(self, scope: Scope) -> HttpSession | None:
+        session_id = _session_id(scope)
+        if session_id is None:
+            return None
+        version = _version(scope)
+        spoken = version if version in eras.HANDSHAKE_VERSIONS else eras.LATEST_HANDSHAKE
+        return self._sessions.find(session_id, principal(scope).name, spoken)
+
+
+async def _told(session: HttpSession) -> AsyncIterator[bytes]:
+    """What a session's client hears on its own stream. A second stream takes over from the first."""
+    session.subscription = subscription = session.subscription.handed_over()
+    async for told in subscription.events():
+        notification = session.conversation.notification(told)
+        if notification is not None:
+            yield notification
+
+
+def _cancel(session: HttpSession, message: Message) -> None:
+    request_id = message.params.get("requestId")
+    exchange = session.in_flight.get(request_id) if isinstance(request_id, str | int) else None
+    if exchange is not None:
+        exchange.cancel()
+
+
+def _version(scope: Scope) -> str | None:
+    raw = header(scope, b"mcp-protocol-version")
+    return None if raw is None else raw.decode("latin-1")
+
+
+def _session_id(scope: Scope) -> str | None:
+    raw = header(scope, b"mcp-session-id")
+    return None if raw is None else raw.decode("latin-1")
+
+
+def _accepted(scope: Scope) -> tuple[bool, bool]:
+    """Whether the client reads JSON, and whether it reads a stream. One that does not say reads JSON."""
+    accept = header(scope, b"accept")
+    if accept is None or b"*/*" in accept:
+        return True, accept is not None and b"text/event-stream" in accept
+    lowered = accept.lower()
+    is_any = b"application/*" in lowered
+    return b"application/json" in lowered or is_any, b"text/event-stream" in lowered or b"text/*" in lowered

@@ -1,0 +1,1 @@
+"""Which tools exist and who may use them. Knows tools; knows nothing of transports."""

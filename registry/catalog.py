@@ -1,0 +1,72 @@
+"""What tools exist: found by walking a package, fixed when the daemon starts."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+
+import tools
+from tools.spec import Tool
+
+CATEGORY_LABELS = {
+    "filesystem": "Filesystem Tools",
+    "shell": "Shell Tools",
+    "pruning": "Pruning Tools",
+    "artifacts": "Artifact Tools",
+    "cli": "Wrapped Command Lines",
+    "browser": "Browser Tools",
+    "gui": "GUI Tools",
+    "ssh": "SSH Tools",
+}
+
+
+class Catalog:
+    """Every tool by its name, in one fixed order: by category, then by name."""
+
+    def __init__(self, found: Iterable[Tool]) -> None:
+        order = list(CATEGORY_LABELS)
+        self.tools = tuple(
+            sorted(
+                found,
+                key=lambda tool: (
+                    order.index(tool.category) if tool.category in order else len(order),
+                    tool.category,
+                    tool.name,
+                ),
+            )
+        )
+        self._by_name: dict[str, Tool] = {}
+        for tool in self.tools:
+            if tool.name in self._by_name:
+                raise ValueError(f"two tools are called {tool.name}")
+            self._by_name[tool.name] = tool
+        self.categories: dict[str, tuple[Tool, ...]] = {
+            category: tuple(tool for tool in self.tools if tool.category == category)
+            for category in dict.fromkeys(tool.category for tool in self.tools)
+        }
+
+    def get(self, name: str) -> Tool | None:
+        return self._by_name.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._by_name)
+
+
+def discover(package: ModuleType = tools) -> Catalog:
+    """The catalogue of all tools declared in the modules of `package`. Two of one name are refused."""
+    return Catalog(_declared(package))
+
+
+def label(category: str) -> str:
+    return CATEGORY_LABELS.get(category, category)
+
+
+def _declared(package: ModuleType) -> Iterator[Tool]:
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            # A module that imports another's tool does not declare it.
+            if isinstance(value, Tool) and value.function.__module__ == module.name:
+                yield value

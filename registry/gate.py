@@ -1,0 +1,103 @@
+"""Who may use which tool. One look-up answers both "does it exist" and "may this caller", so neither is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from registry.catalog import Catalog
+from registry.profiles import Form, Profile, Profiles, closed
+from tools.errors import ToolDisabled
+from tools.spec import Tool
+
+
+class UnknownTool(Exception):
+    """No tool of that name exists, switched on or off."""
+
+    def __init__(self, name: str, near: str | None) -> None:
+        self.name = name
+        self.near = near
+        super().__init__(f"Unknown tool: {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Whose rules bind a caller: the profile of its token, and one that it narrows itself to.
+
+    `profile` None means the active one, so a caller without a profile of its own follows `profile use`.
+    """
+
+    profile: str | None = None
+    narrowed_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one admitted call may use. Made by the gate, fixed for the life of the call."""
+
+    profile: str
+    form: Form
+    deadline_s: float
+
+
+class Gate:
+    """Holds the profiles in force. A swap is one assignment; calls under way keep their grant."""
+
+    def __init__(self, catalog: Catalog, profiles: Profiles) -> None:
+        self.catalog = catalog
+        self._profiles = profiles
+        self._visible: dict[Access, tuple[Tool, ...]] = {}
+
+    @property
+    def profiles(self) -> Profiles:
+        return self._profiles
+
+    def swap(self, profiles: Profiles) -> None:
+        self._profiles, self._visible = profiles, {}
+
+    def has_profile(self, profile_id: str) -> bool:
+        return profile_id in self._profiles.by_id
+
+    def visible(self, access: Access) -> tuple[Tool, ...]:
+        """The tools that a caller sees and may call, in the catalogue's order."""
+        found = self._visible.get(access)
+        if found is None:
+            bound = self._bound(access)
+            found = tuple(tool for tool in self.catalog.tools if all(profile.allows(tool) for profile in bound))
+            self._visible[access] = found
+        return found
+
+    def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
+        """The tool and what the call may use. Raises UnknownTool or ToolDisabled."""
+        tool = self.catalog.get(name)
+        if tool is None:
+            near = get_close_matches(name, [visible.name for visible in self.visible(access)], n=1)
+            raise UnknownTool(name, near[0] if near else None)
+        bound = self._bound(access)
+        for profile in bound:
+            switch = profile.switch(tool)
+            if switch is not None:
+                raise ToolDisabled(f"Tool {tool.name} is disabled", hint=_hint(tool, profile, switch))
+        return tool, Grant(bound[0].id, self.form(access), tool.deadline_s)
+
+    def form(self, access: Access) -> Form:
+        """How the results of a caller are written: its narrowed profile's word counts before its own's."""
+        forms = [profile.form for profile in reversed(self._bound(access))]
+        return next((form for form in forms if form != "auto"), "auto")
+
+    def _bound(self, access: Access) -> tuple[Profile, ...]:
+        profiles = self._profiles
+        own = profiles.active if access.profile is None else access.profile
+        names = (own,) if access.narrowed_to is None else (own, access.narrowed_to)
+        return tuple(profiles.by_id.get(name) or closed(name) for name in names)
+
+
+def _hint(tool: Tool, profile: Profile, switch: str) -> str:
+    where = {
+        "profile": f"the profile {profile.id} is switched off",
+        "category": f"the category {tool.category} is switched off in the profile {profile.id}",
+        "tool": f"{tool.name} is switched off in the profile {profile.id}",
+    }[switch]
+    target = tool.category if switch == "category" else tool.name
+    way = "in tools.json" if switch == "profile" else f"with `mcp-agent enable {target}` or in tools.json"
+    return f"{where}; its owner can switch it on {way}. Do the work with the tools that are listed."

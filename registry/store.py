@@ -1,0 +1,150 @@
+"""tools.json on disk: read whole, written whole, never in between.
+
+A save goes to a new file in the same folder, is synced, and takes the old one's place in one step; the mode and
+a symbolic link in front of it stay. Writers take turns through a lock on the folder, which leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from registry.catalog import Catalog
+from registry.profiles import BadRegistry, Problem, Profile, Profiles, default_document, described, load_document, read
+
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+class RegistryFile:
+    """The one tools.json of this daemon."""
+
+    def __init__(self, path: Path, catalog: Catalog) -> None:
+        self.path = path
+        self._catalog = catalog
+
+    def load(self) -> Profiles:
+        """The profiles in the file. Raises BadRegistry, also for a file that cannot be read."""
+        return read(self._document(), self._catalog)
+
+    def load_or_create(self) -> Profiles:
+        """As `load`, but where there is no file, one with every tool on is written first."""
+        if not self.path.exists():
+            if self.path.is_symlink():
+                raise BadRegistry([Problem("", f"{self.path} is a link to a file that is not there")])
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._locked():
+                if not self.path.exists():
+                    self._write(default_document(self._catalog))
+        return self.load()
+
+    def edit(self, change: Callable[[dict[str, Any], Profiles], None]) -> Profiles:
+        """Apply `change` to the file as it is now, and save it if what comes out is a good registry.
+
+        Raises BadRegistry and writes nothing where the file is broken before or after the change.
+        """
+        self.load_or_create()
+        with self._locked():
+            document = self._document()
+            change(document, read(document, self._catalog))
+            profiles = read(document, self._catalog)
+            self._write(document)
+        return profiles
+
+    def use_profile(self, profile_id: str) -> Profiles:
+        """Make `profile_id` the active profile. Raises KeyError if there is none of that id."""
+
+        def change(document: dict[str, Any], profiles: Profiles) -> None:
+            profiles[profile_id]
+            document["activeProfile"] = profile_id
+
+        return self.edit(change)
+
+    def switch(self, target: str, enabled: bool, profile_id: str | None = None) -> Profiles:
+        """Switch a category or a tool, in `profile_id` or in the active profile. Raises KeyError for an unknown one."""
+
+        def change(document: dict[str, Any], profiles: Profiles) -> None:
+            profile = profiles[profile_id or profiles.active]
+            entry = self._profile_entry(document, profile)
+            tool = self._catalog.get(target)
+            known = tool is not None or target in self._catalog.categories or target in profile.categories
+            if not known:
+                raise KeyError(target)
+            category = target if tool is None else tool.category
+            switches = _entry(entry.setdefault("categories", []), category)
+            if tool is None:
+                switches["enabled"] = enabled
+            else:
+                _entry(switches.setdefault("tools", []), target)["enabled"] = enabled
+
+        return self.edit(change)
+
+    def _profile_entry(self, document: dict[str, Any], profile: Profile) -> dict[str, Any]:
+        """The profile's place in the file; a shipped one is written out in full the first time it is changed."""
+        entries: list[dict[str, Any]] = document.setdefault("profiles", [])
+        for entry in entries:
+            if entry["id"] == profile.id:
+                return entry
+        entries.append(described(profile, self._catalog))
+        return entries[-1]
+
+    def _document(self) -> dict[str, Any]:
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+        except FileNotFoundError:
+            raise BadRegistry([Problem("", f"{self.path} is not there")]) from None
+        except OSError as error:
+            raise BadRegistry([Problem("", f"{self.path} cannot be read: {(error.strerror or '').lower()}")]) from None
+        if len(data) > _MOST_BYTES:
+            raise BadRegistry([Problem("", f"{self.path} is larger than {_MOST_BYTES} bytes")])
+        try:
+            return load_document(data.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise BadRegistry([Problem("", f"no UTF-8: byte {error.start} fits no character")]) from None
+
+    def _write(self, document: dict[str, Any]) -> None:
+        target = self.path.resolve()
+        data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            os.replace(temporary, target)  # noqa: PTH105 - a str from mkstemp and a Path, no need for two Paths
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        with _folder(target.parent) as folder:
+            os.fsync(folder)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with _folder(self.path.resolve().parent) as folder:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _entry(entries: list[dict[str, Any]], entry_id: str) -> dict[str, Any]:
+    for entry in entries:
+        if entry["id"] == entry_id:
+            return entry
+    entries.append({"id": entry_id, "enabled": True})
+    return entries[-1]

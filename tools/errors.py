@@ -1,0 +1,128 @@
+"""Every error a caller can mend, and its code: this file is the list.
+
+    ToolError
+    ├── InvalidParams      INVALID_PARAMS      the arguments do not fit the schema
+    ├── ToolDisabled       TOOL_DISABLED       the owner has switched the tool off
+    ├── NotFound           NOT_FOUND           nothing is there
+    ├── NotAFile           NOT_A_FILE          a folder, where a file is needed
+    ├── NotADirectory      NOT_A_DIRECTORY     a file, where a folder is needed
+    ├── IsBinary           IS_BINARY           bytes that are no text, where text is needed
+    ├── IsSpecial          IS_SPECIAL          a pipe, a socket or a device, which is never opened
+    ├── InvalidPath        INVALID_PATH        no file can have that name
+    ├── PermissionDenied   PERMISSION_DENIED   the operating system says no
+    ├── IoError            IO_ERROR            the operating system failed
+    ├── Timeout            TIMEOUT             the call took longer than it may
+    ├── TooLarge           TOO_LARGE           the result does not fit one message
+    └── InternalError      INTERNAL_ERROR      our fault; the log has the call id
+
+The message is the news, in the caller's terms; the hint is the next step.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class ToolError(Exception):
+    """Something the caller can mend. `fields` are put beside `error` in the result."""
+
+    code: ClassVar[str]
+
+    def __init__(self, message: str, *, hint: str | None = None, fields: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.fields = fields or {}
+
+    def as_object(self) -> dict[str, Any]:
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.hint is not None:
+            error["hint"] = self.hint
+        return {**self.fields, "error": error}
+
+    def render(self) -> str:
+        """The error as a model reads it: one line, and the hint on the next."""
+        return f"[{self.code}] {self.message}" + (f"\n{self.hint}" if self.hint else "")
+
+
+class InvalidParams(ToolError):
+    """The arguments do not fit. `issues` has every problem, sorted by path and code."""
+
+    code = "INVALID_PARAMS"
+
+    def __init__(self, message: str, *, issues: list[dict[str, str]]) -> None:
+        super().__init__(message)
+        self.issues = issues
+
+    def as_object(self) -> dict[str, Any]:
+        return {"error": {"code": self.code, "message": self.message, "issues": self.issues}}
+
+
+class ToolDisabled(ToolError):
+    code = "TOOL_DISABLED"
+
+
+class NotFound(ToolError):
+    code = "NOT_FOUND"
+
+
+class NotAFile(ToolError):
+    code = "NOT_A_FILE"
+
+
+class NotADirectory(ToolError):
+    code = "NOT_A_DIRECTORY"
+
+
+class IsBinary(ToolError):
+    code = "IS_BINARY"
+
+
+class IsSpecial(ToolError):
+    code = "IS_SPECIAL"
+
+
+class InvalidPath(ToolError):
+    code = "INVALID_PATH"
+
+
+class PermissionDenied(ToolError):
+    code = "PERMISSION_DENIED"
+
+
+class IoError(ToolError):
+    code = "IO_ERROR"
+
+
+class Timeout(ToolError):
+    code = "TIMEOUT"
+
+
+class TooLarge(ToolError):
+    code = "TOO_LARGE"
+
+
+class InternalError(ToolError):
+    code = "INTERNAL_ERROR"
+
+
+def from_os_error(error: OSError, path: str) -> ToolError:
+    """The ToolError that says what the operating system said about `path`."""
+    reason = (error.strerror or str(error)).lower()
+    match error.errno:
+        case errno.ENOENT:
+            return NotFound(f"{path} does not exist", hint="list the folder it should be in with fs_list")
+        case errno.EACCES | errno.EPERM:
+            return PermissionDenied(f"{path}: {reason}", hint="the daemon runs as another user than the file's owner")
+        case errno.ENOTDIR:
+            return NotADirectory(f"{path}: a part of this path is a file, not a folder")
+        case errno.EISDIR:
+            return NotAFile(f"{path} is a folder", hint="list it with fs_list")
+        case errno.ENAMETOOLONG:
+            return InvalidPath(f"{path[:80]}…: {reason}")
+        case errno.ELOOP:
+            return InvalidPath(f"{path}: its symbolic links lead in a circle")
+        case _:
+            return IoError(f"{path}: {reason}")

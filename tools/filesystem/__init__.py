@@ -1,0 +1,1 @@
+"""The filesystem tools, one file a tool."""

@@ -1,0 +1,105 @@
+"""How a tool is declared: one function. Its signature is the schema, its docstring is what a model reads.
+
+    @tool("filesystem", effect="read")
+    def fs_read(ctx: ToolContext, *, path: Annotated[str, Field(description="…")]) -> FileText:
+        \"\"\"Read a text file from its start.\"\"\"
+
+Nothing is registered when a module is imported: `registry.catalog.discover` walks the package and picks up what
+the decorator left behind. A `def` runs in a worker thread, an `async def` on the event loop. A tool that is
+usually over in microseconds names a test for that (`instant`): calls that pass it run on the loop itself, since
+handing work to a thread costs ten times as much as reading a small file.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from tools.params import Parameters
+
+Effect = Literal["read", "write", "execute"]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool, as the catalogue knows it."""
+
+    name: str
+    category: str
+    effect: Effect
+    function: Callable[..., Any]
+    title: str
+    destructive: bool
+    idempotent: bool
+    deadline_s: float
+    instant: Callable[..., bool] | None
+    json_rpc_errors: bool
+
+    @cached_property
+    def description(self) -> str:
+        return inspect.cleandoc(self.function.__doc__ or "")
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return Parameters.of_function(self.function)
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        return self.parameters.schema()
+
+    @cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """The hints that MCP clients use to decide what to ask a person about."""
+        return {
+            "title": self.title,
+            "readOnlyHint": self.effect == "read",
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": self.effect == "execute",
+        }
+
+    def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments for the function. Raises InvalidParams with every problem at once."""
+        return self.parameters.parse(arguments)
+
+
+def tool(
+    category: str,
+    *,
+    effect: Effect,
+    title: str = "",
+    destructive: bool = False,
+    idempotent: bool | None = None,
+    deadline_s: float = 120.0,
+    instant: Callable[..., bool] | None = None,
+    json_rpc_errors: bool = False,
+) -> Callable[[Callable[..., Any]], Tool]:
+    """Declare the decorated function as a tool of `category`.
+
+    `json_rpc_errors` is for the tools whose contract answers arguments that do not fit with the JSON-RPC error
+    -32602; all others answer with a result that says what would fit.
+    """
+
+    def declare(function: Callable[..., Any]) -> Tool:
+        name = function.__name__
+        return Tool(
+            name=name,
+            category=category,
+            effect=effect,
+            function=function,
+            title=title or name.replace("_", " "),
+            destructive=destructive,
+            idempotent=effect == "read" if idempotent is None else idempotent,
+            deadline_s=deadline_s,
+            instant=instant,
+            json_rpc_errors=json_rpc_errors,
+        )
+
+    return declare
