@@ -6,9 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mcp_agent import __version__
 from mcp_agent.config import SETTINGS, BadConfig
+
+if TYPE_CHECKING:
+    from registry.catalog import Catalog
 
 _EPILOG = """\
 Start with `mcp-agent serve`, paste the connection it prints into your client, and switch
@@ -28,9 +32,9 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"mcp-agent: {message}; {self.prog} --help says what it takes\n")
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Carry out a command line; the number is the exit code."""
-    options = _parser().parse_args(arguments)
+def run(arguments: Sequence[str], catalog: Catalog | None = None) -> int:
+    """Carry out a command line; the number is the exit code. With `catalog`, those tools are served and no others."""
+    options = _parser().parse_args(arguments, argparse.Namespace(catalog=catalog))
     try:
         return int(options.command(options))
     except BadConfig as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
+import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
 import orjson
 import uvicorn
@@ -99,9 +100,18 @@ class _Server(uvicorn.Server):
         if self.started:
             self._ready()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop in order at the first signal and at once at the second; being told to stop is no failure."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        yield
+
+    def _stop(self) -> None:
         self._daemon.hub.close()
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
 
 class _Runtime:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon import Daemon, running
+from tests.daemon import WITH_PROBES, Daemon, running
 from tests.peers import WIRES, Connect
 
 
@@ -29,6 +29,13 @@ def daemon(home: Path) -> Iterator[Daemon]:
 def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """One daemon for all tests of a file, for tests that change nothing of it."""
     with running(tmp_path_factory.mktemp("home")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def probes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One daemon for all tests of a file, with the tests' own tools."""
+    with running(tmp_path_factory.mktemp("home"), start=WITH_PROBES) as started:
         yield started
 
 

@@ -17,6 +17,8 @@ from typing import Any
 import httpx2
 
 COMMAND = str(Path(sys.executable).with_name("mcp-agent"))
+# The daemon with the probes of tests/catalogue beside its own tools.
+WITH_PROBES = (sys.executable, str(Path(__file__).with_name("serving.py")))
 # Long enough for a busy machine, short enough that a hang is noticed.
 PATIENCE_S = 20.0
 

@@ -53,7 +53,7 @@ def stdio(options: argparse.Namespace) -> int:
 def _composed(options: argparse.Namespace) -> tuple[Config, Daemon]:
     config = load(vars(options))
     try:
-        return config, compose(config)
+        return config, compose(config, options.catalog)
     except BadRegistry as error:
         listed = "".join(f"\n  {problem}" for problem in error.problems)
         raise BadConfig(f"{config.config} cannot be used:{listed}") from None
