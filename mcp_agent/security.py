@@ -9,16 +9,17 @@ this machine, and people reach us through forwarded ports. An Origin must match 
 
 from __future__ import annotations
 
-import hmac
+import asyncio
 import ipaddress
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_agent.logs import event
+from mcp_agent.tokens import Principal, Tokens
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +30,27 @@ MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
 _OPEN_PATH = "/health"
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Whose token a request carries, and the profile that binds it; None is the active one."""
+class OpenStreams:
+    """Who has which stream open, so that the streams of a token that is revoked can be ended."""
 
-    name: str
-    profile: str | None = None
-    is_owner: bool = False
+    def __init__(self) -> None:
+        self._tasks: dict[str, set[asyncio.Task[object]]] = {}
+
+    @contextmanager
+    def held_by(self, name: str) -> Iterator[None]:
+        """Count the current task as a stream of `name` while the block lasts."""
+        task = asyncio.current_task()
+        assert task is not None, "a stream is written by a task"
+        self._tasks.setdefault(name, set()).add(task)
+        try:
+            yield
+        finally:
+            self._tasks[name].discard(task)
+
+    def end(self, names: Iterable[str]) -> None:
+        for name in names:
+            for task in self._tasks.pop(name, set()):
+                task.cancel()
 
 
 class _Refused(Exception):
@@ -49,9 +64,18 @@ class _Refused(Exception):
 class Guard:
     """Lets through what may pass and answers the rest itself."""
 
-    def __init__(self, app: ASGIApp, token: str, names: Iterable[str], *, is_open_to_the_network: bool = False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        streams: OpenStreams,
+        names: Iterable[str],
+        *,
+        is_open_to_the_network: bool = False,
+    ) -> None:
         self._app = app
-        self._token = token.encode()
+        self._tokens = tokens
+        self._streams = streams
         self._names = frozenset(name.lower() for name in names) | LOOPBACK_NAMES
         self._is_open_to_the_network = is_open_to_the_network
 
@@ -66,7 +90,7 @@ class Guard:
         except _Refused as refused:
             await _answer(send, refused)
             return
-        scope.setdefault("state", {})["principal"] = principal
+        scope["state"] = {"principal": principal, "streams": self._streams}
         if limit is None:
             await self._app(scope, receive, send)
             return
@@ -145,10 +169,11 @@ class Guard:
                 return None
             raise _unauthorized("a token is needed")
         name, value = credentials[0]
-        if not hmac.compare_digest(value if name == b"x-api-key" else _bearer(value), self._token):
+        principal = self._tokens.identify(value if name == b"x-api-key" else _bearer(value))
+        if principal is None:
             event(log, logging.WARNING, "security.token_refused", path=scope["path"][:200])
             raise _unauthorized("the token is not the right one")
-        return Principal("owner", is_owner=True)
+        return principal
 
 
 class _Bounded:
