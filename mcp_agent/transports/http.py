@@ -37,12 +37,9 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
-    """The value of a header, or None. Names are lower case."""
-    for key, value in scope["headers"]:
-        if key == name:
-            found: bytes = value
-            return found
-    return None
+    """The value of a header, the first if there are several, or None. Names are lower case."""
+    found: bytes | None = scope["state"]["headers"].get(name)
+    return found
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
