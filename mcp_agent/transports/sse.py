@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -51,9 +51,14 @@ class SseClient:
         self._unsent.append(message)
         self._woken.set()
 
+    def tell(self, message: bytes) -> None:
+        """Send `message` if the client keeps up."""
+        if not self.is_behind:
+            self.say(message)
+
     def report(self, message: bytes) -> None:
-        """Send `message` if the client keeps up. May be called from any thread, as progress is."""
-        self._loop.call_soon_threadsafe(self._say_unless_behind, message)
+        """As `tell`, from any thread, as progress comes."""
+        self._loop.call_soon_threadsafe(self.tell, message)
 
     def end(self) -> None:
         self._is_ended = True
@@ -67,10 +72,6 @@ class SseClient:
                 return
             self._woken.clear()
             await self._woken.wait()
-
-    def _say_unless_behind(self, message: bytes) -> None:
-        if not self.is_behind:
-            self.say(message)
 
 
 class Sse:
@@ -155,13 +156,13 @@ class Sse:
             async for told in subscription.events():
                 notification = client.conversation.notification(told)
                 if notification is not None:
-                    client.report(notification)
+                    client.tell(notification)
             client.end()
         finally:
             subscription.close()
 
 
-async def _opened(endpoint: str, client: SseClient) -> AsyncIterator[bytes]:
+async def _opened(endpoint: str, client: SseClient) -> AsyncGenerator[bytes, None]:
     yield f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode()
     async for event in client.messages():
         yield event
