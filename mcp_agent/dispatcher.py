@@ -33,7 +33,8 @@ class Dispatcher:
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
-        event(log, logging.DEBUG, "tool.request_received", request_id=call.id, tool=call.tool)
+        if log.isEnabledFor(logging.DEBUG):
+            event(log, logging.DEBUG, "tool.request_received", request_id=call.id, tool=call.tool)
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
         except UnknownTool as error:
@@ -52,7 +53,9 @@ class Dispatcher:
     async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: Mapping[str, Any]) -> Outcome:
         started = time.perf_counter()
         context = ToolContext(call.id, self._paths, lambda: call.is_cancelled, call.report or _unheard)
-        event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
+        is_traced = log.isEnabledFor(logging.DEBUG)
+        if is_traced:
+            event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
             result = await self._run(tool, grant, context, arguments)
         except ToolError as error:
@@ -70,7 +73,7 @@ class Dispatcher:
             event(log, logging.ERROR, "tool.internal_error", request_id=call.id, exc=True, tool=tool.name)
             message = f"{tool.name} failed inside the daemon (call {call.id}); its log has the details"
             return Outcome(call.id, grant.form, error=InternalError(message))
-        if log.isEnabledFor(logging.DEBUG):
+        if is_traced:
             took_ms = round((time.perf_counter() - started) * 1000, 1)
             event(log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms)
         return Outcome(call.id, grant.form, result=result)
