@@ -57,7 +57,10 @@ class Dispatcher:
         if is_traced:
             event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
-            result = await self._run(tool, grant, context, arguments)
+            if tool.instant is not None and tool.instant(context, **arguments):
+                result = tool.function(context, **arguments)
+            else:
+                result = await self._run(tool, grant, context, arguments)
         except ToolError as error:
             return self._failed(call, error, grant)
         except TimeoutError:
@@ -80,9 +83,6 @@ class Dispatcher:
 
     async def _run(self, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]) -> Result:
         result: Result
-        if tool.instant is not None and tool.instant(context, **arguments):
-            result = tool.function(context, **arguments)
-            return result
         async with asyncio.timeout(grant.deadline_s):
             if tool.is_async:
                 result = await tool.function(context, **arguments)

@@ -92,7 +92,7 @@ class StreamableHttp:
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
             await send_json(send, 400, jsonrpc.failure(message.id, eras.unsupported(version)))
         else:
-            await self._handshake(message, exchange, scope, send)
+            await self._handshake(message, exchange, version, scope, send)
 
     async def _stateless(
         self, message: Message, exchange: Exchange, scope: Scope, receive: Receive, send: Send
@@ -118,7 +118,9 @@ class StreamableHttp:
         request = Request(message, who, None, exchange.notify)
         await exchange.run(message.id, answered(self._methods, request))
 
-    async def _handshake(self, message: Message, exchange: Exchange, scope: Scope, send: Send) -> None:
+    async def _handshake(
+        self, message: Message, exchange: Exchange, version: str | None, scope: Scope, send: Send
+    ) -> None:
         session: HttpSession | None = None
         if message.method == "initialize" and message.id is not None:
             session = self._sessions.open(principal(scope).name)
@@ -133,7 +135,7 @@ class StreamableHttp:
                 await send_json(send, 404, jsonrpc.failure(message.id, error))
                 return
         # Without a session a request is served all the same: it only cannot be told anything later.
-        conversation = session.conversation if session else Conversation(_version(scope) or eras.HEADERLESS_VERSION)
+        conversation = session.conversation if session else Conversation(version or eras.HEADERLESS_VERSION)
         if message.id is None:
             if session is not None and message.method == "notifications/cancelled":
                 _cancel(session, message)
