@@ -16,7 +16,7 @@ from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import Conversation, Methods, Request
-from mcp_agent.transports.exchange import Exchange
+from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -46,6 +46,7 @@ class StreamableHttp:
         self._gate = gate
         self._hub = hub
         self._sessions = sessions
+        self._watch = Watch()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         profile = scope.get("path_params", {}).get("profile")
@@ -86,7 +87,7 @@ class StreamableHttp:
             await send_empty(send, 202)
             return
         version = _version(scope)
-        exchange = Exchange(scope, receive, send, accepts_json=accepts_json, accepts_stream=accepts_stream)
+        exchange = Exchange(scope, receive, send, self._watch, accepts_json=accepts_json, accepts_stream=accepts_stream)
         if eras.is_stateless(message) or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
             await self._stateless(message, exchange, scope, receive, send)
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
