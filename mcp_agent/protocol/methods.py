@@ -23,6 +23,7 @@ from registry.gate import Gate
 from tools.spec import Tool
 
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
+_SERVER_META = {eras.META_SERVER: SERVER_INFO}
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _RESOURCE_NOT_FOUND = -32002
 _LIST_TTL_MS = 1_000
@@ -96,7 +97,7 @@ class Methods:
         result = answer(self, request)
         payload = await result if isinstance(result, Awaitable) else result
         if is_stateless and isinstance(payload, dict):
-            payload = {"resultType": "complete", **payload, "_meta": {eras.META_SERVER: SERVER_INFO}}
+            payload = {"resultType": "complete", **payload, "_meta": _SERVER_META}
             if method in _CACHED:
                 payload["ttlMs"] = _LIST_TTL_MS
                 payload["cacheScope"] = "private"
