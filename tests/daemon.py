@@ -126,18 +126,15 @@ async def within(seconds: float = PATIENCE_S) -> AsyncIterator[None]:
 
 
 @contextlib.contextmanager
-def as_nobody(folder: Path) -> Iterator[None]:
+def as_nobody(folder: Path, mode: int = 0o777) -> Iterator[None]:
     """Be a user without rights inside `folder`, by relative paths; the folders above it are not ours to open."""
     nobody = 65_534
+    user, before = os.geteuid(), folder.stat().st_mode
     with contextlib.chdir(folder):
-        if os.geteuid() != 0:
-            yield
-            return
-        mode = folder.stat().st_mode
-        folder.chmod(0o777)
-        os.seteuid(nobody)
+        folder.chmod(mode)
+        os.seteuid(nobody if user == 0 else user)
         try:
             yield
         finally:
-            os.seteuid(0)
-            folder.chmod(mode)
+            os.seteuid(user)
+            folder.chmod(before)
