@@ -44,18 +44,22 @@ def from_file(path: Path) -> str:
 
 
 def _create(path: Path) -> str:
-    token = secrets.token_urlsafe(32)
+    """A new token in `path`, which appears there with its content: of two daemons that start at once, one makes it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Exclusive: of two daemons that start at once, the second must use the first one's token.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+            path.hardlink_to(temporary)
+        finally:
+            temporary.unlink()
     except FileExistsError:
-        return from_file(path)
+        pass
     except OSError as error:
         raise BadToken(f"the token file {path} cannot be made: {_reason(error)}") from None
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(token + "\n")
-    return token
+    return from_file(path)
 
 
 def _is_usable(token: str) -> bool:
