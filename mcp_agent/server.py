@@ -42,6 +42,21 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def check_tls(config: Config) -> None:
+    """Raise BadConfig unless the certificate and its key can be served with."""
+    if config.tls_cert is None:
+        return
+    import ssl
+
+    try:
+        # An empty password: a key that needs one is refused here instead of asking for it on the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(config.tls_cert, config.tls_key, "")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        keys = f"--tls-cert {config.tls_cert} and --tls-key {config.tls_key}"
+        raise BadConfig(f"{keys} cannot be served with: {reason}") from None
+
+
 def serve(daemon: Daemon, token: str, listener: socket.socket, announce: Callable[[str], None]) -> int:
     """Serve until a signal ends it; `announce` is called with the URL once connections are accepted."""
     config = daemon.config

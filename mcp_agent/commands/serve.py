@@ -23,6 +23,7 @@ def serve(options: argparse.Namespace) -> int:
         token = token_in_environment or tokens.from_file(config.token_file)
     except tokens.BadToken as error:
         raise BadConfig(str(error)) from None
+    server.check_tls(config)
     listener = server.bind(config.host, config.port)
     with logging_to(standard_error(), config.log_level):
 
