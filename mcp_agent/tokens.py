@@ -52,14 +52,23 @@ def _create(path: Path) -> str:
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(secrets.token_urlsafe(32) + "\n")
-            path.hardlink_to(temporary)
+            _settle(temporary, path)
         finally:
-            temporary.unlink()
-    except FileExistsError:
-        pass
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise BadToken(f"the token file {path} cannot be made: {_reason(error)}") from None
     return from_file(path)
+
+
+def _settle(temporary: Path, path: Path) -> None:
+    """Give `temporary` the name `path`, unless another has taken it by now."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        pass
+    except OSError:
+        # A file system without hard links.
+        temporary.rename(path)
 
 
 def _is_usable(token: str) -> bool:
