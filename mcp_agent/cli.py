@@ -32,7 +32,9 @@ def run(arguments: Sequence[str]) -> int:
     """Carry out a command line; the number is the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.command(options))
+        code = int(options.command(options))
+        sys.stdout.flush()
+        return code
     except BadConfig as error:
         print(f"mcp-agent: {error}", file=sys.stderr)
         return 2

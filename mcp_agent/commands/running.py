@@ -66,6 +66,7 @@ def find(config: Config) -> RunningDaemon | None:
     """The running daemon of this user and state folder; None if there is none."""
     try:
         told = orjson.loads(config.runtime_file.read_bytes())
+        url, used_config = str(told["url"]), str(told["config"])
         os.kill(int(told["pid"]), 0)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -75,4 +76,4 @@ def find(config: Config) -> RunningDaemon | None:
             token = tokens.from_file(config.token_file)
         except tokens.BadToken as error:
             raise BadConfig(str(error)) from None
-    return RunningDaemon(told["url"], token, told.get("config", ""))
+    return RunningDaemon(url, token, used_config)
