@@ -9,7 +9,6 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import orjson
 import uvicorn
@@ -21,6 +20,8 @@ from mcp_agent.routes import http_app
 
 _BACKLOG = 512
 _DRAIN_S = 3
+# With the drain, well within the ten seconds that a service manager or a person waits.
+_GRACE_S = 4.0
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -86,6 +87,7 @@ class _Server(uvicorn.Server):
         self._ready = ready
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
+        self._daemon.sessions.clean_up()
         async with asyncio.TaskGroup() as tasks:
             follower = tasks.create_task(self._daemon.follow_registry())
             try:
@@ -99,9 +101,10 @@ class _Server(uvicorn.Server):
         if self.started:
             self._ready()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._daemon.hub.close()
-        super().handle_exit(sig, frame)
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Before uvicorn waits for connections: their last events are the exits of our sessions.
+        await self._daemon.stop(_GRACE_S)
+        await super().shutdown(sockets)
 
 
 class _Runtime:

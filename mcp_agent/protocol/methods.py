@@ -13,7 +13,7 @@ import orjson
 from mcp_agent import __version__
 from mcp_agent.calls import Call, Caller
 from mcp_agent.dispatcher import Dispatcher
-from mcp_agent.events import Event, Notice, ResourceUpdated, ToolsChanged
+from mcp_agent.events import Event, Gap, Notice, ResourceUpdated, SessionEvent, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.forms import tool_result
 from mcp_agent.protocol.instructions import instructions
@@ -56,6 +56,8 @@ class Conversation:
                 if LOG_LEVELS.index(level) < LOG_LEVELS.index(self.log_level):
                     return None
                 return jsonrpc.notification("notifications/message", event.as_object())
+            case SessionOutput() | SessionExit() | Gap():
+                return session_notification(event)
 
     def hears(self, uri: str) -> bool:
         return uri in self.watched
@@ -208,6 +210,13 @@ class Methods:
         if entry is None:
             entry = self._tool_entries[tool.name] = orjson.Fragment(orjson.dumps(tool_entry(tool)))
         return entry
+
+
+def session_notification(event: SessionEvent, meta: Mapping[str, Any] | None = None) -> bytes:
+    """What happens in a session, as an MCP client hears it: its own object as params."""
+    name = "shell_session_gap" if isinstance(event, Gap) else event.name
+    params = event.as_object()
+    return jsonrpc.notification(f"notifications/{name}", params if meta is None else {**params, "_meta": meta})
 
 
 def tool_entry(tool: Tool) -> dict[str, Any]:

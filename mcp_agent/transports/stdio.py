@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 MOST_LINE_BYTES = 16 * 1024 * 1024
 _MOST_UNWRITTEN = 1_000
 _FINISH_S = 5.0
+_GRACE_S = 2.0
 
 
 async def serve_stdio(daemon: Daemon) -> None:
@@ -49,6 +50,7 @@ class _StdioServer:
         self._is_open = False
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
+        self._daemon.sessions.clean_up()
         tasks: set[asyncio.Task[None]] = set()
         background = [asyncio.create_task(self._daemon.follow_registry()), asyncio.create_task(self._tell())]
         try:
@@ -57,7 +59,7 @@ class _StdioServer:
                     task = asyncio.create_task(self._serve(line))
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
-            self._daemon.hub.close()
+            await self._daemon.stop(_GRACE_S)
             if tasks:
                 # The client has closed its side; what it asked before that is still answered.
                 await asyncio.wait(tasks, timeout=_FINISH_S)

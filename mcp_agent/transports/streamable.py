@@ -139,7 +139,8 @@ class StreamableHttp:
                 _cancel(session, message)
             await send_empty(send, 202)
             return
-        who = caller(scope, _TRANSPORT, client=conversation.client)
+        connection = session.id if session else ""
+        who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection)
         request = Request(message, who, conversation, exchange.notify)
         if session is None:
             await exchange.run(message.id, answered(self._methods, request))
