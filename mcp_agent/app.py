@@ -14,7 +14,7 @@ from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
 from mcp_agent.protocol.methods import Methods
-from mcp_agent.protocol.resources import TOOLS_URI, HostResources
+from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
 from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
@@ -108,7 +108,8 @@ def compose(config: Config, catalog: Catalog | None = None, working_directory: P
     sessions = SessionManager(hub, record, limits)
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
     dispatcher = Dispatcher(gate, OpenPaths(directory), threads, sessions, config.yield_ms)
-    methods = Methods(gate, dispatcher, [HostResources(gate)], directory)
+    resources: list[Resources] = [HostResources(gate), SessionResources(gate, sessions)]
+    methods = Methods(gate, dispatcher, resources, directory, lambda: sessions.live)
     return Daemon(config, file, gate, hub, threads, dispatcher, methods, sessions)
 
 

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_agent.app import Daemon
 from mcp_agent.security import Guard
 from mcp_agent.transports.control import Control
+from mcp_agent.transports.events import Events
 from mcp_agent.transports.health import Health
 from mcp_agent.transports.http import send_error
 from mcp_agent.transports.http_sessions import HttpSessions
@@ -17,7 +18,7 @@ from mcp_agent.transports.streamable import StreamableHttp
 
 def http_app(daemon: Daemon, token: str, names: tuple[str, ...], *, is_open_to_the_network: bool) -> ASGIApp:
     """Every HTTP wire of `daemon`, behind its guard."""
-    sessions = HttpSessions(daemon.hub)
+    sessions = HttpSessions(daemon.hub, daemon.sessions.disconnected)
     health = Health(daemon, sessions)
     streamable = StreamableHttp(daemon.methods, daemon.gate, daemon.hub, sessions)
     router = Router(
@@ -25,6 +26,7 @@ def http_app(daemon: Daemon, token: str, names: tuple[str, ...], *, is_open_to_t
             Route("/mcp", streamable),
             Route("/mcp/{profile}", streamable),
             Route("/rpc", Rpc(daemon.methods)),
+            Route("/events", Events(daemon.hub, daemon.gate)),
             Route("/health", health),
             Route("/api/{rest:path}", Control(daemon, health)),
         ],

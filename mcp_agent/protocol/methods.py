@@ -16,7 +16,7 @@ from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import Event, Gap, Notice, ResourceUpdated, SessionEvent, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.forms import tool_result
-from mcp_agent.protocol.instructions import instructions
+from mcp_agent.protocol.instructions import LiveSession, instructions
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Message, Payload, RpcError
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate
@@ -80,12 +80,18 @@ class Methods:
     """Answers requests. One for all wires of a daemon."""
 
     def __init__(
-        self, gate: Gate, dispatcher: Dispatcher, resources: Sequence[Resources], working_directory: Path
+        self,
+        gate: Gate,
+        dispatcher: Dispatcher,
+        resources: Sequence[Resources],
+        working_directory: Path,
+        live_sessions: Callable[[], Sequence[LiveSession]] = tuple,
     ) -> None:
         self._gate = gate
         self._dispatcher = dispatcher
         self._resources = resources
         self._working_directory = working_directory
+        self._live_sessions = live_sessions
         self._tool_entries: dict[str, orjson.Fragment] = {}
 
     async def answer(self, request: Request) -> Payload:
@@ -124,15 +130,18 @@ class Methods:
             "protocolVersion": request.conversation.version,
             "capabilities": self.capabilities(request),
             "serverInfo": SERVER_INFO,
-            "instructions": instructions(self._gate, request.caller.access, self._working_directory),
+            "instructions": self._instructions(request),
         }
 
     def _discover(self, request: Request) -> Payload:
         return {
             "supportedVersions": [*eras.STATELESS_VERSIONS, *reversed(eras.HANDSHAKE_VERSIONS)],
             "capabilities": self.capabilities(request),
-            "instructions": instructions(self._gate, request.caller.access, self._working_directory),
+            "instructions": self._instructions(request),
         }
+
+    def _instructions(self, request: Request) -> str:
+        return instructions(self._gate, request.caller.access, self._working_directory, self._live_sessions())
 
     def _ping(self, request: Request) -> Payload:
         return {}

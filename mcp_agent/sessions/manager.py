@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _SET_CHILD_SUBREAPER = 36
 _ORPHANS_EVERY_S = 5.0
+_NOTED_AFTER_S = 0.05
 _MOST_FINISHED = 200
 _MOST_KEPT_BYTES = 1024 * 1024 * 1024
 _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat"}
@@ -60,7 +61,7 @@ class SessionManager:
         self._record = record
         self._sessions: dict[str, Session] = {}
         self._calls: set[Session] = set()
-        self._environment: dict[str, str] | None = None
+        self._environment: dict[bytes, bytes] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: dict[Session, asyncio.TimerHandle] = {}
         self._orphans: set[Member] = set()
@@ -99,9 +100,10 @@ class SessionManager:
             self._spawn(
                 session, environment or {}, Terminal(*terminal) if terminal else None, hears_stderr, has_input=True
             )
-        except OSError:
+        except Exception:
             session.log.remove()
             raise
+        self._note(session)
         self._publish(session)
         return session
 
@@ -113,6 +115,8 @@ class SessionManager:
         session.captures = {stream: Capture(most) for stream, most in captures.items()}
         self._spawn(session, {}, None, hears_stderr, has_input=False)
         self._calls.add(session)
+        # Most commands are over before that, and looking at a process that has just begun takes a third of its life.
+        self._timers[session] = _loop().call_later(_NOTED_AFTER_S, self._note, session)
         return session
 
     def adopt(self, session: Session, ends_in_s: float | None) -> bool:
@@ -120,6 +124,8 @@ class SessionManager:
         if self.is_closed or len(self.live) >= self.limits.sessions:
             return False
         self._calls.discard(session)
+        self._cancel_timer(session)
+        self._note(session)
         session.captures = {}
         self._publish(session, ends_in_s)
         return True
@@ -127,6 +133,7 @@ class SessionManager:
     def release(self, session: Session, *, keeps_output: bool) -> None:
         """A call is done with its command: forget it, but leave its output in the file if that is asked."""
         self._calls.discard(session)
+        self._cancel_timer(session)
         session.captures = {}
         if session.child.is_quiet:
             session.close()
@@ -183,7 +190,7 @@ class SessionManager:
     async def end_all(self, grace_s: float | None = None) -> None:
         """End every process of this daemon. Exits are told; nothing can be started any more."""
         self.is_closed = True
-        every = [*self._sessions.values(), *self._calls, *self._timers]
+        every = list({*self._sessions.values(), *self._calls, *self._timers})
         leaders = [session.child for session in every if not session.child.is_reaped]
         for child in leaders:
             child.is_held = True
@@ -250,7 +257,7 @@ class SessionManager:
             session.child = spawn(
                 session.command,
                 session.cwd,
-                {**self._environment, **environment, tree.TAG: self._tag(session)},
+                {**self._environment, **_encoded(environment), **_encoded({tree.TAG: self._tag(session)})},
                 heard=session.hear,
                 ended=session.ended,
                 finished=session.finished,
@@ -261,8 +268,7 @@ class SessionManager:
         except OSError as error:
             if error.filename is None:
                 raise
-            raise from_os_error(error, str(error.filename)) from error
-        self._record.add(session.pid)
+            raise from_os_error(error, os.fsdecode(error.filename)) from error
 
     def _publish(self, session: Session, ends_in_s: float | None = None) -> None:
         self._sessions[session.id] = session
@@ -297,14 +303,22 @@ class SessionManager:
 
     def _forget(self, session: Session) -> None:
         """Its hour is over: nothing of it stays, nor of what it left running."""
-        timer = self._timers.pop(session, None)
-        if timer is not None:
-            timer.cancel()
+        self._cancel_timer(session)
         if self._sessions.pop(session.id, None) is not None:
             self._hub.dropped(session.log)
             if not session.child.is_quiet:
                 self._own(self.stop(session, signal.SIGTERM))
         session.log.remove()
+
+    def _note(self, session: Session) -> None:
+        """Put a process on record, for the daemon that comes after a crash of this one."""
+        if session.is_running:
+            self._record.add(session.pid)
+
+    def _cancel_timer(self, session: Session) -> None:
+        timer = self._timers.pop(session, None)
+        if timer is not None:
+            timer.cancel()
 
     async def _abandoned(self, session: Session, grace_s: float) -> None:
         await self.stop(session, signal.SIGTERM, grace_s)
@@ -321,8 +335,9 @@ class SessionManager:
     def _prepare(self) -> None:
         """Before the first process: a folder for its output, an environment without secrets, a claim on orphans."""
         self._record.open()
-        self._environment = {**os.environ, **_QUIET}
-        self._environment.pop(tokens.VARIABLE, None)
+        secrets_of_ours = (tokens.VARIABLE,)
+        kept = {name: value for name, value in os.environ.items() if name not in secrets_of_ours}
+        self._environment = _encoded({**kept, **_QUIET})
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             self._orphan_timer = _loop().call_later(_ORPHANS_EVERY_S, self._reap_orphans)
@@ -344,6 +359,11 @@ class SessionManager:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(member.pid, os.WNOHANG)
         self._orphans = dead
+
+
+def _encoded(environment: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Encoded once and not at each start, where it takes a tenth of the time."""
+    return {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -264,7 +264,7 @@ class Child:
 def spawn(
     command: str,
     cwd: Path,
-    environment: Mapping[str, str],
+    environment: Mapping[bytes, bytes],
     *,
     heard: Heard,
     ended: Callable[[Status], None],
@@ -321,7 +321,7 @@ def spawn(
 def _spawn_on_terminal(
     command: str,
     cwd: Path,
-    environment: Mapping[str, str],
+    environment: Mapping[bytes, bytes],
     terminal: Terminal,
     heard: Heard,
     ended: Callable[[Status], None],
@@ -337,7 +337,7 @@ def _spawn_on_terminal(
     process = subprocess.Popen(
         [*SHELL, opening, SHELL[0], command],
         cwd=cwd,
-        env={"TERM": "xterm-256color", **environment},
+        env={b"TERM": b"xterm-256color", **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

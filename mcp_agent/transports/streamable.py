@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.events import EventHub
+from mcp_agent.events import EventHub, MayHear
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
@@ -112,7 +112,9 @@ class StreamableHttp:
             if not _accepted(scope)[1]:
                 await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
                 return
-            await send_stream(listen(message, self._hub), scope, receive, send)
+            access = caller(scope, _TRANSPORT).access
+            told = listen(message, self._hub, lambda: self._gate.offers(access, "shell"))
+            await send_stream(told, scope, receive, send)
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
         request = Request(message, who, None, exchange.notify)
@@ -174,7 +176,9 @@ class StreamableHttp:
             return
         session.open_streams += 1
         try:
-            await send_stream(_told(session), scope, receive, send, {"mcp-session-id": session.id})
+            access = caller(scope, _TRANSPORT).access
+            told = _told(session, lambda: self._gate.offers(access, "shell"))
+            await send_stream(told, scope, receive, send, {"mcp-session-id": session.id})
         finally:
             session.open_streams -= 1
 
@@ -196,9 +200,9 @@ class StreamableHttp:
         return self._sessions.find(session_id, principal(scope).name, spoken)
 
 
-async def _told(session: HttpSession) -> AsyncIterator[bytes]:
+async def _told(session: HttpSession, may_hear: MayHear) -> AsyncIterator[bytes]:
     """What a session's client hears on its own stream. A second stream takes over from the first."""
-    session.subscription = subscription = session.subscription.handed_over()
+    session.subscription = subscription = session.subscription.handed_over(may_hear)
     async for told in subscription.events():
         notification = session.conversation.notification(told)
         if notification is not None:

@@ -162,7 +162,7 @@ async def shell_stop_session(
     signal: Annotated[str, Field(description="Signal by name or number.", takes_numbers=True)] = "TERM",
 ) -> Stopped:
     """End a session and every process it started; after five seconds they are killed."""
-    number = _signal(signal)
+    number = signal_number(signal)
     session = sessions(ctx).find(session_id)
     had_ended = not session.is_running
     escalated = await session.stop(number)
@@ -219,7 +219,8 @@ def _matches(pattern: Any, text: str) -> bool:
         ) from None
 
 
-def _signal(text: str) -> int:
+def signal_number(text: str) -> int:
+    """The signal of that name or number. Raises InvalidParams."""
     name = text.strip().upper().removeprefix("SIG")
     for each in signal.Signals:
         if name in (each.name.removeprefix("SIG"), str(each.value)):
