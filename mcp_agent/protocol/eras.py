@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,7 @@ def unsupported(requested: str) -> RpcError:
     )
 
 
-def envelope(message: Message, headers: Iterable[tuple[bytes, bytes]] | None = None) -> Envelope:
+def envelope(message: Message, headers: Sequence[tuple[bytes, bytes]] | None = None) -> Envelope:
     """What a stateless request says of its sender, checked against its HTTP headers if it has any. Raises RpcError.
 
     A client that contradicts itself is told so before it is told that its version is not spoken here.
@@ -104,14 +104,14 @@ def client_name(info: Any) -> str:
     return name[:200] if isinstance(name, str) else ""
 
 
-def _check_headers(message: Message, headers: Iterable[tuple[bytes, bytes]]) -> None:
+def _check_headers(message: Message, headers: Sequence[tuple[bytes, bytes]]) -> None:
     """Raise RpcError unless the headers say what the body says."""
-    found: dict[bytes, bytes] = {}
-    for name, value in headers:
-        if name in _ROUTING_HEADERS:
-            if name in found:
+    found = dict(headers)
+    if len(found) != len(headers):
+        names = [name for name, _ in headers]
+        for name in _ROUTING_HEADERS:
+            if names.count(name) > 1:
                 raise _mismatch(f"the header {_cased(name)} stands twice")
-            found[name] = value
     _compare(b"mcp-protocol-version", found, message.meta.get(META_VERSION), f"_meta.{META_VERSION}")
     _compare(b"mcp-method", found, message.method, "method")
     key = _NAME_PARAMS.get(message.method)

@@ -44,7 +44,8 @@ def chosen(profile_form: Form, caller: Caller) -> Literal["json", "text"]:
 
 def tool_result(outcome: Outcome, caller: Caller) -> dict[str, Any]:
     """`outcome` as the result of `tools/call`, small enough for one message."""
-    result = _written(outcome, chosen(outcome.form, caller))
+    form = chosen(outcome.form, caller)
+    result = _written(outcome, form)
     most = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
     # Escaping makes six bytes out of one at worst: only what could be too large is measured.
     if len(result["content"][0]["text"]) * 8 <= most or (size := len(orjson.dumps(result))) <= most:
@@ -52,7 +53,7 @@ def tool_result(outcome: Outcome, caller: Caller) -> dict[str, Any]:
     too_large = TooLarge(
         f"the result is {size} bytes and a message may have {MOST_MESSAGE_BYTES}", hint="ask for less at once"
     )
-    return _written(Outcome(outcome.call_id, outcome.form, error=too_large), "text")
+    return _written(Outcome(outcome.call_id, outcome.form, error=too_large), form)
 
 
 def _written(outcome: Outcome, form: Literal["json", "text"]) -> dict[str, Any]:

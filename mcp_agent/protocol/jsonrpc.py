@@ -66,24 +66,19 @@ class Message:
 def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     """The JSON value in `data`. Raises RpcError for bad JSON, and for JSON that is too deep, too wide or ambiguous.
 
-    The shape is judged before anything is built: with the strings taken out, what is left are brackets, commas and
-    colons, and counting those says how deep and how wide the value will be, and whether an object has a key twice.
+    The shape is judged before anything is built, and by counting alone where that is enough: a message has no more
+    elements than bytes, is no deeper than it has brackets, and has no key twice if it has as many keys as colons.
     """
     if len(data) > most_string and any(len(text) > most_string + 2 for text in _STRING.findall(data)):
         raise RpcError(INVALID_REQUEST, f"a string in this message is longer than {most_string} bytes")
-    skeleton = _STRING.sub(b"", data)
-    if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
-        raise RpcError(INVALID_REQUEST, f"this message has more than {MOST_ELEMENTS} elements")
-    depth = 0
-    for bracket in _BRACKET.findall(skeleton):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MOST_DEPTH:
-            raise RpcError(INVALID_REQUEST, f"this message is nested more than {MOST_DEPTH} levels deep")
+    if len(data) > MOST_ELEMENTS or data.count(b"{") + data.count(b"[") > MOST_DEPTH:
+        _check_size(_skeleton(data))
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise RpcError(PARSE_ERROR, f"no JSON: {error}") from None
-    if _keys(value) != skeleton.count(b":"):
+    keys = _keys(value)
+    if keys != data.count(b":") and keys != _skeleton(data).count(b":"):
         raise RpcError(INVALID_REQUEST, "an object in this message has a key twice")
     return value
 
@@ -132,10 +127,31 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params})
 
 
+def _skeleton(data: bytes) -> bytes:
+    """`data` without its strings: only brackets, commas, colons and plain values are left."""
+    return _STRING.sub(b"", data)
+
+
+def _check_size(skeleton: bytes) -> None:
+    """Raise RpcError for a message that has too many elements or is nested too deep."""
+    if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
+        raise RpcError(INVALID_REQUEST, f"this message has more than {MOST_ELEMENTS} elements")
+    depth = 0
+    for bracket in _BRACKET.findall(skeleton):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MOST_DEPTH:
+            raise RpcError(INVALID_REQUEST, f"this message is nested more than {MOST_DEPTH} levels deep")
+
+
 def _keys(value: Any) -> int:
-    """How many keys all objects in `value` have together. The depth is bounded by now, so this may recurse."""
-    if isinstance(value, dict):
-        return len(value) + sum(_keys(item) for item in value.values() if isinstance(item, dict | list))
-    if isinstance(value, list):
-        return sum(_keys(item) for item in value if isinstance(item, dict | list))
-    return 0
+    """How many keys all objects in `value` have together."""
+    count = 0
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            count += len(each)
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+    return count

@@ -124,7 +124,7 @@ class SessionResources:
                 "uriTemplate": f"{session_uri('{id}')}{{?since}}",
                 "name": "session",
                 "title": "Output of a shell session",
-                "description": "What a session has printed from the byte `since` on; `_meta` says what the next page is.",
+                "description": "What a session has printed from the byte `since` on; `_meta` names the next page.",
                 "mimeType": "text/plain",
             }
         ]

@@ -17,22 +17,31 @@ def framed(message: bytes) -> bytes:
 async def send_stream(
     messages: AsyncIterator[bytes], scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Send `messages` as they come, until they end or the client leaves."""
+    """Send `messages` as they come, each as one event, until they end or the client leaves."""
+
+    async def events() -> AsyncIterator[bytes]:
+        async for message in messages:
+            yield framed(message)
+
+    await send_events(events(), scope, receive, send, headers)
+
+
+async def send_events(
+    events: AsyncIterator[bytes], scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str] | None = None
+) -> None:
+    """Send `events`, which are framed already, as they come, until they end or the client leaves."""
     # At first use: most daemons' first seconds have no stream, and it takes a while to load.
     from sse_starlette.event import ServerSentEvent
     from sse_starlette.sse import AppStatus, EventSourceResponse
 
     # Our streams end by themselves when the daemon stops, after their last event. Left on, this would cut them.
     AppStatus.enable_automatic_graceful_drain = False
-
-    async def events() -> AsyncIterator[bytes]:
-        async for message in messages:
-            yield framed(message)
-
     response = EventSourceResponse(
-        events(),
+        events,
         headers=dict(headers or {}),
         ping=KEEP_ALIVE_S,
         ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
     )
-    await response(scope, receive, send)
+    state = scope["state"]
+    with state["streams"].held_by(state["principal"].name):
+        await response(scope, receive, send)

@@ -65,7 +65,7 @@ class StreamableHttp:
                 await send_error(send, 405, "use POST, GET or DELETE here", headers=_ALLOW)
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        accepts_json, accepts_stream = _accepted(scope)
+        accepts_json, accepts_stream = accepted(scope)
         if not (accepts_json or accepts_stream):
             await send_error(send, 406, "Accept must allow application/json or text/event-stream")
             return
@@ -109,7 +109,7 @@ class StreamableHttp:
             await send_json(send, eras.http_status(error), jsonrpc.failure(message.id, error))
             return
         if message.method == LISTEN:
-            if not _accepted(scope)[1]:
+            if not accepted(scope)[1]:
                 await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
                 return
             access = caller(scope, _TRANSPORT).access
@@ -164,7 +164,7 @@ class StreamableHttp:
         await (send_empty(send, 202) if body is None else send_json(send, 200, body))
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _accepted(scope)[1]:
+        if not accepted(scope)[1]:
             await send_error(
                 send, 406, "the answer to GET is a text/event-stream", "clients of MCP ask for it themselves"
             )
@@ -226,7 +226,7 @@ def _session_id(scope: Scope) -> str | None:
     return None if raw is None else raw.decode("latin-1")
 
 
-def _accepted(scope: Scope) -> tuple[bool, bool]:
+def accepted(scope: Scope) -> tuple[bool, bool]:
     """Whether the client reads JSON, and whether it reads a stream. One that does not say reads JSON."""
     accept = header(scope, b"accept")
     if accept is None or b"*/*" in accept:
