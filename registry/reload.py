@@ -23,9 +23,14 @@ async def watch(file: RegistryFile, loaded: Loaded, failed: Failed) -> None:
     """
     async for _ in changes(file.path):
         try:
-            loaded(file.load())
-        except BadRegistry as error:
-            failed(error.problems)
+            _reload(file, loaded, failed)
         except Exception:
             # A boundary: whatever is wrong with one state of the file, the next one must still be seen.
             log.exception("registry.reload_failed")
+
+
+def _reload(file: RegistryFile, loaded: Loaded, failed: Failed) -> None:
+    try:
+        loaded(file.load())
+    except BadRegistry as error:
+        failed(error.problems)

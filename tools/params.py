@@ -64,8 +64,8 @@ class Parameter:
         for key, value in (
             ("minimum", self.field.minimum),
             ("maximum", self.field.maximum),
-            ("minLength", self.field.min_length),
-            ("maxLength", self.field.max_length),
+            ("minItems" if isinstance(self.kind, _List) else "minLength", self.field.min_length),
+            ("maxItems" if isinstance(self.kind, _List) else "maxLength", self.field.max_length),
         ):
             if value is not None:
                 schema[key] = value
@@ -95,8 +95,11 @@ class Parameter:
                 yield Issue(path, "too_small", f"{path} is {value} and must be at least {field.minimum}")
             if field.maximum is not None and value > field.maximum:
                 yield Issue(path, "too_big", f"{path} is {value} and may be at most {field.maximum}")
-        elif isinstance(value, list) and field.min_length is not None and len(value) < field.min_length:
-            yield Issue(path, "too_small", f"{path} needs at least {field.min_length} elements")
+        elif isinstance(value, list):
+            if field.min_length is not None and len(value) < field.min_length:
+                yield Issue(path, "too_small", f"{path} needs at least {field.min_length} elements")
+            if field.max_length is not None and len(value) > field.max_length:
+                yield Issue(path, "too_big", f"{path} may have at most {field.max_length} elements")
 
 
 class Kind(typing.Protocol):
@@ -188,10 +191,10 @@ class _Scalar:
             return value
         if self.type is bool and isinstance(value, bool):
             return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if _is_number(value):
             if self.type is float:
                 return float(value)
-            if self.type is int and (isinstance(value, int) or (math.isfinite(value) and value.is_integer())):
+            if self.type is int and float(value).is_integer():
                 return int(value)
         issues.append(Issue(path, "invalid_type", f"{path} must be {_a(self.json_type)}, not {_named(value)}"))
         return value
@@ -310,11 +313,21 @@ def _a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
+def _is_number(value: Any) -> bool:
+    """Whether `value` is a number that a float can hold, which is every number that JSON readers agree on."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def _named(value: Any) -> str:
     """A JSON value as its type and, where it is short, itself."""
     match value:
-        case bool() | int() | float():
+        case bool():
             return f"{value!r}".lower()
+        case int() | float():
+            return f"{value!r}" if _is_number(value) else "a number too large"
         case str():
             return "a string"
         case list():

@@ -20,12 +20,15 @@ MOST_DEPTH = 64
 MOST_ELEMENTS = 50_000
 MOST_STRING = 4 * 1024 * 1024
 MOST_BATCH = 20
+MOST_ID = 1_000
 
 RequestId = str | int
 # A decoded result, or one that has been encoded already.
 Payload = Mapping[str, Any] | orjson.Fragment
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+# A string that is not closed reaches to the end. If it did not match, the search would begin again at each quote
+# in it, and a message of nothing but quotes would take the square of its length.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
 
 
@@ -96,7 +99,7 @@ def message(value: Any) -> Message | None:
         raise RpcError(INVALID_REQUEST, "a message needs a method, which is a string")
     request_id = value.get("id")
     if "id" in value and not is_id(request_id):
-        raise RpcError(INVALID_REQUEST, "the id of a request must be a string or a whole number")
+        raise RpcError(INVALID_REQUEST, f"the id of a request must be a whole number, or at most {MOST_ID} characters")
     params = value.get("params", {})
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "params must be an object")
@@ -104,7 +107,10 @@ def message(value: Any) -> Message | None:
 
 
 def is_id(value: Any) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool)
+    """Whether `value` can be the id of a request. It is sent back with every answer, so it has a bound."""
+    if isinstance(value, str):
+        return len(value) <= MOST_ID
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def id_of(value: Any) -> RequestId | None:

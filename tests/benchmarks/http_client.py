@@ -28,7 +28,7 @@ class HttpClient:
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         parts = urlsplit(url)
-        self._path = parts.path
+        self._path = f"{parts.path}?{parts.query}" if parts.query else parts.path
         self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=_PATIENCE_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.headers = {"host": parts.netloc, "content-type": "application/json", **headers}

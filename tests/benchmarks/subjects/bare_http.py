@@ -24,7 +24,7 @@ async def echo(request: Request) -> Response:
     return Response(body, media_type="application/json")
 
 
-class _Server(uvicorn.Server):
+class PrintingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         port = self.servers[0].sockets[0].getsockname()[1]
@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
 def main() -> None:
     app = Starlette(routes=[Route("/mcp", echo, methods=["POST"])])
     config = uvicorn.Config(app, port=0, loop="uvloop", http="httptools", access_log=False, log_level="warning")
-    _Server(config).run()
+    PrintingServer(config).run()
 
 
 if __name__ == "__main__":
