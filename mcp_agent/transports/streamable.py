@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.events import EventHub
+from mcp_agent.events import EventHub, MayHear
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
@@ -113,7 +113,9 @@ class StreamableHttp:
             if not accepted(scope)[1]:
                 await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
                 return
-            await send_stream(listen(message, self._hub), scope, receive, send)
+            access = caller(scope, _TRANSPORT).access
+            told = listen(message, self._hub, lambda: self._gate.offers(access, "shell"))
+            await send_stream(told, scope, receive, send)
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
         request = Request(message, who, None, exchange.notify)
@@ -142,7 +144,8 @@ class StreamableHttp:
                 _cancel(session, message)
             await send_empty(send, 202)
             return
-        who = caller(scope, _TRANSPORT, client=conversation.client)
+        connection = session.id if session else ""
+        who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection)
         request = Request(message, who, conversation, exchange.notify)
         if session is None:
             await exchange.run(message.id, answered(self._methods, request))
@@ -176,7 +179,9 @@ class StreamableHttp:
             return
         session.open_streams += 1
         try:
-            await send_stream(_told(session), scope, receive, send, {"mcp-session-id": session.id})
+            access = caller(scope, _TRANSPORT).access
+            told = _told(session, lambda: self._gate.offers(access, "shell"))
+            await send_stream(told, scope, receive, send, {"mcp-session-id": session.id})
         finally:
             session.open_streams -= 1
 
@@ -198,13 +203,10 @@ class StreamableHttp:
         return self._sessions.find(session_id, principal(scope).name, spoken)
 
 
-async def _told(session: HttpSession) -> AsyncIterator[bytes]:
+def _told(session: HttpSession, may_hear: MayHear) -> AsyncIterator[bytes]:
     """What a session's client hears on its own stream. A second stream takes over from the first."""
-    session.subscription = subscription = session.subscription.handed_over()
-    async for told in subscription.events():
-        notification = session.conversation.notification(told)
-        if notification is not None:
-            yield notification
+    session.subscription = session.subscription.handed_over(may_hear)
+    return session.subscription.messages(session.conversation.notification)
 
 
 def _cancel(session: HttpSession, message: Message) -> None:
