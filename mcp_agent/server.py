@@ -18,6 +18,7 @@ import uvicorn
 from mcp_agent import __version__, addresses
 from mcp_agent.app import Daemon
 from mcp_agent.config import BadConfig, Config
+from mcp_agent.connection import Connection
 from mcp_agent.routes import http_app
 
 _BACKLOG = 512
@@ -71,7 +72,7 @@ def serve(daemon: Daemon, token: str, listener: socket.socket, announce: Callabl
         uvicorn.Config(
             app,
             loop="uvloop" if sys.platform != "win32" else "asyncio",
-            http="httptools",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
