@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_agent.logs import LEVELS
 
@@ -22,8 +22,7 @@ class BadConfig(Exception):
     """A setting that cannot be used; the message is one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting as people meet it."""
 
     name: str

@@ -13,7 +13,7 @@ import hmac
 import ipaddress
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,8 +40,7 @@ _REFUSED_TWICE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(NamedTuple):
     """Whose token a request carries, and the profile that binds it; None is the active one."""
 
     name: str
