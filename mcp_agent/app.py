@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,8 @@ from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
 from mcp_agent.protocol.methods import Methods
-from mcp_agent.protocol.resources import TOOLS_URI, HostResources
+from mcp_agent.protocol.prompts import Prompts
+from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.profiles import BadRegistry, Problem, Profiles
@@ -81,8 +83,15 @@ class Daemon:
         self.threads.shutdown(wait=False, cancel_futures=True)
 
 
-def compose(config: Config, catalog: Catalog | None = None, working_directory: Path | None = None) -> Daemon:
-    """The daemon that `config` describes. Raises BadRegistry if its tools.json cannot be used."""
+def compose(
+    config: Config,
+    catalog: Catalog | None = None,
+    working_directory: Path | None = None,
+    *,
+    resources: Sequence[Resources] = (),
+    prompts: Sequence[Prompts] = (),
+) -> Daemon:
+    """The daemon that `config` describes, with `resources` beside its own. Raises BadRegistry for a bad tools.json."""
     catalog = catalog or discover()
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
     file = RegistryFile(config.config, catalog)
@@ -90,7 +99,7 @@ def compose(config: Config, catalog: Catalog | None = None, working_directory: P
     hub = EventHub()
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
     dispatcher = Dispatcher(gate, OpenPaths(directory), threads)
-    methods = Methods(gate, dispatcher, [HostResources(gate)], directory)
+    methods = Methods(gate, dispatcher, [HostResources(gate), *resources], prompts, directory)
     return Daemon(config, file, gate, hub, threads, dispatcher, methods)
 
 

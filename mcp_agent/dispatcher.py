@@ -14,7 +14,7 @@ from mcp_agent.calls import Call, Outcome, Refusal
 from mcp_agent.logs import event
 from registry.gate import Gate, Grant, UnknownTool
 from tools.context import Cancelled, Paths, ToolContext
-from tools.errors import InternalError, InvalidParams, Timeout, ToolDisabled, ToolError
+from tools.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
 from tools.results import Result
 from tools.spec import Tool
 
@@ -51,12 +51,17 @@ class Dispatcher:
 
     async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: Mapping[str, Any]) -> Outcome:
         started = time.perf_counter()
-        context = ToolContext(call.id, self._paths, lambda: call.is_cancelled, call.report or _unheard)
+        context = ToolContext(
+            call.id, self._paths, lambda: call.is_cancelled, call.report or _unheard, call.tell or _unheard
+        )
         event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
             result = await self._run(tool, grant, context, arguments)
         except ToolError as error:
             return self._failed(call, error, grant)
+        except Refused as error:
+            event(log, logging.INFO, "tool.exec_refused", request_id=call.id, tool=tool.name, code=error.code)
+            return Outcome(call.id, refusal=Refusal(error.code, error.message, error.data))
         except TimeoutError:
             call.is_cancelled = True
             event(log, logging.WARNING, "tool.exec_timeout", request_id=call.id, tool=tool.name)
@@ -99,5 +104,5 @@ def _invalid_params(tool: Tool, error: InvalidParams) -> Refusal:
     return Refusal(INVALID_PARAMS, "Invalid params", data)
 
 
-def _unheard(done: float, total: float | None, message: str | None) -> None:
+def _unheard(*_: object) -> None:
     pass

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
+
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 
 class Paths(Protocol):
@@ -26,7 +28,7 @@ def _never() -> bool:
     return False
 
 
-def _unheard(done: float, total: float | None, message: str | None) -> None:
+def _unheard(*_: object) -> None:
     pass
 
 
@@ -38,6 +40,7 @@ class ToolContext:
     paths: Paths
     is_cancelled: Callable[[], bool] = field(default=_never)
     report: Callable[[float, float | None, str | None], None] = field(default=_unheard)
+    tell: Callable[[LogLevel, str], None] = field(default=_unheard)
 
     def check(self) -> None:
         """Stop here if nobody waits for the answer any more. Never call it half-way through a write."""
@@ -47,3 +50,7 @@ class ToolContext:
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell a caller who asked for it how far the work is."""
         self.report(done, total, message)
+
+    def log(self, level: LogLevel, text: str) -> None:
+        """Tell a caller who listens at this level what is happening. It is for people and not part of the result."""
+        self.tell(level, text)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Message, RpcError
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -23,6 +25,7 @@ HEADERLESS_VERSION = "2025-03-26"
 BATCH_VERSIONS = ("2024-11-05", "2025-03-26")
 
 HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 META = "io.modelcontextprotocol/"
@@ -40,6 +43,7 @@ _HTTP_STATUS = {
     INVALID_REQUEST: 400,
     INVALID_PARAMS: 400,
     HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
@@ -56,7 +60,7 @@ class Envelope:
 
 def is_stateless(message: Message) -> bool:
     """Whether a message belongs to the era without handshakes: it carries that era's mark."""
-    return message.method != "initialize" and META_VERSION in message.meta
+    return META_VERSION in message.meta
 
 
 def negotiated(requested: Any) -> str:
@@ -98,6 +102,27 @@ def envelope(message: Message, headers: Iterable[tuple[bytes, bytes]] | None = N
     return Envelope(version, client_name(meta.get(META_CLIENT)), level if isinstance(level, str) else None)
 
 
+def check_arguments(message: Message, headers: Iterable[tuple[bytes, bytes]], named: Mapping[str, str]) -> None:
+    """Raise RpcError unless each argument of a call that its tool wants repeated in a header is there, and the same.
+
+    `named` has the header's last part by the argument's name.
+    """
+    arguments = message.params.get("arguments")
+    arguments = arguments if isinstance(arguments, dict) else {}
+    for argument, last_part in named.items():
+        name = f"mcp-param-{last_part.lower()}".encode("latin-1")
+        found = [value for key, value in headers if key == name]
+        value = arguments.get(argument)
+        if len(found) > 1:
+            raise _mismatch(f"the header {_cased(name)} stands twice")
+        if value is not None:
+            text = value if isinstance(value, str) else orjson.dumps(value).decode()
+            present = {name: found[0]} if found else {}
+            _compare(name, present, text, f"params.arguments.{argument}", is_encodable=True)
+        elif found:
+            raise _mismatch(f"the header {_cased(name)} is there and params.arguments.{argument} is not")
+
+
 def client_name(info: Any) -> str:
     """What a client calls itself, from its `clientInfo`."""
     name = info.get("name") if isinstance(info, dict) else None
@@ -125,6 +150,7 @@ def _compare(
     raw = found.get(name)
     if raw is None:
         raise _mismatch(f"the header {_cased(name)} is missing")
+    raw = raw.strip(b" \t")  # The parser of HTTP leaves what follows a value on it.
     value = _header_text(raw) if is_encodable else raw.decode("latin-1")
     if value != expected:
         raise _mismatch(f"the header {_cased(name)} is not what {source} is")

@@ -3,7 +3,7 @@
     host://tools            every tool, by category, and whether this caller may use it
     host://tools/{name}     one tool: description, schema, switch
 
-Later kinds (what a tool left behind, a running session) are further providers with the same four methods.
+Later kinds (what a tool left behind, a running session) are further providers with the same methods.
 """
 
 from __future__ import annotations
@@ -17,16 +17,21 @@ from registry.gate import Access, Gate
 from tools.spec import Tool
 
 TOOLS_URI = "host://tools"
+_ONE_TOOL = f"{TOOLS_URI}/{{name}}"
 
 
 class Resources(Protocol):
-    """One kind of resource. `read` gives None for a URI of another kind, or one that is not there."""
+    """One kind of resource. What asks for a URI gets None where it is of another kind, or nothing is there."""
 
     def listed(self, access: Access) -> list[dict[str, Any]]: ...
 
     def templates(self, access: Access) -> list[dict[str, Any]]: ...
 
-    def read(self, access: Access, uri: str) -> dict[str, Any] | None: ...
+    async def read(self, access: Access, uri: str) -> list[dict[str, Any]] | None:
+        """The contents, each with its `uri` and with `text` or, in Base64, `blob`."""
+
+    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+        """What `value`, the beginning of a template's argument, could become; the likeliest first."""
 
 
 class HostResources:
@@ -49,7 +54,7 @@ class HostResources:
     def templates(self, access: Access) -> list[dict[str, Any]]:
         return [
             {
-                "uriTemplate": f"{TOOLS_URI}/{{name}}",
+                "uriTemplate": _ONE_TOOL,
                 "name": "tool",
                 "title": "One tool",
                 "description": "A tool's description, arguments and switch.",
@@ -57,12 +62,17 @@ class HostResources:
             }
         ]
 
-    def read(self, access: Access, uri: str) -> dict[str, Any] | None:
+    async def read(self, access: Access, uri: str) -> list[dict[str, Any]] | None:
         if uri == TOOLS_URI:
-            return _json(uri, self._overview(access))
+            return [_json(uri, self._overview(access))]
         name = uri.removeprefix(f"{TOOLS_URI}/")
         tool = self._gate.catalog.get(name) if name != uri else None
-        return None if tool is None else _json(uri, self._one(access, tool))
+        return None if tool is None else [_json(uri, self._one(access, tool))]
+
+    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+        if (template, argument) != (_ONE_TOOL, "name"):
+            return None
+        return [tool.name for tool in self._gate.visible(access) if tool.name.startswith(value)]
 
     def _overview(self, access: Access) -> dict[str, Any]:
         visible = set(self._gate.visible(access))
