@@ -69,6 +69,11 @@ class Config:
     log_level: str
 
     @property
+    def clients_file(self) -> Path:
+        """The tokens of clients with a profile of their own."""
+        return self.state_dir / "tokens.json"
+
+    @property
     def runtime_file(self) -> Path:
         """Where a running daemon says how it is reached, for the commands of the same user."""
         return self.state_dir / "daemon.json"

@@ -108,7 +108,7 @@ def logging_to(stream: TextIO, level: str) -> Iterator[None]:
     before = root.handlers[:], root.level
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for noisy in ("uvicorn", "uvicorn.error", "watchfiles", "asyncio", "sse_starlette"):
+    for noisy in ("uvicorn", "uvicorn.error", "watchfiles", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
     try:
         yield

@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
 import orjson
 import uvicorn
 
-from mcp_agent import __version__, addresses
+from mcp_agent import __version__, addresses, files
 from mcp_agent.app import Daemon
 from mcp_agent.config import BadConfig, Config
+from mcp_agent.events import ToolsChanged
+from mcp_agent.logs import event
 from mcp_agent.routes import http_app
+from mcp_agent.security import OpenStreams
+from mcp_agent.tokens import BadToken, Tokens
+from registry.watching import changes
+
+log = logging.getLogger(__name__)
 
 _BACKLOG = 512
 _DRAIN_S = 3
@@ -43,13 +51,14 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(daemon: Daemon, token: str, listener: socket.socket, announce: Callable[[str], None]) -> int:
+def serve(daemon: Daemon, tokens: Tokens, listener: socket.socket, announce: Callable[[str], None]) -> int:
     """Serve until a signal ends it; `announce` is called with the URL once connections are accepted."""
     config = daemon.config
     is_open = not addresses.is_loopback(config.host)
     names = (*config.allow_host, *(addresses.own_names() if is_open else ()))
     url = f"{'https' if config.tls_cert else 'http'}://{addresses.in_url(config.host)}:{listener.getsockname()[1]}"
-    app = http_app(daemon, token, names, is_open_to_the_network=is_open)
+    streams = OpenStreams()
+    app = http_app(daemon, tokens, streams, names, is_open_to_the_network=is_open)
     server = _Server(
         uvicorn.Config(
             app,
@@ -69,6 +78,7 @@ def serve(daemon: Daemon, token: str, listener: socket.socket, announce: Callabl
         ),
         daemon,
         lambda: announce(url),
+        lambda: _follow_tokens(daemon, tokens, streams),
     )
     try:
         with _Runtime(config, url), asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -81,18 +91,26 @@ def serve(daemon: Daemon, token: str, listener: socket.socket, announce: Callabl
 class _Server(uvicorn.Server):
     """uvicorn, told to end our streams before it waits for connections to drain."""
 
-    def __init__(self, config: uvicorn.Config, daemon: Daemon, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        daemon: Daemon,
+        ready: Callable[[], None],
+        follow_tokens: Callable[[], Coroutine[None, None, None]],
+    ) -> None:
         super().__init__(config)
         self._daemon = daemon
         self._ready = ready
+        self._follow_tokens = follow_tokens
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
         async with asyncio.TaskGroup() as tasks:
-            follower = tasks.create_task(self._daemon.follow_registry())
+            followers = [tasks.create_task(self._daemon.follow_registry()), tasks.create_task(self._follow_tokens())]
             try:
                 await self.serve(sockets=[listener])
             finally:
-                follower.cancel()
+                for follower in followers:
+                    follower.cancel()
                 self._daemon.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -114,6 +132,28 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
+async def _follow_tokens(daemon: Daemon, tokens: Tokens, streams: OpenStreams) -> None:
+    """Until cancelled, put the tokens into force as their files change; what was revoked loses its streams."""
+    async with asyncio.TaskGroup() as tasks:
+        for path in (tokens.owner_file, tokens.clients_file):
+            tasks.create_task(_follow_tokens_in(path, daemon, tokens, streams))
+
+
+async def _follow_tokens_in(path: Path, daemon: Daemon, tokens: Tokens, streams: OpenStreams) -> None:
+    async for _ in changes(path):
+        before = tokens.principals
+        try:
+            gone = tokens.reload()
+        except BadToken as error:
+            event(log, logging.WARNING, "security.tokens_rejected", message=str(error))
+            continue
+        if gone:
+            event(log, logging.INFO, "security.tokens_revoked", names=sorted(gone))
+        streams.end(gone)
+        if tokens.principals != before:
+            daemon.hub.publish(ToolsChanged())
+
+
 class _Runtime:
     """The file by which commands of the same user find the running daemon; gone when it is."""
 
@@ -122,11 +162,7 @@ class _Runtime:
         self._content = {"url": url, "pid": os.getpid(), "config": str(config.config), "version": __version__}
 
     def __enter__(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".new")
-        temporary.write_bytes(orjson.dumps(self._content))
-        temporary.chmod(0o600)
-        temporary.replace(self._path)
+        files.replace(self._path, orjson.dumps(self._content))
 
     def __exit__(self, *_: object) -> None:
         try:

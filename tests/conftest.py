@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.daemon import WITH_PROBES, Daemon, running
 from tests.peers import WIRES, Connect
+
+# The same examples each time, so that a red run is a change of ours; `make test-long` looks further, and elsewhere.
+settings.register_profile("short", max_examples=60, deadline=None, derandomize=True, database=None)
+settings.register_profile("long", max_examples=2_000, deadline=None, database=None)
+settings.load_profile("long" if os.environ.get("MCP_AGENT_TEST_LONG") else "short")
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation, ServerNotification, TextContent, ToolListChangedNotification
 
@@ -158,6 +159,44 @@ def over_stdio(mode: str) -> Connect:
 
 
 @contextlib.asynccontextmanager
+async def over_sse(daemon: Daemon) -> AsyncIterator[Peer]:
+    """The transport of 2024 with the official client for it."""
+    async with official(sse_client(f"{daemon.url}/sse", headers=daemon.headers), "legacy") as peer:
+        yield peer
+
+
+class ToolsPeer:
+    """OpenAPI: the description tells the tools, a POST calls one."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+
+    async def tools(self) -> dict[str, dict[str, Any]]:
+        paths = (await self._client.get("/openapi.json")).json()["paths"]
+        operations = [operation["post"] for operation in paths.values()]
+        return {
+            operation["operationId"]: operation["requestBody"]["content"]["application/json"]["schema"]
+            for operation in operations
+        }
+
+    async def call(self, name: str, **arguments: Any) -> Answer:
+        answer = await self._client.post(f"/tools/{name}", json=arguments)
+        body = answer.json()
+        if answer.status_code == 404:
+            raise Refused(-32602, body["error"]["message"])
+        return Answer(body, answer.status_code != 200)
+
+    async def told(self) -> None:
+        return
+
+
+@contextlib.asynccontextmanager
+async def over_tools(daemon: Daemon) -> AsyncIterator[Peer]:
+    async with daemon.http() as http:
+        yield ToolsPeer(http)
+
+
+@contextlib.asynccontextmanager
 async def over_rpc(daemon: Daemon) -> AsyncIterator[Peer]:
     async with daemon.http() as http:
         yield RpcPeer(http)
@@ -170,5 +209,10 @@ WIRES: dict[str, Connect] = {
     "stdio-handshake": over_stdio("legacy"),
     "stdio-stateless": over_stdio("2026-07-28"),
     "rpc": over_rpc,
+    "sse": over_sse,
+    "post-sse": over_http("legacy", "/sse"),
+    "post-mcp-sse": over_http("2026-07-28", "/mcp/sse"),
+    "post-root": over_http("legacy", "/"),
+    "tools": over_tools,
 }
-TELLING = [name for name in WIRES if name != "rpc"]
+TELLING = [name for name in WIRES if name not in ("rpc", "tools")]

@@ -14,8 +14,9 @@ import httpx2
 import pytest
 
 from mcp_agent.protocol.answering import Answer
+from mcp_agent.security import OpenStreams, Principal
 from mcp_agent.transports import exchange
-from mcp_agent.transports.exchange import Exchange
+from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.replay import Replay
 from tests.daemon import Daemon, within
 
@@ -164,7 +165,8 @@ async def test_work_whose_client_stays_away_is_called_off(monkeypatch: pytest.Mo
     async def send(message: Any) -> None:
         pass
 
-    waiting = Exchange({"type": "http", "method": "POST"}, receive, send, accepts_json=False, accepts_stream=True)
+    state = {"principal": Principal("a-test"), "streams": OpenStreams()}
+    waiting = Exchange({"state": state}, receive, send, Watch(), accepts_json=False, accepts_stream=True)
     waiting.keep_in(Replay(), primes=True)
     async with within():
         await waiting.run(1, work())

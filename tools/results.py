@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 # One piece of a result as MCP has it: text, image, audio, a link to a resource or a resource itself.
@@ -16,8 +17,7 @@ class Result(ABC):
     """Base of every result. A field that is None is absent from the object."""
 
     def as_object(self) -> dict[str, Any]:
-        pairs = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: value for name, value in pairs if value is not None}
+        return {name: value for name in _names(type(self)) if (value := getattr(self, name)) is not None}
 
     @abstractmethod
     def render(self) -> str:
@@ -29,3 +29,8 @@ class Result(ABC):
         For results that no text can hold, such as images, and for those that another server wrote.
         """
         return None
+
+
+@cache
+def _names(kind: type[Result]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))

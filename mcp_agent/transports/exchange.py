@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 
 from starlette.types import Receive, Scope, Send
 
@@ -24,10 +24,37 @@ from mcp_agent.transports.http import send_json
 from mcp_agent.transports.replay import Replay, event_id, new_stream
 from mcp_agent.transports.sse_stream import framed, priming, send_events
 
-_WATCH_AFTER_S = 0.05
+_WATCH_EVERY_S = 0.05
 _STREAM_AFTER_S = 15.0
 _MOST_UNSENT = 200
 RESUME_WITHIN_S = 30.0
+
+
+class Watch:
+    """Looks after exchanges that are not over at once. One timer for all of them: most never live to see it."""
+
+    def __init__(self) -> None:
+        self._under_way: set[Exchange] = set()
+        self._is_set = False
+
+    def add(self, exchange: Exchange) -> None:
+        self._under_way.add(exchange)
+        if not self._is_set:
+            self._set()
+
+    def remove(self, exchange: Exchange) -> None:
+        self._under_way.discard(exchange)
+
+    def _set(self) -> None:
+        self._is_set = True
+        asyncio.get_running_loop().call_later(_WATCH_EVERY_S, self._look)
+
+    def _look(self) -> None:
+        self._is_set = False
+        for exchange in tuple(self._under_way):
+            exchange.look_out()
+        if self._under_way:
+            self._set()
 
 
 class Exchange:
@@ -38,11 +65,12 @@ class Exchange:
         scope: Scope,
         receive: Receive,
         send: Send,
+        watch: Watch,
         *,
         accepts_json: bool = True,
         accepts_stream: bool = False,
     ) -> None:
-        self._scope, self._receive, self._send = scope, receive, send
+        self._scope, self._receive, self._send, self._watch = scope, receive, send, watch
         self._accepts_json, self._accepts_stream = accepts_json, accepts_stream
         self.headers: dict[str, str] = {}
         self.stream = ""
@@ -84,7 +112,7 @@ class Exchange:
     async def run(self, request_id: RequestId, work: Awaitable[Answer]) -> None:
         """Await `work` and send what it gives."""
         self._worker = asyncio.current_task()
-        timer = self._loop.call_later(_WATCH_AFTER_S, self._watch)
+        self._watch.add(self)
         try:
             if not self._accepts_json:
                 self._start_stream()
@@ -96,7 +124,7 @@ class Exchange:
                 self._worker.uncancel()
             answer = Answer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
         finally:
-            timer.cancel()
+            self._watch.remove(self)
             self._worker = None
             if self._grace is not None:
                 self._grace.cancel()
@@ -108,7 +136,9 @@ class Exchange:
             self._queue(answer.body)
             self._is_answered = True
             assert self._side_task is not None, "a stream has a task that writes it"
-            await self._side_task
+            await asyncio.wait([self._side_task])
+            if not self._side_task.cancelled():
+                self._side_task.result()
         else:
             await send_json(self._send, answer.status, answer.body, self.headers)
 
@@ -116,13 +146,9 @@ class Exchange:
         """Send what was said after the message with number `after`, on a new connection, and go on from there."""
         assert self._replay is not None, "only a stream with ids can be found to be resumed"
         self._unsent = deque(self._replay.after(self.stream, after))
-        reader = self._new_reader()
-        try:
-            await send_events(self._events(reader), scope, receive, send, headers)
-        finally:
-            self._lose(reader)
+        await self._written(self._new_reader(), scope, receive, send, headers)
 
-    def _watch(self) -> None:
+    def look_out(self) -> None:
         """The work is taking its time: look out for a client that leaves, and for the moment to open a stream."""
         if self._worker is None or self._side_task is not None:
             return
@@ -163,9 +189,15 @@ class Exchange:
         self._side_task = asyncio.create_task(self._stream())
 
     async def _stream(self) -> None:
-        reader = self._new_reader()
+        await self._written(self._new_reader(), self._scope, self._receive, self._send, self.headers)
+
+    async def _written(self, reader: int, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         try:
-            await send_events(self._events(reader), self._scope, self._receive, self._send, self.headers)
+            await send_events(self._events(reader), scope, receive, send, headers)
+        except asyncio.CancelledError:
+            # The token was revoked or the daemon stops: nobody may come back for the rest.
+            self._leave()
+            raise
         finally:
             self._lose(reader)
 
@@ -177,7 +209,7 @@ class Exchange:
             self._grace.cancel()
         return self._readers
 
-    async def _events(self, reader: int) -> AsyncIterator[bytes]:
+    async def _events(self, reader: int) -> AsyncGenerator[bytes, None]:
         if self._primes and reader == 1:
             yield priming(event_id(self.stream, 0))
         while self._readers == reader:
@@ -192,7 +224,7 @@ class Exchange:
 
     def _lose(self, reader: int) -> None:
         """A connection is gone. If it was the last and there is work left, wait for the client to come back."""
-        if self._worker is None or self._readers != reader:
+        if self._worker is None or self._client_left or self._readers != reader:
             return
         if self._replay is None:
             self._leave()

@@ -18,6 +18,7 @@ from mcp_agent import routes, server
 from mcp_agent.app import Daemon, compose
 from mcp_agent.config import load
 from mcp_agent.logs import logging_to, standard_error
+from mcp_agent.tokens import Tokens
 from registry.catalog import Catalog, discover
 from registry.gate import Access
 from tests.conformance.documents import FixturePrompts, FixtureResources
@@ -35,11 +36,13 @@ def main() -> int:
     catalog = Catalog([*discover().tools, *discover(tests.conformance).tools, _trigger(daemons)])
     config = load({"config": parser.parse_args().config, "port": "0"})
     daemons.append(compose(config, catalog, resources=[FixtureResources()], prompts=[FixturePrompts()]))
+    tokens = Tokens(config.token_file, config.clients_file, _TOKEN)
+    tokens.reload()
     listener = server.bind("127.0.0.1", 0)
     # The whole daemon as it is, with the proxy around what its server is given to serve.
     proxied = patch.object(server, "http_app", lambda *args, **options: Proxy(routes.http_app(*args, **options)))
     with logging_to(standard_error(), "info"), proxied:
-        return server.serve(daemons[0], _TOKEN, listener, lambda url: print(url, flush=True))
+        return server.serve(daemons[0], tokens, listener, lambda url: print(url, flush=True))
 
 
 class Proxy:

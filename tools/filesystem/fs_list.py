@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from urllib.parse import unquote_to_bytes
 
 from tools.context import ToolContext
-from tools.errors import NotADirectory, from_os_error
+from tools.errors import NotADirectory, ToolError, from_os_error
 from tools.params import Field
 from tools.paths import told
 from tools.results import Result
 from tools.spec import tool
 
+_ESCAPED = re.compile("[\udc80-\udcff]")
 _CHECK_EVERY = 500
 _REPORT_EVERY = 5_000
 
@@ -60,26 +63,26 @@ def fs_list(
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
     shown = told(base)
-    if not base.is_dir():
-        raise _not_a_folder(base, shown)
-    resume = Path(after).parts if after else ()
     entries: list[Entry] = []
+    last = b""
     try:
-        for entry in _walk(os.fsencode(base), max_depth if recursive else 1, tuple(map(os.fsencode, resume))):
+        for entry, at in _walk(os.fsencode(base), max_depth if recursive else 1, _place(after)):
             if len(entries) == max_entries:
-                last = os.path.relpath(entries[-1]["path"], shown)
-                return Listing(path=shown, entries=entries, truncated=True, next=last)
+                return Listing(path=shown, entries=entries, truncated=True, next=_cursor(last))
             entries.append(entry)
+            last = at
             if len(entries) % _CHECK_EVERY == 0:
                 ctx.check()
                 if len(entries) % _REPORT_EVERY == 0:
                     ctx.progress(len(entries), None, f"{len(entries)} entries so far")
+    except NotADirectoryError as error:
+        raise _not_a_folder(base, shown) from error
     except OSError as error:
         raise from_os_error(error, shown) from error
     return Listing(path=shown, entries=entries)
 
 
-def _not_a_folder(base: Path, shown: str) -> Exception:
+def _not_a_folder(base: Path, shown: str) -> ToolError:
     try:
         base.stat()
     except OSError as error:
@@ -87,26 +90,45 @@ def _not_a_folder(base: Path, shown: str) -> Exception:
     return NotADirectory(f"{shown} is a file, not a folder", hint="read it with fs_read")
 
 
-def _walk(folder: bytes, depth: int, after: tuple[bytes, ...]) -> Iterator[Entry]:
-    """Entries below `folder` in the order of their path components, beginning behind `after`.
+def _walk(folder: bytes, depth: int, after: tuple[bytes, ...]) -> Iterator[tuple[Entry, bytes]]:
+    """Entries below `folder` in the order of their path components, beginning behind `after`; each with its place.
 
-    Only the folders on the way to `after` are opened again, so a page costs no more than what it shows.
+    Only the folders on the way to `after` are opened again, so a page costs no more than what it shows. The levels
+    are kept in a list, because a tree can be deeper than Python lets functions call each other.
     """
-    with os.scandir(folder) as found:
-        children = sorted(found, key=lambda child: child.name)
-    head, rest = (after[0], after[1:]) if after else (b"", ())
-    for child in children:
-        if child.name < head:
+    levels = [(_children(folder, after), after)]
+    while levels:
+        children, rest = levels[-1]
+        child = next(children, None)
+        if child is None:
+            levels.pop()
             continue
+        was_given = rest[:1] == (child.name,)
         entry, is_folder = _entry(child)
-        if child.name != head:
-            yield entry
-        if is_folder and depth > 1:
+        if not was_given:
+            yield entry, child.path[len(folder) :].lstrip(b"/")
+        if is_folder and len(levels) < depth:
+            below = rest[1:] if was_given else ()
             try:
-                yield from _walk(child.path, depth - 1, rest if child.name == head else ())
+                levels.append((_children(child.path, below), below))
             except OSError as error:
                 # The folder itself is already listed; what it holds cannot be seen.
                 entry["error"] = (error.strerror or "cannot be read").lower()
+
+
+def _children(folder: bytes, after: tuple[bytes, ...]) -> Iterator[os.DirEntry[bytes]]:
+    with os.scandir(folder) as found:
+        return iter(sorted((child for child in found if (child.name,) >= after[:1]), key=lambda child: child.name))
+
+
+def _cursor(place: bytes) -> str:
+    """A place in the walk as text. Bytes that are not UTF-8, and the sign that marks them, are written as %XX."""
+    text = place.replace(b"%", b"%25").decode("utf-8", "surrogateescape")
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]) - 0xDC00:02X}", text)
+
+
+def _place(cursor: str | None) -> tuple[bytes, ...]:
+    return tuple(part for part in unquote_to_bytes(cursor or "").split(b"/") if part not in (b"", b"."))
 
 
 def _entry(child: os.DirEntry[bytes]) -> tuple[Entry, bool]:

@@ -13,7 +13,7 @@ from tools.params import Field
 from tools.paths import told
 from tools.results import Result
 from tools.spec import tool
-from tools.text import decode
+from tools.text import LOOK_AHEAD_BYTES, decode
 
 _INSTANT_BYTES = 128 * 1024
 
@@ -58,15 +58,15 @@ def fs_read(
     try:
         status = os.fstat(descriptor)
         _refuse(status.st_mode, shown)
-        data = _read(descriptor, max_bytes + 1, status.st_size)
+        data = _read(descriptor, max_bytes + LOOK_AHEAD_BYTES, status.st_size)
     except OSError as error:
         raise from_os_error(error, shown) from error
     finally:
         os.close(descriptor)
     is_cut = len(data) > max_bytes
-    # Files of /proc say that they are empty; then the bytes that were read are all that is known.
-    size = max(status.st_size, len(data))
-    decoded = decode(data[:max_bytes], name=shown, size=size, cut=is_cut)
+    # Files of /proc say that they are empty, and those of /sys that they are a page; then what was read counts.
+    size = max(status.st_size, len(data)) if is_cut else len(data)
+    decoded = decode(data[:max_bytes], name=shown, size=size, cut=is_cut, ahead=data[max_bytes:])
     return FileText(
         path=shown,
         content=decoded.text,
