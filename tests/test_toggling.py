@@ -75,10 +75,8 @@ async def test_a_broken_file_changes_nothing_and_is_reported(daemon: Daemon, bro
         daemon.save(_OFF)
         await peer.told()
         assert await peer.tools() == {}
-    assert [line["event"] for line in daemon.log() if line["event"].startswith("registry.")] == [
-        "registry.rejected",
-        "registry.reloaded",
-    ]
+    told = await daemon.logged("registry.rejected", "registry.reloaded")
+    assert [line["event"] for line in told] == ["registry.rejected", "registry.reloaded"]
 
 
 async def test_a_deleted_file_changes_nothing_until_it_is_back(daemon: Daemon) -> None:

@@ -189,7 +189,7 @@ class _Scalar:
         return {"type": self.json_type}
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
-        if type(value) is self.type:
+        if type(value) is self.type and self.type in (str, bool):
             return value
         if _is_number(value):
             if self.type is float:
