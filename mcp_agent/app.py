@@ -16,7 +16,9 @@ from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
-from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources
+from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
+from mcp_agent.sessions.manager import Limits, SessionManager
+from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.profiles import BadRegistry, Problem, Profiles
@@ -41,6 +43,7 @@ class Daemon:
         threads: ThreadPoolExecutor,
         dispatcher: Dispatcher,
         methods: Methods,
+        sessions: SessionManager,
     ) -> None:
         self.config = config
         self.file = file
@@ -49,6 +52,7 @@ class Daemon:
         self.threads = threads
         self.dispatcher = dispatcher
         self.methods = methods
+        self.sessions = sessions
         self.started_at = time.time()
         self.reloads = 0
         self.problems: tuple[Problem, ...] = ()
@@ -78,8 +82,14 @@ class Daemon:
         event(log, logging.WARNING, "registry.rejected", path=str(self.file.path), problems=told)
         self.hub.publish(Notice("warning", f"{self.file.path} is not in force, the last good one is: {told}"))
 
+    async def stop(self, grace_s: float | None = None) -> None:
+        """End every process of ours, tell all clients, then end their streams."""
+        await self.sessions.end_all(grace_s)
+        self.hub.close()
+
     def close(self) -> None:
         self.hub.close()
+        self.sessions.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -96,11 +106,20 @@ def compose(
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
     file = RegistryFile(config.config, catalog)
     gate = Gate(catalog, _pinned(file.load_or_create(), config.profile))
-    hub = EventHub()
+    record = Record(config.state_dir / "sessions")
+    hub = EventHub(record.boot)
+    limits = Limits(
+        sessions=config.max_sessions,
+        age_s=config.session_age_s,
+        spool_bytes=config.session_spool_mib * 1024 * 1024,
+        stop_on_disconnect=config.stop_on_disconnect,
+    )
+    sessions = SessionManager(hub, record, limits)
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
-    dispatcher = Dispatcher(gate, OpenPaths(directory), threads)
-    methods = Methods(gate, dispatcher, [HostResources(gate), *resources], prompts, directory)
-    return Daemon(config, file, gate, hub, threads, dispatcher, methods)
+    dispatcher = Dispatcher(gate, OpenPaths(directory), threads, sessions, config.yield_ms)
+    every_kind: list[Resources] = [HostResources(gate), SessionResources(gate, sessions), *resources]
+    methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
+    return Daemon(config, file, gate, hub, threads, dispatcher, methods, sessions)
 
 
 def _pinned(profiles: Profiles, profile_id: str | None) -> Profiles:

@@ -25,6 +25,18 @@ class Caller:
     transport: str
     client: str = ""
     form: Form = "auto"
+    # The conversation it is, where a wire has such a thing: what one client was given, another was not.
+    connection: str = ""
+
+    @property
+    def reader(self) -> str:
+        """Who is meant by "what you were last given"."""
+        return self.connection or f"{self.name}/{self.transport}/{self.client}"
+
+    @property
+    def is_on_mcp(self) -> bool:
+        """Whether a client of MCP waits for the answer; many of those give up after a minute."""
+        return self.transport in ("http", "sse", "stdio")
 
 
 @dataclass(slots=True)

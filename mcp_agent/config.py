@@ -50,6 +50,11 @@ SETTINGS = (
     Setting("allow_host", "further name this daemon answers to; may be given several times", "none"),
     Setting("tls_cert", "certificate to serve HTTPS with; needs tls_key", "plain HTTP"),
     Setting("tls_key", "private key of tls_cert", "plain HTTP"),
+    Setting("yield_ms", "milliseconds after which a command of an MCP client becomes a session; 0 never", "45000"),
+    Setting("max_sessions", "sessions that may run at once", "10"),
+    Setting("session_age_s", "seconds after which a session is ended", "3600"),
+    Setting("session_spool_mib", "megabytes of output kept of each session: the first one and the newest", "64"),
+    Setting("stop_on_disconnect", "true ends a client's sessions when it disconnects", "false"),
     Setting("log_level", f"how much to log: {', '.join(LEVELS)}", "info"),
 )
 
@@ -68,6 +73,11 @@ class Config:
     tls_cert: Path | None
     tls_key: Path | None
     log_level: str
+    yield_ms: int = 45_000
+    max_sessions: int = 10
+    session_age_s: int = 3_600
+    session_spool_mib: int = 64
+    stop_on_disconnect: bool = False
 
     @property
     def clients_file(self) -> Path:
@@ -116,6 +126,11 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         tls_cert=tls_cert,
         tls_key=tls_key,
         log_level=_level(values.get("log_level")),
+        yield_ms=_number(values.get("yield_ms"), 45_000, least=0),
+        max_sessions=_number(values.get("max_sessions"), 10, least=1),
+        session_age_s=_number(values.get("session_age_s"), 3_600, least=1),
+        session_spool_mib=_number(values.get("session_spool_mib"), 64, least=8),
+        stop_on_disconnect=_truth(values.get("stop_on_disconnect")),
     )
 
 
@@ -185,6 +200,29 @@ def _port(given: Given) -> int:
     if not 0 <= port <= 65535 or isinstance(value, bool):
         raise BadConfig(f"{source}: a port is a number from 0 to 65535, not {value!r}")
     return port
+
+
+def _number(given: Given, default: int, *, least: int) -> int:
+    if given is None:
+        return default
+    value, source = given
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = -1
+    if number < least or isinstance(value, bool):
+        raise BadConfig(f"{source}: needs a whole number, {least} or more, not {value!r}")
+    return number
+
+
+def _truth(given: Given) -> bool:
+    if given is None:
+        return False
+    value, source = given
+    text = str(value).lower()
+    if text not in ("true", "false", "1", "0"):
+        raise BadConfig(f"{source}: needs true or false, not {value!r}")
+    return text in ("true", "1")
 
 
 def _names(given: Given) -> tuple[str, ...]:

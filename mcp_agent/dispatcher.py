@@ -13,7 +13,7 @@ from typing import Any
 from mcp_agent.calls import Call, Outcome, Refusal
 from mcp_agent.logs import event
 from registry.gate import Gate, Grant, UnknownTool
-from tools.context import Cancelled, Paths, ToolContext
+from tools.context import Cancelled, Paths, Sessions, ToolContext
 from tools.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
 from tools.results import Result
 from tools.spec import Tool
@@ -26,10 +26,14 @@ INVALID_PARAMS = -32602
 class Dispatcher:
     """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else."""
 
-    def __init__(self, gate: Gate, paths: Paths, threads: Executor) -> None:
+    def __init__(
+        self, gate: Gate, paths: Paths, threads: Executor, sessions: Sessions | None = None, yield_ms: int = 0
+    ) -> None:
         self._gate = gate
         self._paths = paths
         self._threads = threads
+        self._sessions = sessions
+        self._yield_ms = yield_ms
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
@@ -53,7 +57,14 @@ class Dispatcher:
     async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: Mapping[str, Any]) -> Outcome:
         started = time.perf_counter()
         context = ToolContext(
-            call.id, self._paths, lambda: call.is_cancelled, call.report or _unheard, call.tell or _unheard
+            call.id,
+            self._paths,
+            lambda: call.is_cancelled,
+            call.report or _unheard,
+            call.tell or _unheard,
+            sessions=self._sessions,
+            connection=call.caller.reader,
+            yield_ms=self._yield_ms if call.caller.is_on_mcp else 0,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
         if is_traced:

@@ -9,6 +9,7 @@ from mcp_agent.app import Daemon
 from mcp_agent.security import Guard, OpenStreams
 from mcp_agent.tokens import Tokens
 from mcp_agent.transports.control import Control
+from mcp_agent.transports.events import Events
 from mcp_agent.transports.health import Health
 from mcp_agent.transports.http import header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
@@ -22,10 +23,10 @@ def http_app(
     daemon: Daemon, tokens: Tokens, streams: OpenStreams, names: tuple[str, ...], *, is_open_to_the_network: bool
 ) -> ASGIApp:
     """Every HTTP wire of `daemon`, behind its guard."""
-    sessions = HttpSessions(daemon.hub)
+    sessions = HttpSessions(daemon.hub, daemon.sessions.disconnected)
     health = Health(daemon, sessions)
     streamable = StreamableHttp(daemon.methods, daemon.gate, daemon.hub, sessions)
-    sse = Sse(daemon.methods, daemon.hub)
+    sse = Sse(daemon.methods, daemon.gate, daemon.hub, daemon.sessions.disconnected)
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
     either = _EitherStream(streamable, sse)
     plain: dict[str, ASGIApp] = {
@@ -35,6 +36,7 @@ def http_app(
         "/messages": sse.messages,
         "/rpc": Rpc(daemon.methods),
         "/openapi.json": openapi.describe,
+        "/events": Events(daemon.hub, daemon.gate),
         "/health": health,
         "/": _Front(streamable),
     }

@@ -68,6 +68,10 @@ class Gate:
             self._visible[access] = found
         return found
 
+    def offers(self, access: Access, category: str) -> bool:
+        """Whether a caller may use anything of `category`, and so may hear of what happens there."""
+        return any(tool.category == category for tool in self.visible(access))
+
     def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
         """The tool and what the call may use. Raises UnknownTool or ToolDisabled."""
         key = access.profile, access.narrowed_to, name

@@ -11,6 +11,10 @@
     ├── InvalidPath        INVALID_PATH        no file can have that name
     ├── PermissionDenied   PERMISSION_DENIED   the operating system says no
     ├── IoError            IO_ERROR            the operating system failed
+    ├── SessionNotFound    SESSION_NOT_FOUND   no session has that id, or its hour is over
+    ├── SessionEnded       SESSION_ENDED       the session is over, or takes no input any more
+    ├── SessionLimit       SESSION_LIMIT       as many sessions run as there may be
+    ├── BadPattern         BAD_PATTERN         a regular expression that cannot be used
     ├── Timeout            TIMEOUT             the call took longer than it may
     ├── TooLarge           TOO_LARGE           the result does not fit one message
     └── InternalError      INTERNAL_ERROR      our fault; the log has the call id
@@ -106,6 +110,22 @@ class PermissionDenied(ToolError):
 
 class IoError(ToolError):
     code = "IO_ERROR"
+
+
+class SessionNotFound(ToolError):
+    code = "SESSION_NOT_FOUND"
+
+
+class SessionEnded(ToolError):
+    code = "SESSION_ENDED"
+
+
+class SessionLimit(ToolError):
+    code = "SESSION_LIMIT"
+
+
+class BadPattern(ToolError):
+    code = "BAD_PATTERN"
 
 
 class Timeout(ToolError):

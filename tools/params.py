@@ -30,6 +30,8 @@ class Field:
     maximum: float | None = None
     min_length: int | None = None
     max_length: int | None = None
+    # For a string that people also write as a number, such as a signal.
+    takes_numbers: bool = False
 
     @property
     def has_bounds(self) -> bool:
@@ -77,6 +79,8 @@ class Parameter:
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
         before = len(issues)
+        if self.field.takes_numbers and isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
         checked = self.kind.check(value, path, issues)
         if self.has_bounds and len(issues) == before:
             issues.extend(self._out_of_range(checked, path))

@@ -13,10 +13,10 @@ import orjson
 from mcp_agent import __version__
 from mcp_agent.calls import Call, Caller
 from mcp_agent.dispatcher import Dispatcher
-from mcp_agent.events import Event, Notice, ResourceUpdated, ToolsChanged
+from mcp_agent.events import Event, Gap, Notice, ResourceUpdated, SessionEvent, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.forms import tool_result
-from mcp_agent.protocol.instructions import instructions
+from mcp_agent.protocol.instructions import LiveSession, instructions
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Message, Payload, RpcError
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import Resources
@@ -60,6 +60,8 @@ class Conversation:
                 if not is_heard(level, self.log_level):
                     return None
                 return jsonrpc.notification("notifications/message", event.as_object())
+            case SessionOutput() | SessionExit() | Gap():
+                return session_notification(event)
 
     def hears(self, uri: str) -> bool:
         return uri in self.watched
@@ -88,12 +90,14 @@ class Methods:
         resources: Sequence[Resources],
         prompts: Sequence[Prompts],
         working_directory: Path,
+        live_sessions: Callable[[], Sequence[LiveSession]] = tuple,
     ) -> None:
         self._gate = gate
         self._dispatcher = dispatcher
         self._resources = resources
         self._prompts = prompts
         self._working_directory = working_directory
+        self._live_sessions = live_sessions
         self._tool_entries: dict[str, orjson.Fragment] = {}
 
     async def answer(self, request: Request) -> Payload:
@@ -133,15 +137,18 @@ class Methods:
             "protocolVersion": request.conversation.version,
             "capabilities": self.capabilities(request),
             "serverInfo": SERVER_INFO,
-            "instructions": instructions(self._gate, request.caller.access, self._working_directory),
+            "instructions": self._instructions(request),
         }
 
     def _discover(self, request: Request) -> Payload:
         return {
             "supportedVersions": [*eras.STATELESS_VERSIONS, *reversed(eras.HANDSHAKE_VERSIONS)],
             "capabilities": self.capabilities(request),
-            "instructions": instructions(self._gate, request.caller.access, self._working_directory),
+            "instructions": self._instructions(request),
         }
+
+    def _instructions(self, request: Request) -> str:
+        return instructions(self._gate, request.caller.access, self._working_directory, self._live_sessions())
 
     def _ping(self, request: Request) -> Payload:
         return {}
@@ -261,6 +268,18 @@ class Methods:
         if entry is None:
             entry = self._tool_entries[tool.name] = orjson.Fragment(orjson.dumps(tool_entry(tool)))
         return entry
+
+
+def session_notification(event: SessionEvent, meta: Mapping[str, Any] | None = None) -> bytes:
+    """What happens in a session, as an MCP client hears it: its own object as params."""
+    name = "shell_session_gap" if isinstance(event, Gap) else event.name
+    params = event.as_object()
+    return jsonrpc.notification(f"notifications/{name}", params if meta is None else {**params, "_meta": meta})
+
+
+def is_of_shell(notification: bytes) -> bool:
+    """Whether a notification is one of `session_notification`'s, which only who may use the shell may hear."""
+    return notification.startswith(b'{"jsonrpc":"2.0","method":"notifications/shell_session_')
 
 
 def tool_entry(tool: Tool) -> dict[str, Any]:

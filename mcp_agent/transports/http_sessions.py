@@ -11,6 +11,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 
 from mcp_agent.events import EventHub, Subscription
 from mcp_agent.protocol.eras import LATEST_HANDSHAKE
@@ -47,8 +48,10 @@ class HttpSession:
 class HttpSessions:
     """The sessions of one daemon, least recently used first."""
 
-    def __init__(self, hub: EventHub) -> None:
+    def __init__(self, hub: EventHub, ended: Callable[[str], None] = lambda session_id: None) -> None:
+        """`ended` is told the id of a session whose client has left."""
         self._hub = hub
+        self._told_ended = ended
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._ended: OrderedDict[str, None] = OrderedDict()
 
@@ -94,3 +97,4 @@ class HttpSessions:
     def _drop(self, session: HttpSession) -> None:
         self._sessions.pop(session.id, None)
         session.subscription.close()
+        self._told_ended(session.id)

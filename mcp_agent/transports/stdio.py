@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 
 MOST_LINE_BYTES = 16 * 1024 * 1024
 _MOST_UNWRITTEN = 1_000
+_MANY_UNWRITTEN = 8
+_LOOK_AGAIN_S = 0.02
 _FINISH_S = 5.0
+_GRACE_S = 2.0
 
 
 async def serve_stdio(daemon: Daemon) -> None:
@@ -49,6 +52,7 @@ class _StdioServer:
         self._is_open = False
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
+        self._daemon.sessions.clean_up()
         tasks: set[asyncio.Task[None]] = set()
         background = [asyncio.create_task(self._daemon.follow_registry()), asyncio.create_task(self._tell())]
         try:
@@ -57,7 +61,7 @@ class _StdioServer:
                     task = asyncio.create_task(self._serve(line))
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
-            self._daemon.hub.close()
+            await self._daemon.stop(_GRACE_S)
             if tasks:
                 # The client has closed its side; what it asked before that is still answered.
                 await asyncio.wait(tasks, timeout=_FINISH_S)
@@ -68,10 +72,14 @@ class _StdioServer:
 
     async def _tell(self) -> None:
         """Send a handshake client what changed, once it has said that it is ready."""
-        async for told in self._daemon.hub.subscribe().events():
-            notification = self._conversation.notification(told)
-            if self._is_open and notification is not None:
+        subscription = self._daemon.hub.subscribe(self._may_hear)
+        async for notification in subscription.messages(self._conversation.notification):
+            if self._is_open:
+                await self._out.has_room()
                 self._out.write(notification)
+
+    def _may_hear(self) -> bool:
+        return self._daemon.gate.offers(self._caller.access, "shell")
 
     async def _serve(self, line: bytes) -> None:
         value: Any = None
@@ -100,7 +108,8 @@ class _StdioServer:
             if eras.is_stateless(message) and message.method == LISTEN:
                 eras.envelope(message)
                 Filter(message)
-                async for each in listen(message, self._daemon.hub):
+                async for each in listen(message, self._daemon.hub, self._may_hear):
+                    await self._out.has_room()
                     self._out.write(each)
             else:
                 answer = await answered(self._daemon.methods, self._request(message))
@@ -148,6 +157,11 @@ class _Output:
                 return
             self._waiting.append(message)
             self._changed.notify()
+
+    async def has_room(self) -> None:
+        """Wait until few messages are unwritten: what a client has not asked for is not heaped up before it."""
+        while len(self._waiting) > _MANY_UNWRITTEN and not self._is_closed:  # noqa: ASYNC110 - a thread empties it
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
     def close(self) -> None:
         with self._changed:

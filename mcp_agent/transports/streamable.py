@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.events import EventHub
+from mcp_agent.events import EventHub, MayHear
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
-from mcp_agent.protocol.methods import Conversation, Methods, Request
+from mcp_agent.protocol.methods import Conversation, Methods, Request, is_of_shell
 from mcp_agent.transports import replay
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import (
@@ -117,7 +118,9 @@ class StreamableHttp:
             if not accepted(scope)[1]:
                 await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
                 return
-            await send_stream(listen(message, self._hub), scope, receive, send)
+            access = caller(scope, _TRANSPORT).access
+            told = listen(message, self._hub, lambda: self._gate.offers(access, "shell"))
+            await send_stream(told, scope, receive, send)
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
         request = Request(message, who, None, exchange.notify)
@@ -146,7 +149,8 @@ class StreamableHttp:
                 _cancel(session, message)
             await send_empty(send, 202)
             return
-        who = caller(scope, _TRANSPORT, client=conversation.client)
+        connection = session.id if session else ""
+        who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection)
         request = Request(message, who, conversation, exchange.notify)
         if session is None:
             await exchange.run(message.id, answered(self._methods, request))
@@ -192,7 +196,9 @@ class StreamableHttp:
         stream, number = replay.parsed(header(scope, b"last-event-id") or b"") or ("", 0)
         if not replay.is_of_request(stream):
             after = number if stream == session.stream else None
-            await send_events(_told(session, after), scope, receive, send, headers)
+            access = caller(scope, _TRANSPORT).access
+            told = _told(session, after, lambda: self._gate.offers(access, "shell"))
+            await send_events(told, scope, receive, send, headers)
             return
         for exchange in session.in_flight.values():
             if exchange.stream == stream:
@@ -221,20 +227,21 @@ class StreamableHttp:
         return self._sessions.find(session_id, principal(scope).name, spoken)
 
 
-async def _told(session: HttpSession, after: int | None) -> AsyncGenerator[bytes, None]:
+async def _told(session: HttpSession, after: int | None, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
     """What a session's client hears on its own stream. A second stream takes over from the first."""
-    session.subscription = subscription = session.subscription.handed_over()
+    session.subscription = subscription = session.subscription.handed_over(may_hear)
     if after is not None:
-        async for each in _kept(session, session.stream, after):
-            yield each
+        for number, message in list(session.replay.after(session.stream, after)):
+            # The owner may have taken the shell away from this client since.
+            if may_hear() or not is_of_shell(message):
+                yield framed(message, replay.event_id(session.stream, number))
     elif _knows_priming(session.conversation):
         yield priming(replay.event_id(session.stream, session.said))
-    async for told in subscription.events():
-        notification = session.conversation.notification(told)
-        if notification is not None:
+    async with aclosing(subscription.messages(session.conversation.notification)) as messages:
+        async for message in messages:
             session.said += 1
-            session.replay.keep(session.stream, session.said, notification)
-            yield framed(notification, replay.event_id(session.stream, session.said))
+            session.replay.keep(session.stream, session.said, message)
+            yield framed(message, replay.event_id(session.stream, session.said))
 
 
 async def _kept(session: HttpSession, stream: str, after: int) -> AsyncGenerator[bytes, None]:
