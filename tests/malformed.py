@@ -64,7 +64,7 @@ _ODD: list[Any] = [
 
 
 class Malformed:
-    """A source of bad messages. `era` says what they were before they went bad."""
+    """A source of bad messages."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -73,15 +73,19 @@ class Malformed:
         """Bad arguments for a tool."""
         return self._spoilt({"path": "a.txt", "max_bytes": 100, "recursive": True, "after": "b"})
 
-    def message(self, *, is_stateless: bool) -> tuple[str, bytes]:
-        """A bad message and the method that it had when it was good."""
+    def message(self, *, is_stateless: bool) -> tuple[dict[str, str], bytes]:
+        """A bad message, and the headers that it would have had if it were good."""
         method, params = self.random.choice(_PARAMS)
         good: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": copy.deepcopy(params)}
         if not method.startswith("notifications/"):
             good["id"] = self.random.randrange(10**6)
         if is_stateless:
             good["params"]["_meta"] = copy.deepcopy(META)
-        return method, self._spoilt(good)
+        headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method} if is_stateless else {}
+        name = params.get("name") or params.get("uri")
+        if is_stateless and name is not None:
+            headers["Mcp-Name"] = name
+        return headers, self._spoilt(good)
 
     def headers(self) -> dict[str, str]:
         """A header or two that contradict the message, or make no sense."""
@@ -104,33 +108,37 @@ class Malformed:
         )
 
     def _spoilt(self, good: Any) -> bytes:
-        how: list[Callable[[Any], bytes]] = [
-            self._odd_value,
-            self._odd_value,
-            self._odd_value,
-            self._missing_key,
-            self._key_twice,
-            self._deep,
-            self._batch,
-            self._truncated,
-            self._flipped,
-            self._no_json,
-        ]
-        return self.random.choice(how)(good)
+        # What is JSON and looks right gets furthest, so there is most of it.
+        how: dict[Callable[[Any], bytes], int] = {
+            self._odd_value: 12,
+            self._missing_key: 3,
+            self._key_twice: 1,
+            self._deep: 1,
+            self._batch: 1,
+            self._truncated: 1,
+            self._flipped: 1,
+            self._no_json: 1,
+        }
+        return self.random.choices(list(how), list(how.values()))[0](good)
+
+    def _place(self, good: Any) -> tuple[Any, Any]:
+        """Somewhere in a message, seldom outside its params."""
+        inner = good.get("params") if self.random.random() < 0.8 else None
+        return self.random.choice(_places(inner) or _places(good))
 
     def _odd_value(self, good: Any) -> bytes:
         for _ in range(self.random.choice([1, 1, 1, 2, 4])):
-            holder, key = self.random.choice(_places(good))
-            holder[key] = self.random.choice(_ODD)
+            holder, key = self._place(good)
+            holder[key] = copy.deepcopy(self.random.choice(_ODD))
         return _bytes(good)
 
     def _missing_key(self, good: Any) -> bytes:
-        holder, key = self.random.choice(_places(good))
+        holder, key = self._place(good)
         del holder[key]
         return _bytes(good)
 
     def _key_twice(self, good: Any) -> bytes:
-        holder, key = self.random.choice(_places(good))
+        holder, key = self._place(good)
         text = _bytes(good)
         doubled = f"{json.dumps(key)}: {json.dumps(holder[key])}, {json.dumps(key)}:".encode()
         return text.replace(f"{json.dumps(key)}:".encode(), doubled, 1)
@@ -138,7 +146,7 @@ class Malformed:
     def _deep(self, good: Any) -> bytes:
         depth = self.random.choice([10, 63, 64, 65, 1_000, 20_000])
         opening, closing = self.random.choice([(b"[", b"]"), (b'{"a":', b"}")])
-        holder, key = self.random.choice(_places(good))
+        holder, key = self._place(good)
         holder[key] = "HERE"
         return _bytes(good).replace(b'"HERE"', opening * depth + b"1" + closing * depth)
 
