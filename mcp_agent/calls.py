@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from registry.gate import Access
 from registry.profiles import Form
+from tools.context import LogLevel
 from tools.errors import ToolError
 from tools.results import Result
 
@@ -39,13 +40,14 @@ class Caller(NamedTuple):
 
 @dataclass(slots=True)
 class Call:
-    """One request to run one tool. `report` is there when the caller wants to hear of progress."""
+    """One request to run one tool. `report` and `tell` are there when the caller hears of progress and of the log."""
 
     id: str
     caller: Caller
     tool: str
     arguments: Mapping[str, Any]
     report: Callable[[float, float | None, str | None], None] | None = None
+    tell: Callable[[LogLevel, str], None] | None = None
     is_cancelled: bool = field(default=False)
 
 
