@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from registry.catalog import discover
 from tests.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
 
 
@@ -51,7 +52,7 @@ def test_stdio_in_such_a_project_is_served_too(home: Path, project: Path) -> Non
         timeout=PATIENCE_S,
         check=True,
     )
-    assert len(json.loads(done.stdout)["result"]["tools"]) == 2
+    assert len(json.loads(done.stdout)["result"]["tools"]) == len(discover().names)
 
 
 _FROM_THE_NETWORK = """
