@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mcp_agent.sessions.log import Exit, Lost, OutputLog, Piece
+from mcp_agent.sessions.log import Exit, Lost, Mark, OutputLog
 
 # A client keeps taking if its socket took this much in this time, or if it has nothing to take.
 TAKING_BYTES = 256 * 1024
 TAKING_S = 0.25
 
-Told = Piece | Lost | Exit
+Told = Mark | Lost | Exit
 
 
 def _unheard(log: OutputLog) -> None:
@@ -107,7 +107,7 @@ class Reader:
                     self.drop(log)
                     break
                 self._places[log] = told.end
-                size += len(told.data) if isinstance(told, Piece) else 0
+                size += told.end - told.offset if isinstance(told, Mark) else 0
                 if before is not None and self._number(log) > before:
                     break
             self.moved(log)
@@ -153,4 +153,4 @@ class Reader:
         place = self._places[log]
         if log.exit is not None and place >= log.exit.offset:
             return log.exit
-        return log.at(place)
+        return log.mark(place)

@@ -22,7 +22,7 @@ def test_a_healthy_daemon_is_found_well(daemon: Daemon) -> None:
         "the token is right",
         "handshake settles on 2025-11-25",
         "speaks 2026-07-28",
-        f"{tools} tools, listed in",
+        f"{len(discover().names)} tools, listed in",
     ):
         assert told in done.stdout
     assert "the stream opens and its first event comes at once" in done.stdout
