@@ -26,7 +26,7 @@ from registry.gate import Gate
 MOST_CLIENTS = 256
 KEEP_ALIVE_S = 15.0
 _AT_ONCE_BYTES = 128 * 1024
-_FRAMES_BYTES = 8 * 1024 * 1024
+_FRAMES_BYTES = 16 * 1024 * 1024
 _KEEP_ALIVE = b": keep-alive\n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
