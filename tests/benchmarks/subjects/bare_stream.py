@@ -1,7 +1,7 @@
 """The floor for output: Starlette streaming chunks as server-sent events to each client, and nothing else.
 
-    GET /stream?chunks=N&bytes=M   N events of M bytes of text in lines
-    GET /lines?count=N             a line every 10 ms, each with the moment at which it was written
+GET /stream?chunks=N&bytes=M   N events of M bytes of text in lines
+GET /lines?count=N             a line every 10 ms, each with the moment at which it was written
 """
 
 from __future__ import annotations
