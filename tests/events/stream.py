@@ -34,7 +34,10 @@ class EventStream:
                 field, _, value = line.partition(": ")
                 if field in ("event", "id", "data"):
                     fields[field] = value
-                if not line and "data" in fields:
+                if fields.get("event") == "endpoint":
+                    # The first event of /sse, and the only one that is no JSON.
+                    fields = {}
+                elif not line and fields.keys() >= {"event", "data"}:
                     heard = Heard(fields["event"], fields.get("id"), json.loads(fields["data"]))
                     fields = {}
                     if name in (None, heard.name):
