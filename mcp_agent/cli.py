@@ -36,7 +36,9 @@ def run(arguments: Sequence[str], catalog: Catalog | None = None) -> int:
     """Carry out a command line; the number is the exit code. With `catalog`, those tools are served and no others."""
     options = _parser().parse_args(arguments, argparse.Namespace(catalog=catalog))
     try:
-        return int(options.command(options))
+        code = int(options.command(options))
+        sys.stdout.flush()
+        return code
     except BadConfig as error:
         print(f"mcp-agent: {error}", file=sys.stderr)
         return 2

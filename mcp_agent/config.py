@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,12 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     """The settings in force. Raises BadConfig with one sentence on what is wrong and where it was said."""
     environment = os.environ if environment is None else environment
     file, file_path = _config_file(environment)
-    unknown = [key for key in file if key not in {setting.name for setting in SETTINGS}]
-    if unknown:
-        raise BadConfig(f"{file_path}: there is no setting {unknown[0]!r}")
+    names = [setting.name for setting in SETTINGS]
+    for key in file:
+        if key not in names:
+            near = get_close_matches(key, names, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else f"; there are {', '.join(names)}"
+            raise BadConfig(f"{file_path}: there is no setting {key!r}{hint}")
     values: dict[str, tuple[Any, str]] = {}
     for setting in SETTINGS:
         if flags.get(setting.name) is not None:

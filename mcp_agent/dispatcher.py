@@ -37,7 +37,8 @@ class Dispatcher:
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
-        event(log, logging.DEBUG, "tool.request_received", request_id=call.id, tool=call.tool)
+        if log.isEnabledFor(logging.DEBUG):
+            event(log, logging.DEBUG, "tool.request_received", request_id=call.id, tool=call.tool)
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
         except UnknownTool as error:
@@ -64,9 +65,14 @@ class Dispatcher:
             connection=call.caller.reader,
             yield_ms=self._yield_ms if call.caller.is_on_mcp else 0,
         )
-        event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
+        is_traced = log.isEnabledFor(logging.DEBUG)
+        if is_traced:
+            event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
-            result = await self._run(tool, grant, context, arguments)
+            if tool.instant is not None and tool.instant(context, **arguments):
+                result = tool.function(context, **arguments)
+            else:
+                result = await self._run(tool, grant, context, arguments)
         except ToolError as error:
             return self._failed(call, error, grant)
         except TimeoutError:
@@ -82,16 +88,13 @@ class Dispatcher:
             event(log, logging.ERROR, "tool.internal_error", request_id=call.id, exc=True, tool=tool.name)
             message = f"{tool.name} failed inside the daemon (call {call.id}); its log has the details"
             return Outcome(call.id, grant.form, error=InternalError(message))
-        if log.isEnabledFor(logging.DEBUG):
+        if is_traced:
             took_ms = round((time.perf_counter() - started) * 1000, 1)
             event(log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms)
         return Outcome(call.id, grant.form, result=result)
 
     async def _run(self, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]) -> Result:
         result: Result
-        if tool.instant is not None and tool.instant(context, **arguments):
-            result = tool.function(context, **arguments)
-            return result
         async with asyncio.timeout(grant.deadline_s):
             if tool.is_async:
                 result = await tool.function(context, **arguments)

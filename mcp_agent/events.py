@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,6 +135,7 @@ class Subscription:
         self.reader = reader
         self._may_hear = may_hear
         self._pending: dict[Level, None] = {}
+        self._answers: deque[bytes] = deque()
         self._woken = asyncio.Event()
         self._allowance = float(RATE_BYTES)
         self._told_at = 0.0
@@ -146,27 +148,53 @@ class Subscription:
         self._pending[event] = None
         self._woken.set()
 
-    async def events(self) -> AsyncIterator[Event]:
-        """Events as they come, until the subscription is closed; what was pending then is still given."""
+    def answer(self, message: bytes) -> None:
+        """Send `message` on the same stream as the events, before all of them that wait."""
+        self._answers.append(message)
+        self._woken.set()
+
+    @property
+    def unsent(self) -> int:
+        """How many answers wait for the client to take them."""
+        return len(self._answers)
+
+    async def messages(self, written: Callable[[Event], bytes | None]) -> AsyncGenerator[bytes, None]:
+        """Answers as they are, and events as `written` writes them, until the subscription is closed.
+
+        What was pending then is still given. An event that `written` makes nothing of is passed over.
+        """
         loop = asyncio.get_running_loop()
         while True:
             self._woken.clear()
-            while self._pending:
+            while self._answers or self._pending:
+                if self._answers:
+                    yield self._answers.popleft()
+                    continue
                 event = next(iter(self._pending))
                 del self._pending[event]
-                yield event
+                if (message := written(event)) is not None:
+                    yield message
             if self.reader.is_behind and (self.is_closed or loop.time() >= self._told_at + COALESCE_S):
                 for told in self._output(loop.time()):
-                    yield told
+                    while self._answers:
+                        yield self._answers.popleft()
+                    if (message := written(told)) is not None:
+                        yield message
             if self.is_closed:
                 return
-            try:
-                # While there is output to tell, its time comes; only something else to tell comes before that.
-                due = max(self._told_at + COALESCE_S, loop.time()) if self.reader.is_behind else None
-                async with asyncio.timeout_at(due):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
+            await self._something_to_tell()
+
+    async def _something_to_tell(self) -> None:
+        """Return when an event or an answer is there, or the time has come for output that waits."""
+        if not self.reader.is_behind:
+            await self._woken.wait()
+            return
+        due = max(self._told_at + COALESCE_S, asyncio.get_running_loop().time())
+        try:
+            async with asyncio.timeout_at(due):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
 
     def handed_over(self, may_hear: MayHear | None = None) -> Subscription:
         """A new subscription with what is pending here; this one ends without giving it."""

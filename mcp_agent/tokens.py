@@ -196,18 +196,31 @@ def _client(entry: Any) -> ClientToken:
 
 
 def _create(path: Path) -> str:
-    token = _new()
+    """A new token in `path`, which appears there with its content: of two daemons that start at once, one makes it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Exclusive: of two daemons that start at once, the second must use the first one's token.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return from_file(path)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(_new() + "\n")
+            _settle(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise BadToken(f"the token file {path} cannot be made: {_reason(error)}") from None
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(token + "\n")
-    return token
+    return from_file(path)
+
+
+def _settle(temporary: Path, path: Path) -> None:
+    """Give `temporary` the name `path`, unless another has taken it by now."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        pass
+    except OSError:
+        # A file system without hard links.
+        temporary.rename(path)
 
 
 def _new() -> str:

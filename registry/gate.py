@@ -47,7 +47,7 @@ class Gate:
         self.catalog = catalog
         self._profiles = profiles
         self._visible: dict[Access, tuple[Tool, ...]] = {}
-        self._admitted: dict[tuple[Access, str], tuple[Tool, Grant]] = {}
+        self._admitted: dict[tuple[str | None, str | None, str], tuple[Tool, Grant]] = {}
 
     @property
     def profiles(self) -> Profiles:
@@ -74,9 +74,10 @@ class Gate:
 
     def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
         """The tool and what the call may use. Raises UnknownTool or ToolDisabled."""
-        admitted = self._admitted.get((access, name))
+        key = access.profile, access.narrowed_to, name
+        admitted = self._admitted.get(key)
         if admitted is None:
-            admitted = self._admitted[access, name] = self._examined(access, name)
+            admitted = self._admitted[key] = self._examined(access, name)
         return admitted
 
     def _examined(self, access: Access, name: str) -> tuple[Tool, Grant]:

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,16 +112,19 @@ class RegistryFile:
         target = self.path.resolve()
         data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
         mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent)
+        # Always the same name, which the lock keeps to one writer: what a killed one left is cleared by the next.
+        temporary = target.with_name(f".{target.name}.new")
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
-            os.replace(temporary, target)  # noqa: PTH105 - a str from mkstemp and a Path, no need for two Paths
+            temporary.replace(target)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         with _opened(target.parent, os.O_DIRECTORY) as folder:
             os.fsync(folder)

@@ -10,6 +10,8 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 _SETTLE_MS = 60
+# How often the watching thread wakes; a change waits for it once, or twice if it comes in parts.
+_STEP_MS = 100
 _LOOK_EVERY_S = 0.5
 
 Mark = tuple[int, ...] | None
@@ -48,7 +50,11 @@ async def _wake_on_events(path: Path, woken: asyncio.Event) -> None:
         folders = {path.parent, path.resolve().parent}
         names = {path.name, path.resolve().name}
         async for changed in watchfiles.awatch(
-            *folders, recursive=False, debounce=_SETTLE_MS, step=20, watch_filter=lambda _, at: Path(at).name in names
+            *folders,
+            recursive=False,
+            debounce=_SETTLE_MS,
+            step=_STEP_MS,
+            watch_filter=lambda _, at: Path(at).name in names,
         ):
             if changed:
                 woken.set()

@@ -63,6 +63,15 @@ class Daemon:
     def log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.stderr.read_text().splitlines() if line.startswith("{")]
 
+    async def logged(self, *names: str) -> list[dict[str, Any]]:
+        """The log lines of these events, once there is one of each; a thread writes them, a little later."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                lines = [line for line in self.log() if line["event"] in names]
+                if {line["event"] for line in lines} == set(names):
+                    return lines
+                await asyncio.sleep(0.02)
+
     def save(self, document: Any) -> None:
         """Replace tools.json as an editor does: a new file that takes the old one's name."""
         text = document if isinstance(document, str) else json.dumps(document)
@@ -128,18 +137,15 @@ async def within(seconds: float = PATIENCE_S) -> AsyncIterator[None]:
 
 
 @contextlib.contextmanager
-def as_nobody(folder: Path) -> Iterator[None]:
+def as_nobody(folder: Path, mode: int = 0o777) -> Iterator[None]:
     """Be a user without rights inside `folder`, by relative paths; the folders above it are not ours to open."""
     nobody = 65_534
+    user, before = os.geteuid(), folder.stat().st_mode
     with contextlib.chdir(folder):
-        if os.geteuid() != 0:
-            yield
-            return
-        mode = folder.stat().st_mode
-        folder.chmod(0o777)
-        os.seteuid(nobody)
+        folder.chmod(mode)
+        os.seteuid(nobody if user == 0 else user)
         try:
             yield
         finally:
-            os.seteuid(0)
-            folder.chmod(mode)
+            os.seteuid(user)
+            folder.chmod(before)

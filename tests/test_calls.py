@@ -106,7 +106,7 @@ async def test_an_exception_of_ours_reaches_the_log_and_not_the_wire(probes: Dae
     error = answer["result"]["structuredContent"]["error"]
     assert error["code"] == "INTERNAL_ERROR"
     assert "12345" not in json.dumps(answer)
-    (logged,) = [line for line in probes.log() if line["event"] == "tool.internal_error"]
+    (logged,) = await probes.logged("tool.internal_error")
     assert logged["request_id"] in error["message"]
     assert "the secret is 12345" in logged["data"]["traceback"]
 

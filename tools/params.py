@@ -33,6 +33,11 @@ class Field:
     # For a string that people also write as a number, such as a signal.
     takes_numbers: bool = False
 
+    @property
+    def has_bounds(self) -> bool:
+        bounds = (self.minimum, self.maximum, self.min_length, self.max_length)
+        return any(bound is not None for bound in bounds)
+
 
 @dataclass(frozen=True, slots=True)
 class Issue:
@@ -54,6 +59,7 @@ class Parameter:
     field: Field
     required: bool
     default: Any
+    has_bounds: bool
 
     def schema(self) -> dict[str, Any]:
         schema = self.kind.schema()
@@ -76,7 +82,7 @@ class Parameter:
         if self.field.takes_numbers and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         checked = self.kind.check(value, path, issues)
-        if len(issues) == before:
+        if self.has_bounds and len(issues) == before:
             issues.extend(self._out_of_range(checked, path))
         return checked
 
@@ -156,8 +162,8 @@ class Parameters:
                 issues.append(Issue(where, "invalid_type", f"{where} is missing: {_told(parameter)}"))
             else:
                 checked[name] = parameter.default
-        unknown = [name for name in arguments if name not in self._by_name]
-        if unknown:
+        if not arguments.keys() <= self._by_name.keys():
+            unknown = [name for name in arguments if name not in self._by_name]
             issues.append(Issue(path, "unrecognized_keys", "; ".join(self._unknown(name) for name in unknown)))
         return checked
 
@@ -187,9 +193,7 @@ class _Scalar:
         return {"type": self.json_type}
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
-        if self.type is str and isinstance(value, str):
-            return value
-        if self.type is bool and isinstance(value, bool):
+        if type(value) is self.type and self.type in (str, bool):
             return value
         if _is_number(value):
             if self.type is float:
@@ -266,7 +270,7 @@ class _Record:
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, field = _understood(hint)
     required = default is inspect.Parameter.empty or default is dataclasses.MISSING
-    return Parameter(name, kind, field, required, None if required else default)
+    return Parameter(name, kind, field, required, None if required else default, field.has_bounds)
 
 
 def _understood(hint: Any) -> tuple[Kind, Field]:

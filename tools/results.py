@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 
@@ -12,9 +13,13 @@ class Result(ABC):
     """Base of every result. A field that is None is absent from the object."""
 
     def as_object(self) -> dict[str, Any]:
-        pairs = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: value for name, value in pairs if value is not None}
+        return {name: value for name in _names(type(self)) if (value := getattr(self, name)) is not None}
 
     @abstractmethod
     def render(self) -> str:
         """The result as a model reads it best: a one-line header, then the raw text, unescaped."""
+
+
+@cache
+def _names(kind: type[Result]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))

@@ -24,6 +24,7 @@ def serve(options: argparse.Namespace) -> int:
         known.reload()
     except tokens.BadToken as error:
         raise BadConfig(str(error)) from None
+    server.check_tls(config)
     listener = server.bind(config.host, config.port)
     with logging_to(standard_error(), config.log_level):
 

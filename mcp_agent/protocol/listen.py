@@ -63,10 +63,8 @@ async def listen(message: Message, hub: EventHub, may_hear: MayHear) -> AsyncIte
             "notifications/subscriptions/acknowledged",
             {"notifications": wanted.honored(may_hear=may_hear()), "_meta": meta},
         )
-        async for event in subscription.events():
-            notification = wanted.notification(event, meta)
-            if notification is not None:
-                yield notification
+        async for notification in subscription.messages(lambda event: wanted.notification(event, meta)):
+            yield notification
     finally:
         subscription.close()
     yield jsonrpc.response(message.id, {"resultType": "complete", "_meta": meta})

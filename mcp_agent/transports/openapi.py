@@ -19,7 +19,7 @@ from mcp_agent.protocol.answering import Answer
 from mcp_agent.protocol.forms import MOST_MESSAGE_BYTES
 from mcp_agent.protocol.jsonrpc import RpcError
 from mcp_agent.protocol.methods import new_call_id
-from mcp_agent.transports.exchange import Exchange
+from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import ClientLeft, caller, read_body, send_error, send_object
 from registry.gate import Gate
 from tools.errors import TooLarge
@@ -61,6 +61,7 @@ class OpenApi:
     def __init__(self, gate: Gate, dispatcher: Dispatcher) -> None:
         self._gate = gate
         self._dispatcher = dispatcher
+        self._watch = Watch()
 
     async def describe(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
@@ -85,7 +86,7 @@ class OpenApi:
             await send_error(send, 422, "the body must be a JSON object: the tool's arguments")
             return
         call = Call(new_call_id(), caller(scope, _TRANSPORT), scope["path_params"]["name"], arguments)
-        await Exchange(scope, receive, send).run(0, self._answer(call))
+        await Exchange(scope, receive, send, self._watch).run(0, self._answer(call))
 
     async def _answer(self, call: Call) -> Answer:
         outcome = await self._dispatcher.call(call)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls import Caller
-from mcp_agent.events import EventHub, Gap, SessionExit, SessionOutput
+from mcp_agent.events import Event, EventHub, Gap, SessionExit, SessionOutput, Subscription
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
@@ -34,58 +33,33 @@ _TRANSPORT = "sse"
 class SseClient:
     """One open stream and the work that was asked for through it."""
 
-    def __init__(self, who: Caller, *, hears_named_events: bool) -> None:
+    def __init__(self, who: Caller, subscription: Subscription, *, hears_named_events: bool) -> None:
         self.who = who
-        self.hears_named_events = hears_named_events
         self.conversation = Conversation(eras.HANDSHAKE_VERSIONS[0])
         self.in_flight: dict[RequestId, asyncio.Task[None]] = {}
-        self._unsent: deque[bytes] = deque()
-        self._untold: bytes | None = None
-        self._taken = asyncio.Event()
-        self._woken = asyncio.Event()
+        self._subscription = subscription
+        self._hears_named_events = hears_named_events
         self._loop = asyncio.get_running_loop()
-        self._is_ended = False
 
     @property
     def is_behind(self) -> bool:
         """Whether more waits for this client than it may keep waiting."""
-        return len(self._unsent) + len(self.in_flight) >= _MOST_WAITING
+        return self._subscription.unsent + len(self.in_flight) >= _MOST_WAITING
 
     def say(self, message: bytes) -> None:
         """Send `message` on the stream, before all events that wait."""
-        self._unsent.append(framed(message))
-        self._woken.set()
-
-    async def tell(self, event: bytes) -> None:
-        """Send an event when everything that was sent before has been taken: answers overtake it."""
-        while self._untold is not None and not self._is_ended:
-            self._taken.clear()
-            await self._taken.wait()
-        self._untold = event
-        self._woken.set()
+        self._subscription.answer(framed(message))
 
     def report(self, message: bytes) -> None:
         """Send `message` if the client keeps up. May be called from any thread, as progress is."""
         self._loop.call_soon_threadsafe(self._say_unless_behind, message)
 
-    def end(self) -> None:
-        self._is_ended = True
-        self._taken.set()
-        self._woken.set()
-
-    async def messages(self) -> AsyncIterator[bytes]:
-        while True:
-            while self._unsent or self._untold is not None:
-                if self._unsent:
-                    yield self._unsent.popleft()
-                elif self._untold is not None:
-                    event, self._untold = self._untold, None
-                    self._taken.set()
-                    yield event
-            if self._is_ended:
-                return
-            self._woken.clear()
-            await self._woken.wait()
+    def written(self, event: Event) -> bytes | None:
+        """An event as this client hears it on its stream."""
+        if self._hears_named_events and isinstance(event, SessionOutput | SessionExit | Gap):
+            return named(event)
+        notification = self.conversation.notification(event)
+        return None if notification is None else framed(notification)
 
     def _say_unless_behind(self, message: bytes) -> None:
         if not self.is_behind:
@@ -110,15 +84,16 @@ class Sse:
         client_id = secrets.token_urlsafe(24)
         wanted = parse_qs(scope["query_string"].decode("latin-1")).get("events", [""])[0]
         who = caller(scope, _TRANSPORT, connection=client_id)
-        client = SseClient(who, hears_named_events=wanted == "named")
+        subscription = self._hub.subscribe(lambda: self._gate.offers(who.access, "shell"))
+        client = SseClient(who, subscription, hears_named_events=wanted == "named")
         self._clients[client_id] = client
-        telling = asyncio.create_task(self._tell(client))
         endpoint = f"{scope.get('root_path', '')}/messages?session_id={client_id}"
+        subscription.answer(f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode())
         try:
-            await send_events(_opened(endpoint, client), scope, receive, send)
+            await send_events(subscription.messages(client.written), scope, receive, send)
         finally:
             del self._clients[client_id]
-            telling.cancel()
+            subscription.close()
             for task in client.in_flight.values():
                 task.cancel()
             self._told_ended(client_id)
@@ -172,24 +147,3 @@ class Sse:
         who = client.who
         named = Caller(who.name, who.access, who.transport, client.conversation.client, who.form, who.connection)
         return Request(message, named, client.conversation, client.report)
-
-    async def _tell(self, client: SseClient) -> None:
-        """Pass on what the client hears without having asked; the end of the daemon ends its stream."""
-        subscription = self._hub.subscribe(lambda: self._gate.offers(client.who.access, "shell"))
-        try:
-            async for told in subscription.events():
-                if client.hears_named_events and isinstance(told, SessionOutput | SessionExit | Gap):
-                    await client.tell(named(told))
-                    continue
-                notification = client.conversation.notification(told)
-                if notification is not None:
-                    await client.tell(framed(notification))
-            client.end()
-        finally:
-            subscription.close()
-
-
-async def _opened(endpoint: str, client: SseClient) -> AsyncIterator[bytes]:
-    yield f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode()
-    async for event in client.messages():
-        yield event

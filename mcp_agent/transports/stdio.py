@@ -74,9 +74,9 @@ class _StdioServer:
 
     async def _tell(self) -> None:
         """Send a handshake client what changed, once it has said that it is ready."""
-        async for told in self._daemon.hub.subscribe(self._may_hear).events():
-            notification = self._conversation.notification(told)
-            if self._is_open and notification is not None:
+        subscription = self._daemon.hub.subscribe(self._may_hear)
+        async for notification in subscription.messages(self._conversation.notification):
+            if self._is_open:
                 await self._out.has_room()
                 self._out.write(notification)
 

@@ -16,7 +16,7 @@ from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import Conversation, Methods, Request
-from mcp_agent.transports.exchange import Exchange
+from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -46,6 +46,7 @@ class StreamableHttp:
         self._gate = gate
         self._hub = hub
         self._sessions = sessions
+        self._watch = Watch()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         profile = scope.get("path_params", {}).get("profile")
@@ -86,13 +87,13 @@ class StreamableHttp:
             await send_empty(send, 202)
             return
         version = _version(scope)
-        exchange = Exchange(scope, receive, send, accepts_json=accepts_json, accepts_stream=accepts_stream)
+        exchange = Exchange(scope, receive, send, self._watch, accepts_json=accepts_json, accepts_stream=accepts_stream)
         if eras.is_stateless(message) or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
             await self._stateless(message, exchange, scope, receive, send)
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
             await send_json(send, 400, jsonrpc.failure(message.id, eras.unsupported(version)))
         else:
-            await self._handshake(message, exchange, scope, send)
+            await self._handshake(message, exchange, version, scope, send)
 
     async def _stateless(
         self, message: Message, exchange: Exchange, scope: Scope, receive: Receive, send: Send
@@ -120,7 +121,9 @@ class StreamableHttp:
         request = Request(message, who, None, exchange.notify)
         await exchange.run(message.id, answered(self._methods, request))
 
-    async def _handshake(self, message: Message, exchange: Exchange, scope: Scope, send: Send) -> None:
+    async def _handshake(
+        self, message: Message, exchange: Exchange, version: str | None, scope: Scope, send: Send
+    ) -> None:
         session: HttpSession | None = None
         if message.method == "initialize" and message.id is not None:
             session = self._sessions.open(principal(scope).name)
@@ -135,7 +138,7 @@ class StreamableHttp:
                 await send_json(send, 404, jsonrpc.failure(message.id, error))
                 return
         # Without a session a request is served all the same: it only cannot be told anything later.
-        conversation = session.conversation if session else Conversation(_version(scope) or eras.HEADERLESS_VERSION)
+        conversation = session.conversation if session else Conversation(version or eras.HEADERLESS_VERSION)
         if message.id is None:
             if session is not None and message.method == "notifications/cancelled":
                 _cancel(session, message)
@@ -200,13 +203,10 @@ class StreamableHttp:
         return self._sessions.find(session_id, principal(scope).name, spoken)
 
 
-async def _told(session: HttpSession, may_hear: MayHear) -> AsyncIterator[bytes]:
+def _told(session: HttpSession, may_hear: MayHear) -> AsyncIterator[bytes]:
     """What a session's client hears on its own stream. A second stream takes over from the first."""
-    session.subscription = subscription = session.subscription.handed_over(may_hear)
-    async for told in subscription.events():
-        notification = session.conversation.notification(told)
-        if notification is not None:
-            yield notification
+    session.subscription = session.subscription.handed_over(may_hear)
+    return session.subscription.messages(session.conversation.notification)
 
 
 def _cancel(session: HttpSession, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The trivial tool, and the answer to a call of it that every program gives."""
+"""The trivial tool. It is declared as every tool of ours that is over in microseconds: as instant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ class Echo(Result):
         return self.text
 
 
-@tool("filesystem", effect="read")
-async def echo(ctx: ToolContext, *, text: Annotated[str, Field(description="What to say.")]) -> Echo:
+def _always(ctx: ToolContext, *, text: str) -> bool:
+    return True
+
+
+@tool("filesystem", effect="read", instant=_always)
+def echo(ctx: ToolContext, *, text: Annotated[str, Field(description="What to say.")]) -> Echo:
     """Say what it is told."""
     return Echo(text)
