@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mcp_agent.sessions.log import Exit, Lost, OutputLog, Piece
+from mcp_agent.sessions.log import Exit, Lost, Mark, OutputLog
 
-# A client keeps taking if its socket took this much in this time, or if it has nothing to take.
-TAKING_BYTES = 256 * 1024
+# A client keeps taking if its socket took 256 KiB in the last 250 ms, or if it has nothing to take. That is judged
+# over a longer time, at the same rate: a full socket tells of what it took a megabyte at a time, and seldom.
+TAKING_BYTES_A_S = 1024 * 1024
 TAKING_S = 0.25
+_WINDOW_S = 1.0
 
-Told = Piece | Lost | Exit
+Told = Mark | Lost | Exit
 
 
 def _unheard(log: OutputLog) -> None:
@@ -107,7 +109,7 @@ class Reader:
                     self.drop(log)
                     break
                 self._places[log] = told.end
-                size += len(told.data) if isinstance(told, Piece) else 0
+                size += told.end - told.offset if isinstance(told, Mark) else 0
                 if before is not None and self._number(log) > before:
                     break
             self.moved(log)
@@ -115,9 +117,9 @@ class Reader:
 
     def took(self, size: int, now: float) -> None:
         """The client's socket has taken so many bytes."""
-        if now - self._window_from > TAKING_S:
-            is_recent = now - self._window_from <= 2 * TAKING_S
-            self._was_taking = is_recent and self._window_bytes >= TAKING_BYTES
+        elapsed_s = now - self._window_from
+        if elapsed_s > _WINDOW_S:
+            self._was_taking = elapsed_s <= 2 * _WINDOW_S and self._window_bytes >= TAKING_BYTES_A_S * elapsed_s
             self._window_from, self._window_bytes = now, 0
         self._window_bytes += size
 
@@ -130,10 +132,12 @@ class Reader:
         place = self._places.get(log)
         if place is None or place >= to:
             return False
-        if now - self._behind_since <= 2 * TAKING_S:
+        if now - self._behind_since <= _WINDOW_S:
             return True
-        in_window = now - self._window_from <= 2 * TAKING_S
-        return in_window and (self._was_taking or self._window_bytes >= TAKING_BYTES)
+        elapsed_s = now - self._window_from
+        if elapsed_s > 2 * _WINDOW_S:
+            return False
+        return self._was_taking or self._window_bytes >= TAKING_BYTES_A_S * max(elapsed_s, TAKING_S)
 
     def _first(self) -> tuple[OutputLog, int | None]:
         """The session whose turn it is, and the number at which it is another one's."""
@@ -153,4 +157,4 @@ class Reader:
         place = self._places[log]
         if log.exit is not None and place >= log.exit.offset:
             return log.exit
-        return log.at(place)
+        return log.mark(place)

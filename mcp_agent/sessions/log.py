@@ -39,6 +39,15 @@ class Piece(NamedTuple):
         return self.offset + len(self.data)
 
 
+class Mark(NamedTuple):
+    """Where a piece is, without its bytes: whoever has them already need not read them again."""
+
+    number: int
+    offset: int
+    end: int
+    stream: Stream
+
+
 class Lost(NamedTuple):
     """Bytes that were printed and are not kept any more."""
 
@@ -127,13 +136,12 @@ class OutputLog:
         self._drop(head, last)
         self.spool.free(self._lost_to // BLOCK_BYTES * BLOCK_BYTES)
 
-    def at(self, offset: int) -> Piece | Lost | None:
-        """The piece that covers `offset`, from there on; None at the end. Lost if that part is gone."""
+    def mark(self, offset: int) -> Mark | Lost | None:
+        """Where the piece is that covers `offset`, from there on; None at the end. Lost if that part is gone."""
         if offset >= self.end:
             return None
         index = bisect_right(self._starts, offset << 1 | 1) - 1
         entry = self._starts[index]
-        start = entry >> 1
         following = index + 1
         end = self._starts[following] >> 1 if following < len(self._starts) else self.end
         if self._head_pieces and following == self._head_pieces:
@@ -141,17 +149,31 @@ class OutputLog:
             end = self._head_end
             if offset >= end:
                 return Lost(offset, self._lost_to)
-        data = self._recent.get(start)
-        if data is None:
-            if self.spool is None or end > self.spool.written:
-                # The file would take no more, and memory has moved on.
-                return Lost(offset, min(next(iter(self._recent), self.end), self.end))
-            data = self.spool.read(start, end - start)
-            if len(data) < end - start:
-                return Lost(offset, end)
-        if offset > start:
-            data = data[offset - start :]
-        return Piece(self._numbers[index], offset, _STREAMS[entry & 1], data)
+        if (self.spool is None or end > self.spool.written) and entry >> 1 not in self._recent:
+            # The file would take no more, and memory has moved on.
+            return Lost(offset, min(next(iter(self._recent), self.end), self.end))
+        return Mark(self._numbers[index], offset, end, _STREAMS[entry & 1])
+
+    def data(self, mark: Mark) -> bytes:
+        """The bytes of a piece; fewer if somebody has deleted the file meanwhile."""
+        recent = self._recent.get(mark.offset)
+        if recent is not None:
+            return recent
+        start = self._starts[bisect_right(self._starts, mark.offset << 1 | 1) - 1] >> 1
+        recent = self._recent.get(start)
+        if recent is not None:
+            return recent[mark.offset - start :]
+        return b"" if self.spool is None else self.spool.read(mark.offset, mark.end - mark.offset)
+
+    def at(self, offset: int) -> Piece | Lost | None:
+        """The piece that covers `offset`, from there on, with its bytes."""
+        mark = self.mark(offset)
+        if mark is None or isinstance(mark, Lost):
+            return mark
+        data = self.data(mark)
+        if len(data) < mark.end - offset:
+            return Lost(offset, mark.end)
+        return Piece(mark.number, offset, mark.stream, data)
 
     def next_number(self, offset: int) -> int:
         """The number of the piece at `offset`, which must be before the end."""

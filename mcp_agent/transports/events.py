@@ -19,14 +19,14 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent.events import Event, EventHub, Gap, SessionExit, SessionOutput
 from mcp_agent.reading import Reader, Told
-from mcp_agent.sessions.log import Exit, Lost, OutputLog, Piece
+from mcp_agent.sessions.log import Exit, Lost, Mark, OutputLog
 from mcp_agent.transports.http import caller, header, send_error
 from registry.gate import Gate
 
 MOST_CLIENTS = 256
 KEEP_ALIVE_S = 15.0
 _AT_ONCE_BYTES = 128 * 1024
-_FRAMES_BYTES = 8 * 1024 * 1024
+_FRAMES_BYTES = 16 * 1024 * 1024
 _KEEP_ALIVE = b": keep-alive\n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -145,7 +145,7 @@ class _Frames:
 
     def __init__(self, boot: str) -> None:
         self._boot = boot
-        self._frames: dict[tuple[str, int], tuple[bytes, int]] = {}
+        self._frames: dict[tuple[str, int, int], bytes] = {}
         self._size = 0
 
     def of(self, log: OutputLog, told: Told) -> bytes:
@@ -153,22 +153,22 @@ class _Frames:
             return named(Gap(log.session_id, told.offset, told.end))
         if isinstance(told, Exit):
             return named(SessionExit.of(log.session_id, told), self._id(told.number))
-        key = log.session_id, told.offset
-        found = self._frames.get(key)
-        # A client that asked for an offset within a piece has a shorter one at the same place.
-        if found is not None and found[1] == told.number:
-            return found[0]
-        frame = self._encoded(log, told)
-        self._frames[key] = frame, told.number
-        self._size += len(frame)
-        while self._size > _FRAMES_BYTES:
-            oldest = next(iter(self._frames))
-            self._size -= len(self._frames.pop(oldest)[0])
+        # The end too: a client that asked for an offset within a piece is not at the place of another.
+        key = log.session_id, told.offset, told.end
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = self._encoded(log, told)
+            self._size += len(frame)
+            while self._size > _FRAMES_BYTES:
+                self._size -= len(self._frames.pop(next(iter(self._frames))))
         return frame
 
-    def _encoded(self, log: OutputLog, piece: Piece) -> bytes:
-        output = SessionOutput(log.session_id, piece.stream, piece.data.decode("utf-8", "replace"), piece.offset)
-        return named(output, self._id(piece.number))
+    def _encoded(self, log: OutputLog, mark: Mark) -> bytes:
+        data = log.data(mark)
+        if len(data) < mark.end - mark.offset:
+            return named(Gap(log.session_id, mark.offset, mark.end))
+        output = SessionOutput(log.session_id, mark.stream, data.decode("utf-8", "replace"), mark.offset)
+        return named(output, self._id(mark.number))
 
     def _id(self, number: int) -> str:
         return f"{self._boot}.{number}"

@@ -51,25 +51,27 @@ class _StdioServer:
         self._caller = Caller("stdio", Access(), "stdio")
         self._conversation = Conversation(eras.LATEST_HANDSHAKE)
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
+        self._listening: set[asyncio.Task[None]] = set()
         self._out = _Output(output)
         self._is_open = False
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         self._daemon.sessions.clean_up()
         tasks: set[asyncio.Task[None]] = set()
-        background = [asyncio.create_task(self._daemon.follow_registry()), asyncio.create_task(self._tell())]
+        following, telling = asyncio.create_task(self._daemon.follow_registry()), asyncio.create_task(self._tell())
         try:
             async for line in lines:
                 if line.strip():
                     task = asyncio.create_task(self._serve(line))
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
+            # The client has closed its side; what it asked before that is still answered, and exits are told.
+            if asked := tasks - self._listening:
+                await asyncio.wait(asked, timeout=_FINISH_S)
             await self._daemon.stop(_GRACE_S)
-            if tasks:
-                # The client has closed its side; what it asked before that is still answered.
-                await asyncio.wait(tasks, timeout=_FINISH_S)
+            await asyncio.wait([telling, *tasks], timeout=_FINISH_S)
         finally:
-            for each in (*tasks, *background):
+            for each in (*tasks, following, telling):
                 each.cancel()
             self._out.close()
 
@@ -111,6 +113,7 @@ class _StdioServer:
             if eras.is_stateless(message) and message.method == LISTEN:
                 eras.envelope(message)
                 Filter(message)
+                self._listening.add(task)
                 async for each in listen(message, self._daemon.hub, self._may_hear):
                     await self._out.has_room()
                     self._out.write(each)
@@ -119,6 +122,7 @@ class _StdioServer:
                 self._out.write(answer.body)
         finally:
             del self._in_flight[request_id]
+            self._listening.discard(task)
 
     async def _serve_batch(self, values: list[Any]) -> None:
         if self._conversation.version not in eras.BATCH_VERSIONS:
