@@ -9,17 +9,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from mcp_agent.artifacts import ArtifactStore, Quotas
+from mcp_agent.audit import Audit
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
+from mcp_agent.protocol.kept import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
-from mcp_agent.protocol.resources import TOOLS_URI, HostResources
+from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.store import RegistryFile
+from tools.context import ToolContext
+from tools.filesystem.ripgrep import find_engine
+from tools.journal import Journal, Limits
 from tools.paths import OpenPaths
 
 log = logging.getLogger(__name__)
@@ -39,6 +45,9 @@ class Daemon:
         threads: ThreadPoolExecutor,
         dispatcher: Dispatcher,
         methods: Methods,
+        surroundings: ToolContext,
+        artifacts: ArtifactStore,
+        audit: Audit,
     ) -> None:
         self.config = config
         self.file = file
@@ -47,6 +56,10 @@ class Daemon:
         self.threads = threads
         self.dispatcher = dispatcher
         self.methods = methods
+        self.engine = surroundings.engine
+        self.journal = surroundings.journal
+        self.artifacts = artifacts
+        self.audit = audit
         self.started_at = time.time()
         self.reloads = 0
         self.problems: tuple[Problem, ...] = ()
@@ -79,6 +92,7 @@ class Daemon:
     def close(self) -> None:
         self.hub.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
+        self.audit.close()
 
 
 def compose(config: Config, catalog: Catalog | None = None, working_directory: Path | None = None) -> Daemon:
@@ -89,9 +103,30 @@ def compose(config: Config, catalog: Catalog | None = None, working_directory: P
     gate = Gate(catalog, _pinned(file.load_or_create(), config.profile))
     hub = EventHub()
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
-    dispatcher = Dispatcher(gate, OpenPaths(directory), threads)
-    methods = Methods(gate, dispatcher, [HostResources(gate)], directory)
-    return Daemon(config, file, gate, hub, threads, dispatcher, methods)
+    journal = journal_of(config)
+    for sentence in journal.recover():
+        event(log, logging.WARNING, "journal.recovered", message=sentence)
+    artifacts = artifacts_of(config)
+    artifacts.recover()
+    audit = Audit(config.audit_dir)
+    surroundings = ToolContext("", OpenPaths(directory, config.closed), journal=journal, engine=find_engine())
+    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, audit)
+    resources: list[Resources] = [HostResources(gate), ArtifactResources(artifacts), UndoResources(journal)]
+    methods = Methods(gate, dispatcher, resources, directory)
+    return Daemon(config, file, gate, hub, threads, dispatcher, methods, surroundings, artifacts, audit)
+
+
+def journal_of(config: Config) -> Journal:
+    """The journal of a state folder, for the daemon and for the commands that work beside it."""
+    limits = Limits(total_bytes=config.journal_mb * 1024 * 1024, age_s=config.journal_days * 86_400.0)
+    return Journal(config.journal_dir, limits)
+
+
+def artifacts_of(config: Config) -> ArtifactStore:
+    quotas = Quotas(
+        config.artifacts_mb * 1_000_000, config.artifacts_caller_mb * 1_000_000, config.artifacts_days * 86_400.0
+    )
+    return ArtifactStore(config.artifacts_dir, quotas)
 
 
 def _pinned(profiles: Profiles, profile_id: str | None) -> Profiles:

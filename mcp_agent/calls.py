@@ -49,13 +49,17 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them."""
+    """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
+
+    `written` is the result or the error as it goes out: the object as JSON in bytes, or its rendering.
+    """
 
     call_id: str
     form: Form = "auto"
     result: Result | None = None
     error: ToolError | None = None
     refusal: Refusal | None = None
+    written: bytes | str | None = None
 
     @property
     def is_error(self) -> bool:

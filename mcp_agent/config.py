@@ -49,6 +49,11 @@ SETTINGS = (
     Setting("allow_host", "further name this daemon answers to; may be given several times", "none"),
     Setting("tls_cert", "certificate to serve HTTPS with; needs tls_key", "plain HTTP"),
     Setting("tls_key", "private key of tls_cert", "plain HTTP"),
+    Setting("journal_mb", "most megabytes of old states kept for undo", "200"),
+    Setting("journal_days", "how many days a change can be undone", "7"),
+    Setting("artifacts_mb", "most megabytes of artifacts kept in all", "1000"),
+    Setting("artifacts_caller_mb", "most megabytes of artifacts kept for one caller", "100"),
+    Setting("artifacts_days", "how many days an artifact is kept", "7"),
     Setting("log_level", f"how much to log: {', '.join(LEVELS)}", "info"),
 )
 
@@ -67,11 +72,34 @@ class Config:
     tls_cert: Path | None
     tls_key: Path | None
     log_level: str
+    journal_mb: int = 200
+    journal_days: int = 7
+    artifacts_mb: int = 1000
+    artifacts_caller_mb: int = 100
+    artifacts_days: int = 7
 
     @property
     def runtime_file(self) -> Path:
         """Where a running daemon says how it is reached, for the commands of the same user."""
         return self.state_dir / "daemon.json"
+
+    @property
+    def journal_dir(self) -> Path:
+        return self.state_dir / "journal"
+
+    @property
+    def artifacts_dir(self) -> Path:
+        return self.state_dir / "artifacts"
+
+    @property
+    def audit_dir(self) -> Path:
+        return self.state_dir / "audit"
+
+    @property
+    def closed(self) -> tuple[Path, ...]:
+        """What the filesystem tools must not touch, by the names it has and by the places those lead to."""
+        own = (self.token_file, self.journal_dir, self.artifacts_dir, self.audit_dir)
+        return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:
@@ -107,6 +135,11 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         tls_cert=tls_cert,
         tls_key=tls_key,
         log_level=_level(values.get("log_level")),
+        journal_mb=_count(values.get("journal_mb"), 200),
+        journal_days=_count(values.get("journal_days"), 7),
+        artifacts_mb=_count(values.get("artifacts_mb"), 1000),
+        artifacts_caller_mb=_count(values.get("artifacts_caller_mb"), 100),
+        artifacts_days=_count(values.get("artifacts_days"), 7),
     )
 
 
@@ -176,6 +209,19 @@ def _port(given: Given) -> int:
     if not 0 <= port <= 65535 or isinstance(value, bool):
         raise BadConfig(f"{source}: a port is a number from 0 to 65535, not {value!r}")
     return port
+
+
+def _count(given: Given, default: int) -> int:
+    if given is None:
+        return default
+    value, source = given
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        count = -1
+    if count < 0 or isinstance(value, bool):
+        raise BadConfig(f"{source}: needs a whole number, not {value!r}")
+    return count
 
 
 def _names(given: Given) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""The one path of a call: may the caller, do the arguments fit, run it, answer. Every wire comes through here."""
+"""The one path of a call: may the caller, do the arguments fit, run it, write the answer, put it on record.
+
+Every wire comes through here.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,17 @@ import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from mcp_agent.artifacts import ArtifactStore
+from mcp_agent.audit import Audit
 from mcp_agent.calls import Call, Outcome, Refusal
 from mcp_agent.logs import event
+from mcp_agent.shaping import Shaper
 from registry.gate import Gate, Grant, UnknownTool
-from tools.context import Cancelled, Paths, ToolContext
+from tools.context import Cancelled, ToolContext
 from tools.errors import InternalError, InvalidParams, Timeout, ToolDisabled, ToolError
 from tools.results import Result
 from tools.spec import Tool
@@ -24,15 +31,40 @@ INVALID_PARAMS = -32602
 
 
 class Dispatcher:
-    """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else."""
+    """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else.
 
-    def __init__(self, gate: Gate, paths: Paths, threads: Executor) -> None:
+    `surroundings` is the context that every call's own is made from.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        surroundings: ToolContext,
+        threads: Executor,
+        artifacts: ArtifactStore,
+        audit: Audit,
+    ) -> None:
         self._gate = gate
-        self._paths = paths
+        self._surroundings = surroundings
         self._threads = threads
+        self._artifacts = artifacts
+        self._audit = audit
+        self._shaper = Shaper(artifacts)
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
+        started = time.perf_counter()
+        try:
+            outcome = await self._answered(call)
+        except BaseException:
+            self._audit.record(call, None, started, 0)
+            raise
+        if outcome.refusal is None and outcome.written is None:
+            outcome = self._written(call, outcome, "errors")
+        self._audit.record(call, outcome, started, len(outcome.written or ""))
+        return outcome
+
+    async def _answered(self, call: Call) -> Outcome:
         event(log, logging.DEBUG, "tool.request_received", request_id=call.id, tool=call.tool)
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
@@ -51,10 +83,21 @@ class Dispatcher:
 
     async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: Mapping[str, Any]) -> Outcome:
         started = time.perf_counter()
-        context = ToolContext(call.id, self._paths, lambda: call.is_cancelled, call.report or _unheard)
+        around = self._surroundings
+        context = ToolContext(
+            call.id,
+            around.paths,
+            lambda: call.is_cancelled,
+            call.report or _unheard,
+            self._artifacts.of(call.caller.name),
+            around.journal,
+            around.revs,
+            around.line_indexes,
+            around.engine,
+        )
         event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
-            result = await self._run(tool, grant, context, arguments)
+            outcome = await self._run(call, tool, grant, context, arguments)
         except ToolError as error:
             return self._failed(call, error, grant)
         except TimeoutError:
@@ -73,20 +116,27 @@ class Dispatcher:
         if log.isEnabledFor(logging.DEBUG):
             took_ms = round((time.perf_counter() - started) * 1000, 1)
             event(log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms)
-        return Outcome(call.id, grant.form, result=result)
+        return outcome
 
-    async def _run(self, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]) -> Result:
-        result: Result
+    async def _run(
+        self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]
+    ) -> Outcome:
+        def work() -> Outcome:
+            # Written where it was made: a large result is encoded, and kept if it must be, beside the loop.
+            result: Result = tool.function(context, **arguments)
+            return self._written(call, Outcome(call.id, grant.form, result=result), tool.category)
+
         if tool.instant is not None and tool.instant(context, **arguments):
-            result = tool.function(context, **arguments)
-            return result
+            return work()
+        loop = asyncio.get_running_loop()
         async with asyncio.timeout(grant.deadline_s):
-            if tool.is_async:
-                result = await tool.function(context, **arguments)
-            else:
-                work = partial(tool.function, context, **arguments)
-                result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        return result
+            if not tool.is_async:
+                return await loop.run_in_executor(self._threads, work)
+            outcome = Outcome(call.id, grant.form, result=await tool.function(context, **arguments))
+        return await loop.run_in_executor(self._threads, partial(self._written, call, outcome, tool.category))
+
+    def _written(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
+        return replace(outcome, written=self._shaper.written(outcome, call.caller, domain))
 
     def _failed(self, call: Call, error: ToolError, grant: Grant | None = None) -> Outcome:
         event(log, logging.INFO, "tool.exec_failed", request_id=call.id, tool=call.tool, code=error.code)

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.app import Daemon
 from mcp_agent.security import Guard
+from mcp_agent.transports.artifacts import Artifacts
 from mcp_agent.transports.control import Control
 from mcp_agent.transports.health import Health
 from mcp_agent.transports.http import send_error
@@ -26,6 +27,7 @@ def http_app(daemon: Daemon, token: str, names: tuple[str, ...], *, is_open_to_t
             Route("/mcp/{profile}", streamable),
             Route("/rpc", Rpc(daemon.methods)),
             Route("/health", health),
+            Route("/artifacts/{domain}/{id}", Artifacts(daemon.artifacts)),
             Route("/api/{rest:path}", Control(daemon, health)),
         ],
         redirect_slashes=False,

@@ -47,7 +47,10 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
+    """One argument. `keyword` is its name in Python, which ends in an underscore where the name is a word of Python."""
+
     name: str
+    keyword: str
     kind: Kind
     field: Field
     required: bool
@@ -143,12 +146,12 @@ class Parameters:
         for name, parameter in self._by_name.items():
             value = arguments.get(name)
             if value is not None:
-                checked[name] = parameter.check(value, _join(path, name), issues)
+                checked[parameter.keyword] = parameter.check(value, _join(path, name), issues)
             elif parameter.required:
                 where = _join(path, name)
                 issues.append(Issue(where, "invalid_type", f"{where} is missing: {_told(parameter)}"))
             else:
-                checked[name] = parameter.default
+                checked[parameter.keyword] = parameter.default
         unknown = [name for name in arguments if name not in self._by_name]
         if unknown:
             issues.append(Issue(path, "unrecognized_keys", "; ".join(self._unknown(name) for name in unknown)))
@@ -259,7 +262,7 @@ class _Record:
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, field = _understood(hint)
     required = default is inspect.Parameter.empty or default is dataclasses.MISSING
-    return Parameter(name, kind, field, required, None if required else default)
+    return Parameter(name.removesuffix("_"), name, kind, field, required, None if required else default)
 
 
 def _understood(hint: Any) -> tuple[Kind, Field]:

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Result(ABC):
-    """Base of every result. A field that is None is absent from the object."""
+    """Base of every result. A field that is None is absent from the object.
+
+    A field whose name is a word of Python ends in an underscore here and not in the object.
+    """
 
     def as_object(self) -> dict[str, Any]:
-        pairs = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: value for name, value in pairs if value is not None}
+        return {
+            name: value for attribute, name in _names(type(self)) if (value := getattr(self, attribute)) is not None
+        }
 
     @abstractmethod
     def render(self) -> str:
         """The result as a model reads it best: a one-line header, then the raw text, unescaped."""
+
+
+@cache
+def _names(result: type[Result]) -> tuple[tuple[str, str], ...]:
+    return tuple((field.name, field.name.removesuffix("_")) for field in fields(result))

@@ -7,7 +7,11 @@ from pathlib import Path
 from registry.gate import Access, Gate
 
 _LINES = {
-    "filesystem": "Files: fs_list shows a folder, fs_read a file from its start. Paths may be absolute or relative.",
+    "filesystem": (
+        "Files: find with fs_search and fs_grep, read with fs_read_range, change with fs_patch. Every change can be "
+        'undone: fs_move with from: "undo://<undo_id>" and to: the path.'
+    ),
+    "artifacts": "What is too large for a result is kept: its artifactRef is read with artifact_read or fs_grep.",
 }
 
 

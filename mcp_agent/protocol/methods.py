@@ -150,21 +150,21 @@ class Methods:
         outcome = await self._dispatcher.call(call)
         if outcome.refusal is not None:
             raise RpcError(outcome.refusal.code, outcome.refusal.message, outcome.refusal.data)
-        return tool_result(outcome, request.caller)
+        return tool_result(outcome)
 
     def _resources_list(self, request: Request) -> Payload:
         self._check_cursor(request)
-        return {"resources": [entry for kind in self._resources for entry in kind.listed(request.caller.access)]}
+        return {"resources": [entry for kind in self._resources for entry in kind.listed(request.caller)]}
 
     def _templates_list(self, request: Request) -> Payload:
         self._check_cursor(request)
-        access = request.caller.access
-        return {"resourceTemplates": [entry for kind in self._resources for entry in kind.templates(access)]}
+        caller = request.caller
+        return {"resourceTemplates": [entry for kind in self._resources for entry in kind.templates(caller)]}
 
     def _resources_read(self, request: Request) -> Payload:
         uri = _uri(request)
         for kind in self._resources:
-            contents = kind.read(request.caller.access, uri)
+            contents = kind.read(request.caller, uri)
             if contents is not None:
                 return {"contents": [contents]}
         # The era without handshakes has retired the code that the other one defines.

@@ -3,7 +3,7 @@
     host://tools            every tool, by category, and whether this caller may use it
     host://tools/{name}     one tool: description, schema, switch
 
-Later kinds (what a tool left behind, a running session) are further providers with the same four methods.
+Further kinds (what a tool left behind, a running session) are further providers with the same three methods.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from mcp_agent.calls import Caller
 from registry.catalog import label
 from registry.gate import Access, Gate
 from tools.spec import Tool
@@ -22,11 +23,11 @@ TOOLS_URI = "host://tools"
 class Resources(Protocol):
     """One kind of resource. `read` gives None for a URI of another kind, or one that is not there."""
 
-    def listed(self, access: Access) -> list[dict[str, Any]]: ...
+    def listed(self, caller: Caller) -> list[dict[str, Any]]: ...
 
-    def templates(self, access: Access) -> list[dict[str, Any]]: ...
+    def templates(self, caller: Caller) -> list[dict[str, Any]]: ...
 
-    def read(self, access: Access, uri: str) -> dict[str, Any] | None: ...
+    def read(self, caller: Caller, uri: str) -> dict[str, Any] | None: ...
 
 
 class HostResources:
@@ -35,7 +36,7 @@ class HostResources:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
-    def listed(self, access: Access) -> list[dict[str, Any]]:
+    def listed(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {
                 "uri": TOOLS_URI,
@@ -46,7 +47,7 @@ class HostResources:
             }
         ]
 
-    def templates(self, access: Access) -> list[dict[str, Any]]:
+    def templates(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {
                 "uriTemplate": f"{TOOLS_URI}/{{name}}",
@@ -57,7 +58,8 @@ class HostResources:
             }
         ]
 
-    def read(self, access: Access, uri: str) -> dict[str, Any] | None:
+    def read(self, caller: Caller, uri: str) -> dict[str, Any] | None:
+        access = caller.access
         if uri == TOOLS_URI:
             return _json(uri, self._overview(access))
         name = uri.removeprefix(f"{TOOLS_URI}/")

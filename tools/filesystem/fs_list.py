@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from tools.context import ToolContext
 from tools.errors import NotADirectory, from_os_error
 from tools.params import Field
-from tools.paths import told
+from tools.paths import on_one_line, told, untold
 from tools.results import Result
 from tools.spec import tool
 
@@ -40,9 +39,9 @@ class Listing(Result):
 
     def render(self) -> str:
         count = len(self.entries)
-        header = f"{self.path} · {count} entr{'y' if count == 1 else 'ies'}"
+        header = f"{on_one_line(self.path)} · {count} entr{'y' if count == 1 else 'ies'}"
         if self.next is not None:
-            header += f" · more follow: call again with after={self.next!r}"
+            header += f" · more follow: call again with after={on_one_line(self.next)!r}"
         prefix = self.path.rstrip("/") + "/"
         return "\n".join([header, *(_line(entry, prefix) for entry in self.entries)])
 
@@ -51,31 +50,29 @@ class Listing(Result):
 def fs_list(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="Folder to list; absolute, or relative to the working directory.")],
+    path: Annotated[str, Field(description="Folder; absolute, or relative to the working directory.")],
     recursive: Annotated[bool, Field(description="List what is in its folders too.")] = False,
-    max_depth: Annotated[int, Field(description="How many levels down, if recursive.", minimum=1)] = 3,
-    max_entries: Annotated[int, Field(description="Most entries to give.", minimum=1, maximum=5_000)] = 1_000,
-    after: Annotated[str | None, Field(description="The `next` of an earlier answer, to go on from there.")] = None,
+    max_depth: Annotated[int, Field(description="Levels, if recursive.", minimum=1)] = 3,
+    max_entries: Annotated[int, Field(minimum=1, maximum=1_000_000)] = 1_000,
+    after: Annotated[str | None, Field(description="The `next` of an earlier answer, to go on.")] = None,
 ) -> Listing:
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
     shown = told(base)
     if not base.is_dir():
         raise _not_a_folder(base, shown)
-    resume = Path(after).parts if after else ()
-    entries: list[Entry] = []
+    real = ctx.paths.real(base)
+    # Where the folder is reached through a link, its own files are still what is closed.
+    closed = frozenset(str(base / place.relative_to(real)) for place in ctx.paths.closed_within(real))
+    walk = _Walk(ctx, max_entries, closed)
     try:
-        for entry in _walk(os.fsencode(base), max_depth if recursive else 1, tuple(map(os.fsencode, resume))):
-            if len(entries) == max_entries:
-                last = os.path.relpath(entries[-1]["path"], shown)
-                return Listing(path=shown, entries=entries, truncated=True, next=last)
-            entries.append(entry)
-            if len(entries) % _CHECK_EVERY == 0:
-                ctx.check()
-                if len(entries) % _REPORT_EVERY == 0:
-                    ctx.progress(len(entries), None, f"{len(entries)} entries so far")
+        walk.enter(str(base), max_depth if recursive else 1, tuple(untold(after).split("/")) if after else ())
     except OSError as error:
         raise from_os_error(error, shown) from error
+    entries = walk.entries
+    if walk.is_full:
+        last = entries[-1]["path"].removeprefix(shown.rstrip("/") + "/")
+        return Listing(path=shown, entries=entries, truncated=True, next=last)
     return Listing(path=shown, entries=entries)
 
 
@@ -87,50 +84,97 @@ def _not_a_folder(base: Path, shown: str) -> Exception:
     return NotADirectory(f"{shown} is a file, not a folder", hint="read it with fs_read")
 
 
-def _walk(folder: bytes, depth: int, after: tuple[bytes, ...]) -> Iterator[Entry]:
-    """Entries below `folder` in the order of their path components, beginning behind `after`.
+class _Walk:
+    """Entries in the order of their path components, until there are enough."""
 
-    Only the folders on the way to `after` are opened again, so a page costs no more than what it shows.
-    """
-    with os.scandir(folder) as found:
-        children = sorted(found, key=lambda child: child.name)
-    head, rest = (after[0], after[1:]) if after else (b"", ())
-    for child in children:
-        if child.name < head:
-            continue
-        entry, is_folder = _entry(child)
-        if child.name != head:
-            yield entry
-        if is_folder and depth > 1:
-            try:
-                yield from _walk(child.path, depth - 1, rest if child.name == head else ())
-            except OSError as error:
-                # The folder itself is already listed; what it holds cannot be seen.
-                entry["error"] = (error.strerror or "cannot be read").lower()
+    def __init__(self, ctx: ToolContext, limit: int, closed: frozenset[str]) -> None:
+        self._ctx, self._limit, self._closed = ctx, limit, closed
+        self._times: dict[int, str] = {}
+        self._checked = 0
+        self.entries: list[Entry] = []
+        self.is_full = False
 
+    def enter(self, folder: str, depth: int, after: tuple[str, ...]) -> None:
+        """List `folder`, from behind `after` on. Raises OSError if it cannot be read.
 
-def _entry(child: os.DirEntry[bytes]) -> tuple[Entry, bool]:
-    """The entry, and whether a walk may go into it."""
-    is_link = child.is_symlink()
-    try:
-        status = child.stat()
-    except OSError:
-        # A link that leads nowhere, or a file that went while we looked: tell what is left to tell.
+        Only the folders on the way to `after` are opened again, so a page costs no more than what it shows.
+        """
+        with os.scandir(folder) as found:
+            children = sorted(found, key=_name)
+        head, rest = (after[0], after[1:]) if after else ("", ())
+        if head:
+            children = [child for child in children if child.name >= head]
+        prefix = told(folder).rstrip("/") + "/"
+        entries, limit = self.entries, self._limit
+        for child in children:
+            name = child.name
+            is_given_already = name == head
+            if is_given_already:
+                entry, is_folder = self._entry(child, prefix) if rest or depth > 1 else ({}, False)  # type: ignore[typeddict-item]  # never shown
+            else:
+                if len(entries) >= limit:
+                    self.is_full = True
+                    return
+                entry, is_folder = self._entry(child, prefix)
+                entries.append(entry)
+            if is_folder and depth > 1:
+                if child.path in self._closed:
+                    entry["error"] = "closed: it belongs to the daemon itself"
+                    continue
+                try:
+                    self.enter(child.path, depth - 1, rest if is_given_already else ())
+                except OSError as error:
+                    # The folder itself is already listed; what it holds cannot be seen.
+                    entry["error"] = (error.strerror or "cannot be read").lower()
+                if self.is_full:
+                    return
+        if len(entries) - self._checked >= _CHECK_EVERY:
+            self._look_up()
+
+    def _look_up(self) -> None:
+        count = len(self.entries)
+        self._ctx.check()
+        if count // _REPORT_EVERY > self._checked // _REPORT_EVERY:
+            self._ctx.progress(count, None, f"{count} entries so far")
+        self._checked = count
+
+    def _entry(self, child: os.DirEntry[str], prefix: str) -> tuple[Entry, bool]:
+        """The entry, and whether a walk may go into it."""
+        name = child.name
+        shown = prefix + (name if name.isascii() and "\\" not in name else told(name))
+        is_link = child.is_symlink()
         try:
-            status = child.stat(follow_symlinks=False)
-        except OSError as error:
-            return {"path": told(os.fsdecode(child.path)), "type": "file", "error": str(error.strerror)}, False
-    is_folder = stat.S_ISDIR(status.st_mode)
-    entry: Entry = {"path": told(os.fsdecode(child.path)), "type": "directory" if is_folder else "file"}
-    if not is_folder:
-        entry["size"] = status.st_size
-    entry["modified"] = _iso(status.st_mtime)
-    if is_link:
-        entry["symlink"] = True
-    special = _special(status.st_mode)
-    if special is not None:
-        entry["special"] = special
-    return entry, is_folder and not is_link
+            status = child.stat()
+        except OSError:
+            # A link that leads nowhere, or a file that went while we looked: tell what is left to tell.
+            try:
+                status = child.stat(follow_symlinks=False)
+            except OSError as error:
+                return {"path": shown, "type": "file", "error": str(error.strerror)}, False
+        mode = status.st_mode
+        modified = self._time(int(status.st_mtime))
+        if stat.S_ISREG(mode) and not is_link:
+            return {"path": shown, "type": "file", "size": status.st_size, "modified": modified}, False
+        if stat.S_ISDIR(mode):
+            entry: Entry = {"path": shown, "type": "directory", "modified": modified}
+        else:
+            entry = {"path": shown, "type": "file", "size": status.st_size, "modified": modified}
+        if is_link:
+            entry["symlink"] = True
+        special = _special(mode)
+        if special is not None:
+            entry["special"] = special
+        return entry, stat.S_ISDIR(mode) and not is_link
+
+    def _time(self, seconds: int) -> str:
+        found = self._times.get(seconds)
+        if found is None:
+            found = self._times[seconds] = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return found
+
+
+def _name(child: os.DirEntry[str]) -> str:
+    return child.name
 
 
 def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:
@@ -141,12 +185,8 @@ def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:
     return "socket" if stat.S_ISSOCK(mode) else "device"
 
 
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _line(entry: Entry, prefix: str) -> str:
     facts: list[Any] = ["folder" if entry["type"] == "directory" else entry.get("size", "?"), entry.get("modified", "")]
     notes = [entry.get("special"), "symlink" if entry.get("symlink") else None, entry.get("error")]
-    name = entry["path"].removeprefix(prefix) + ("/" if entry["type"] == "directory" else "")
+    name = on_one_line(entry["path"].removeprefix(prefix)) + ("/" if entry["type"] == "directory" else "")
     return "\t".join([name, *(str(fact) for fact in facts), *(note for note in notes if note)])
