@@ -27,6 +27,7 @@ WRITE_FLAGS = os.O_RDWR | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 _COPY_BYTES = 1024 * 1024
+_PIPE_BYTES = 1024 * 1024
 
 
 def private_folder(folder: Path) -> None:
@@ -66,6 +67,15 @@ def rename_new(source: Path, target: Path) -> None:
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     os.rename(source, target)
+
+
+def widen_pipe(descriptor: int) -> None:
+    """Let a pipe hold more, so that its writer goes on while we are busy with what it has written."""
+    if sys.platform.startswith("linux"):
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

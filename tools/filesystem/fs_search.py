@@ -12,7 +12,7 @@ from tools.context import ToolContext
 from tools.errors import NotADirectory, from_os_error
 from tools.filesystem.fs_grep import open_only
 from tools.filesystem.globs import Glob, read_glob
-from tools.filesystem.ripgrep import OutOfPatience, files
+from tools.filesystem.ripgrep import OutOfPatience, files, path_order
 from tools.params import Field
 from tools.paths import on_one_line, told
 from tools.results import Result
@@ -21,6 +21,7 @@ from tools.spec import tool
 # A walk in order stops at the cut and is the quicker one where there is much to find; it gets this long to show it.
 _PATIENCE_S = 0.025
 _IN_ORDER_RESULTS = 2_000
+_PIECE_BYTES = 512 * 1024
 
 
 class Found(TypedDict):
@@ -65,23 +66,22 @@ def fs_search(
     search = _Search(ctx, folder, read_glob(glob), open_only(ctx, folder), recursive, ignored)
     if sort == "mtime":
         found = search.all()
-        found.sort(key=lambda match: (-_modified(folder, match[0]), match[0].split(b"/")))
-    elif max_results <= _IN_ORDER_RESULTS:
-        found = search.first(max_results)
+        found.sort(key=lambda match: (-_modified(folder, match[0]), match[0]))
     else:
-        found = search.all()
-        found.sort(key=lambda match: match[0].split(b"/"))
+        found = search.first(max_results) if max_results <= _IN_ORDER_RESULTS else search.all()
     is_cut = len(found) > max_results
     prefix = shown.rstrip("/") + "/"
     matches: list[Found] = [
-        {"path": prefix + _shown(path), "type": "directory" if is_folder else "file"}
-        for path, is_folder in found[:max_results]
+        {"path": prefix + path, "type": "directory" if is_folder else "file"} for path, is_folder in found[:max_results]
     ]
+    if any(not match["path"].isascii() or "\\" in match["path"] for match in matches):
+        for match, (path, _) in zip(matches, found, strict=False):
+            match["path"] = prefix + told(path)
     return Matches(matches, True if is_cut else None)
 
 
 class _Search:
-    """One question to the engine, asked in one of two ways."""
+    """One question to the engine, asked in one of two ways. A path is text with foreign bytes as lone surrogates."""
 
     def __init__(
         self,
@@ -96,56 +96,87 @@ class _Search:
         self._depth = None if recursive else 1
         self._include_ignored = include_ignored
 
-    def first(self, count: int) -> list[tuple[bytes, bool]]:
-        """The first matches in the order of paths, one more than `count` if there are more."""
-        try:
-            return self._taken(count, patience_s=_PATIENCE_S)
-        except OutOfPatience:
-            found = self.all()
-            found.sort(key=lambda match: match[0].split(b"/"))
-            return found
-
-    def _taken(self, count: int, patience_s: float | None) -> list[tuple[bytes, bool]]:
-        found: list[tuple[bytes, bool]] = []
-        folders: set[bytes] = set()
-        for path in self._paths(in_order=True, patience_s=patience_s):
-            found += self._new_folders(path, folders)
-            if self._is_wanted(path):
-                found.append((path, False))
-            if len(found) > count:
-                break
-        return found
-
-    def all(self) -> list[tuple[bytes, bool]]:
-        found: list[tuple[bytes, bool]] = []
-        folders: set[bytes] = set()
-        for path in self._paths(in_order=False, patience_s=None):
-            found += self._new_folders(path, folders)
-            if self._is_wanted(path):
-                found.append((path, False))
-        return found
-
-    def _is_wanted(self, path: bytes) -> bool:
-        if self._glob.only_folders or not self._glob.matches(path):
-            return False
-        return self._admits is None or self._admits(path)
-
-    def _new_folders(self, path: bytes, folders: set[bytes]) -> list[tuple[bytes, bool]]:
-        """The folders on the way to a file that match and were not met before, the outermost first."""
-        parent = path.rpartition(b"/")[0]
-        if not parent or parent in folders:
-            return []
-        new: list[tuple[bytes, bool]] = []
-        while parent and parent not in folders:
-            folders.add(parent)
-            if self._glob.matches(parent) and (self._admits is None or self._admits(parent)):
-                new.append((parent, True))
-            parent = parent.rpartition(b"/")[0]
-        return new[::-1]
-
-    def _paths(self, *, in_order: bool, patience_s: float | None) -> Iterator[bytes]:
+    def first(self, count: int) -> list[tuple[str, bool]]:
+        """The first matches in the order of paths, at least one more than `count` if there are more."""
+        found: list[tuple[str, bool]] = []
+        met: set[str] = set()
         rest = b""
-        for piece in files(
+        try:
+            for piece in self._listed(in_order=True, patience_s=_PATIENCE_S):
+                *paths, rest = (rest + piece).split(b"\0")
+                # The folders of a path come before it, and after all that came before.
+                for path in map(os.fsdecode, paths):
+                    found += [(folder, True) for folder in self._folders([path], met)]
+                    found += [(each, False) for each in self._files([path])]
+                if len(found) > count:
+                    break
+        except OutOfPatience:
+            return self.all()
+        return found
+
+    def all(self) -> list[tuple[str, bool]]:
+        """Every match, in the order of paths. What the engine has listed is looked through while it goes on."""
+        names: list[str] = []
+        folders: list[str] = []
+        met: set[str] = set()
+        is_ascii = True
+        for listed in self._whole_paths():
+            paths = listed.split("\0")
+            names += self._files(paths)
+            is_ascii = is_ascii and listed.isascii()
+            # Where no path has the end of a name before a slash, no folder has it: the usual case, told at once.
+            if self._glob.suffix is None or f"{self._glob.suffix}/" in listed:
+                folders += self._folders(paths, met)
+        # Part by part, as the engine sorts: a slash comes before every letter.
+        if is_ascii and not folders:
+            names = [name.replace("/", "\0") for name in names]
+            names.sort()
+            return [(name.replace("\0", "/"), False) for name in names]
+        found = [(name, False) for name in names] + [(folder, True) for folder in folders]
+        found.sort(key=lambda match: path_order(os.fsencode(match[0])))
+        return found
+
+    def _whole_paths(self) -> Iterator[str]:
+        """All paths, in large pieces of whole ones, separated by NUL."""
+        kept: list[bytes] = []
+        size = 0
+        for piece in self._listed(in_order=False, patience_s=None):
+            kept.append(piece)
+            size += len(piece)
+            if size >= _PIECE_BYTES and (cut := piece.rfind(b"\0")) != -1:
+                kept[-1] = piece[:cut]
+                yield os.fsdecode(b"".join(kept))
+                kept, size = [piece[cut + 1 :]], 0
+        if last := b"".join(kept).removesuffix(b"\0"):
+            yield os.fsdecode(last)
+
+    def _files(self, paths: list[str]) -> list[str]:
+        if self._glob.only_folders:
+            return []
+        suffix = self._glob.suffix
+        if suffix is not None:
+            found = [path[2:] for path in paths if path.endswith(suffix)]
+        else:
+            matches = self._glob.pattern.fullmatch
+            found = [path[2:] for path in paths if matches(path, 2) is not None]
+        return found if self._admits is None else [path for path in found if self._is_admitted(path)]
+
+    def _folders(self, paths: list[str], met: set[str]) -> list[str]:
+        """The folders on the way to files that match and were not met before, the outermost first."""
+        found: list[str] = []
+        for folder in {path[2:].rpartition("/")[0] for path in paths} - met:
+            while folder and folder not in met:
+                met.add(folder)
+                if self._glob.matches(folder) and self._is_admitted(folder):
+                    found.append(folder)
+                folder = folder.rpartition("/")[0]
+        return found[::-1]
+
+    def _is_admitted(self, path: str) -> bool:
+        return self._admits is None or self._admits(os.fsencode(path))
+
+    def _listed(self, *, in_order: bool, patience_s: float | None) -> Iterator[bytes]:
+        return files(
             self._ctx.engine,
             self._folder,
             names=None,
@@ -154,23 +185,11 @@ class _Search:
             in_order=in_order,
             check=self._ctx.check,
             patience_s=patience_s,
-        ):
-            *paths, tail = piece.split(b"\0")
-            if paths:
-                paths[0] = rest + paths[0]
-                rest = tail
-            else:
-                rest += tail
-            for path in paths:
-                yield path[2:] if path.startswith(b"./") else path
+        )
 
 
-def _shown(path: bytes) -> str:
-    return told(os.fsdecode(path))
-
-
-def _modified(folder: Path, path: bytes) -> float:
+def _modified(folder: Path, path: str) -> float:
     try:
-        return os.stat(os.path.join(os.fsencode(folder), path)).st_mtime  # noqa: PTH116, PTH118 - paths are bytes
+        return os.stat(folder / path).st_mtime  # noqa: PTH116 - one name for one call
     except OSError:
         return 0.0

@@ -1,7 +1,7 @@
 """Globs as callers write them: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any number of folders.
 
 A glob without a slash is about the last name of a path, at any depth; one with a slash is about the whole path below
-the base. Paths are bytes here, as the file system has them.
+the base.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import pairwise
 from tools.errors import InvalidPattern
 
 _MOST_ALTERNATIVES = 200
+_ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +21,19 @@ class Glob:
     """A glob that is read: a test for relative paths, and name patterns that every match's last part fits."""
 
     text: str
-    pattern: re.Pattern[bytes]
+    pattern: re.Pattern[str]
     names: tuple[str, ...]
     has_folders: bool
     only_folders: bool
 
-    def matches(self, relative: bytes) -> bool:
+    def matches(self, relative: str) -> bool:
         return self.pattern.fullmatch(relative) is not None
+
+    @property
+    def suffix(self) -> str | None:
+        """For a glob that asks for the end of a name and nothing else, that end."""
+        plain = _ANY_SUFFIX.fullmatch(self.text)
+        return None if plain is None else plain[1]
 
 
 def read_glob(text: str) -> Glob:
@@ -43,7 +50,7 @@ def read_glob(text: str) -> Glob:
         names.append(parts[-1] if parts and parts[-1] != "**" else "*")
         bodies.append(_body(parts if is_anchored else ["**", *parts], text))
     try:
-        pattern = re.compile("|".join(bodies).encode("utf-8", "surrogateescape"), re.DOTALL)
+        pattern = re.compile("|".join(bodies), re.DOTALL)
     except re.error as error:
         raise InvalidPattern(f"the glob {text!r} cannot be read: {error}") from error
     return Glob(text, pattern, tuple(dict.fromkeys(names)), is_anchored, only_folders)
@@ -68,8 +75,7 @@ def _name(part: str, text: str) -> str:
         if letter == "*":
             body += "[^/]*" if not body.endswith("[^/]*") else ""
         elif letter == "?":
-            # One character may be several bytes.
-            body += r"(?:[\x00-\x2e\x30-\x7f]|[\x80-\xff]+)"
+            body += "[^/]"
         elif letter == "[":
             end = part.find("]", at + 1 + (part[at : at + 1] in ("!", "^")))
             if end == -1:

@@ -13,14 +13,16 @@ import select
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
+from tools import disk
 from tools.errors import InvalidPattern, IoError, IsBinary, Timeout, TooLarge
 from tools.filesystem.globs import Glob
 from tools.filesystem.walk import walked
@@ -32,6 +34,7 @@ _READ_BYTES = 1024 * 1024
 _MOST_LINE_BYTES = 64 * 1024 * 1024
 _GREP_FILES = 400
 _TYPE = "mcpagent"
+_MATCH_MARK = b'{"type":"match"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +109,13 @@ def search(engine: Engine, question: Question, limit: int, check: Callable[[], N
     found = _by_ripgrep(engine, question, limit, check, deadline, in_order=False)
     if found.is_cut and question.base.is_dir():
         return _by_ripgrep(engine, question, limit, check, deadline, in_order=True)
-    found.hits.sort(key=lambda hit: (hit.path.split(b"/"), hit.line))
+    found.hits.sort(key=lambda hit: (path_order(hit.path), hit.line))
     return found
+
+
+def path_order(path: bytes) -> bytes:
+    """A key that sorts paths part by part, as the engine does: a slash comes before every letter."""
+    return path.replace(b"/", b"\0")
 
 
 def files(
@@ -121,13 +129,13 @@ def files(
     check: Callable[[], None],
     patience_s: float | None = None,
 ) -> Iterator[bytes]:
-    """Pieces of a list of all files below `base`, relative, each followed by NUL. A piece may end inside a name.
+    """Pieces of a list of all files below `base`, each as `./…` and followed by NUL. A piece may end inside a name.
 
     With `patience_s`, stops with `OutOfPatience` when the list is not complete by then.
     """
     if engine.kind == "grep":
         for path in walked(os.fsencode(base), include_ignored=include_ignored, depth=depth):
-            yield path + b"\0"
+            yield b"./" + path + b"\0"
         return
     arguments = [engine.program, "--no-config", "--no-messages", "--files", "--null"]
     arguments += _walk_options(include_ignored, names, in_order)
@@ -171,7 +179,19 @@ def _by_ripgrep(
         arguments += ["--context", str(question.context)]
     arguments += ["-e", question.pattern, "--", "./" if is_folder else os.fspath(question.base)]
     reader = _JsonReader(question, limit, is_folder)
-    for line in _lines(_output(arguments, question.base if is_folder else None, check, deadline, None)):
+    pieces = _output(arguments, question.base if is_folder else None, check, deadline, None)
+    if not in_order and not reader.is_choosy:
+        # An answer that will be asked for again is not worth reading: so it is only counted at first.
+        kept: list[bytes] = []
+        count = 0
+        for piece in pieces:
+            kept.append(piece)
+            count += piece.count(_MATCH_MARK)
+            if count > limit and is_folder:
+                pieces.close()
+                return Hits([], is_cut=True)
+        pieces = iter(kept)  # type: ignore[assignment]  # it is only gone through from here on
+    for line in _lines(pieces):
         if reader.take(line):
             break
     return reader.finished()
@@ -187,9 +207,15 @@ class _JsonReader:
         self._file: list[Hit] = []
         self._is_cut = False
 
+    @property
+    def is_choosy(self) -> bool:
+        """Whether there may be matches that do not count."""
+        glob = self._question.glob
+        return self._question.admits is not None or (glob is not None and glob.has_folders)
+
     def take(self, line: bytes) -> bool:
         """Whether there is enough."""
-        if line.startswith(b'{"type":"match"'):
+        if line.startswith(_MATCH_MARK):
             return self._match(orjson.loads(line)["data"])
         if line.startswith(b'{"type":"context"'):
             data = orjson.loads(line)["data"]
@@ -209,7 +235,7 @@ class _JsonReader:
             self._is_folder
             and question.glob is not None
             and question.glob.has_folders
-            and not question.glob.matches(path)
+            and not question.glob.matches(os.fsdecode(path))
         ):
             return False
         if question.admits is not None and not question.admits(path):
@@ -267,7 +293,7 @@ def _by_grep(engine: Engine, question: Question, limit: int, check: Callable[[],
 
 def _grep_files(question: Question) -> Iterator[bytes]:
     for path in walked(os.fsencode(question.base), include_ignored=question.include_ignored, depth=None):
-        if question.glob is not None and not question.glob.matches(path):
+        if question.glob is not None and not question.glob.matches(os.fsdecode(path)):
             continue
         if question.admits is None or question.admits(path):
             yield path
@@ -297,7 +323,7 @@ def _output(
     check: Callable[[], None],
     deadline: float,
     patience_s: float | None,
-) -> Iterator[bytes]:
+) -> Generator[bytes, None, None]:
     """What a search program prints, as it prints it. It is ended when nobody takes more, and at the deadline."""
     environment = {key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"}
     try:
@@ -316,6 +342,7 @@ def _output(
     give_up = None if patience_s is None else time.monotonic() + patience_s
     try:
         descriptor = process.stdout.fileno()
+        disk.widen_pipe(descriptor)
         poll = select.poll()
         poll.register(descriptor, select.POLLIN | select.POLLHUP)
         while True:
@@ -338,10 +365,12 @@ def _output(
         if process.wait() == 2 and complaint:
             raise InvalidPattern(complaint.removeprefix("rg: ").removeprefix("grep: "))
     finally:
-        process.kill()
         process.stdout.close()
         process.stderr.close()
-        process.wait()
+        if process.poll() is None:
+            process.kill()
+            # Its end takes longer than its answer did; nobody needs to wait for it but the system.
+            threading.Thread(target=process.wait, name="search-end", daemon=True).start()
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
