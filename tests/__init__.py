@@ -1,0 +1,1 @@
+"""Claims about the daemon, each checked by running it."""
