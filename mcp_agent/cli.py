@@ -6,9 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mcp_agent import __version__
 from mcp_agent.config import SETTINGS, BadConfig
+
+if TYPE_CHECKING:
+    from registry.catalog import Catalog
 
 _EPILOG = """\
 Start with `mcp-agent serve`, paste the connection it prints into your client, and switch
@@ -28,11 +32,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"mcp-agent: {message}; {self.prog} --help says what it takes\n")
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Carry out a command line; the number is the exit code."""
-    options = _parser().parse_args(arguments)
+def run(arguments: Sequence[str], catalog: Catalog | None = None) -> int:
+    """Carry out a command line; the number is the exit code. With `catalog`, those tools are served and no others."""
+    options = _parser().parse_args(arguments, argparse.Namespace(catalog=catalog))
     try:
-        return int(options.command(options))
+        code = int(options.command(options))
+        sys.stdout.flush()
+        return code
     except BadConfig as error:
         print(f"mcp-agent: {error}", file=sys.stderr)
         return 2
@@ -109,6 +115,43 @@ def _parser() -> argparse.ArgumentParser:
     gone.set_defaults(command=_command("artifacts", "remove"))
     for deed in (kept, whole, gone):
         _settings(deed, ("state_dir",))
+
+    token = commands.add_parser("token", help="a token and a profile for each client")
+    actions = token.add_subparsers(required=True, metavar="create|list|show|revoke|rotate", parser_class=_Parser)
+    create = actions.add_parser("create", help="make a token for a client; it is shown once")
+    create.add_argument("--name", required=True, help="what to call the client")
+    create.add_argument(
+        "--form",
+        choices=("auto", "json", "text"),
+        default="auto",
+        help="how its results are written (default: auto, by what the client calls itself)",
+    )
+    _settings(create, ("profile",))
+    every = actions.add_parser("list", help="every token's name, profile and form")
+    show = actions.add_parser("show", help="print the owner's token")
+    show.add_argument("name", nargs="?", help="only the owner's can be shown")
+    revoke = actions.add_parser("revoke", help="make a client's token worthless and end its streams")
+    revoke.add_argument("name")
+    rotate = actions.add_parser("rotate", help="give the owner, or a client, a new token in place of the old one")
+    rotate.add_argument("name", nargs="?", help="the client (default: the owner)")
+    for action, function in (
+        (create, "create"),
+        (every, "show_all"),
+        (show, "show"),
+        (revoke, "revoke"),
+        (rotate, "rotate"),
+    ):
+        _settings(action, ("config", "state_dir", "token_file"))
+        action.set_defaults(command=_command("token", function))
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="find out why a client does not connect",
+        description="Ask a daemon the way clients do, and say in plain words what is wrong and what to do.",
+    )
+    doctor.add_argument("url", nargs="?", metavar="URL", help="the daemon (default: the one that runs here)")
+    _settings(doctor, ("config", "state_dir", "token_file"))
+    doctor.set_defaults(command=_command("doctor", "doctor"))
 
     call = commands.add_parser(
         "call",

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,11 @@ class Config:
     artifacts_days: int = 7
 
     @property
+    def clients_file(self) -> Path:
+        """The tokens of clients with a profile of their own."""
+        return self.state_dir / "tokens.json"
+
+    @property
     def runtime_file(self) -> Path:
         """Where a running daemon says how it is reached, for the commands of the same user."""
         return self.state_dir / "daemon.json"
@@ -98,7 +104,7 @@ class Config:
     @property
     def closed(self) -> tuple[Path, ...]:
         """What the filesystem tools must not touch, by the names it has and by the places those lead to."""
-        own = (self.token_file, self.journal_dir, self.artifacts_dir, self.audit_dir)
+        own = (self.token_file, self.clients_file, self.journal_dir, self.artifacts_dir, self.audit_dir)
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 
 
@@ -106,9 +112,12 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     """The settings in force. Raises BadConfig with one sentence on what is wrong and where it was said."""
     environment = os.environ if environment is None else environment
     file, file_path = _config_file(environment)
-    unknown = [key for key in file if key not in {setting.name for setting in SETTINGS}]
-    if unknown:
-        raise BadConfig(f"{file_path}: there is no setting {unknown[0]!r}")
+    names = [setting.name for setting in SETTINGS]
+    for key in file:
+        if key not in names:
+            near = get_close_matches(key, names, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else f"; there are {', '.join(names)}"
+            raise BadConfig(f"{file_path}: there is no setting {key!r}{hint}")
     values: dict[str, tuple[Any, str]] = {}
     for setting in SETTINGS:
         if flags.get(setting.name) is not None:

@@ -65,7 +65,8 @@ class Dispatcher:
         return outcome
 
     async def _answered(self, call: Call) -> Outcome:
-        event(log, logging.DEBUG, "tool.request_received", request_id=call.id, tool=call.tool)
+        if log.isEnabledFor(logging.DEBUG):
+            event(log, logging.DEBUG, "tool.request_received", request_id=call.id, tool=call.tool)
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
         except UnknownTool as error:
@@ -95,9 +96,14 @@ class Dispatcher:
             around.line_indexes,
             around.engine,
         )
-        event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
+        is_traced = log.isEnabledFor(logging.DEBUG)
+        if is_traced:
+            event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
-            outcome = await self._run(call, tool, grant, context, arguments)
+            if tool.instant is not None and tool.instant(context, **arguments):
+                outcome = self._worked(call, tool, grant, context, arguments)
+            else:
+                outcome = await self._run(call, tool, grant, context, arguments)
         except ToolError as error:
             return self._failed(call, error, grant)
         except TimeoutError:
@@ -113,7 +119,7 @@ class Dispatcher:
             event(log, logging.ERROR, "tool.internal_error", request_id=call.id, exc=True, tool=tool.name)
             message = f"{tool.name} failed inside the daemon (call {call.id}); its log has the details"
             return Outcome(call.id, grant.form, error=InternalError(message))
-        if log.isEnabledFor(logging.DEBUG):
+        if is_traced:
             took_ms = round((time.perf_counter() - started) * 1000, 1)
             event(log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms)
         return outcome
@@ -121,19 +127,20 @@ class Dispatcher:
     async def _run(
         self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]
     ) -> Outcome:
-        def work() -> Outcome:
-            # Written where it was made: a large result is encoded, and kept if it must be, beside the loop.
-            result: Result = tool.function(context, **arguments)
-            return self._written(call, Outcome(call.id, grant.form, result=result), tool.category)
-
-        if tool.instant is not None and tool.instant(context, **arguments):
-            return work()
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(grant.deadline_s):
             if not tool.is_async:
+                work = partial(self._worked, call, tool, grant, context, arguments)
                 return await loop.run_in_executor(self._threads, work)
             outcome = Outcome(call.id, grant.form, result=await tool.function(context, **arguments))
         return await loop.run_in_executor(self._threads, partial(self._written, call, outcome, tool.category))
+
+    def _worked(
+        self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]
+    ) -> Outcome:
+        """Written where it was made: a large result is encoded, and kept if it must be, beside the loop."""
+        result: Result = tool.function(context, **arguments)
+        return self._written(call, Outcome(call.id, grant.form, result=result), tool.category)
 
     def _written(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
         return replace(outcome, written=self._shaper.written(outcome, call.caller, domain))

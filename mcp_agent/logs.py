@@ -7,6 +7,7 @@ a parent that does not read our stderr must not stop the event loop.
 
 from __future__ import annotations
 
+import json
 import logging
 import queue
 import re
@@ -49,7 +50,7 @@ class JsonLines(logging.Formatter):
         if data:
             line["data"] = data
         # JSON escapes C0 by itself; DEL and C1 are legal in it and reach a terminal unescaped.
-        return _escaped(orjson.dumps(line, default=str).decode())
+        return _escaped(_dumped(line))
 
 
 class TerminalText(logging.Formatter):
@@ -108,7 +109,7 @@ def logging_to(stream: TextIO, level: str) -> Iterator[None]:
     before = root.handlers[:], root.level
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for noisy in ("uvicorn", "uvicorn.error", "watchfiles", "asyncio", "sse_starlette"):
+    for noisy in ("uvicorn", "uvicorn.error", "watchfiles", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
     try:
         yield
@@ -120,6 +121,14 @@ def logging_to(stream: TextIO, level: str) -> Iterator[None]:
 
 def standard_error() -> TextIO:
     return sys.stderr
+
+
+def _dumped(line: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(line, default=str).decode()
+    except TypeError:
+        # Half a surrogate pair, as Python has it for a byte of a file name that is not UTF-8.
+        return json.dumps(line, default=str)
 
 
 def _escaped(text: str) -> str:

@@ -6,34 +6,88 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.app import Daemon
-from mcp_agent.security import Guard
+from mcp_agent.security import Guard, OpenStreams
+from mcp_agent.tokens import Tokens
 from mcp_agent.transports.artifacts import Artifacts
 from mcp_agent.transports.control import Control
 from mcp_agent.transports.health import Health
-from mcp_agent.transports.http import send_error
+from mcp_agent.transports.http import header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
+from mcp_agent.transports.openapi import OpenApi
 from mcp_agent.transports.rpc import Rpc
+from mcp_agent.transports.sse import Sse
 from mcp_agent.transports.streamable import StreamableHttp
 
 
-def http_app(daemon: Daemon, token: str, names: tuple[str, ...], *, is_open_to_the_network: bool) -> ASGIApp:
+def http_app(
+    daemon: Daemon, tokens: Tokens, streams: OpenStreams, names: tuple[str, ...], *, is_open_to_the_network: bool
+) -> ASGIApp:
     """Every HTTP wire of `daemon`, behind its guard."""
     sessions = HttpSessions(daemon.hub)
     health = Health(daemon, sessions)
     streamable = StreamableHttp(daemon.methods, daemon.gate, daemon.hub, sessions)
-    router = Router(
+    sse = Sse(daemon.methods, daemon.hub)
+    openapi = OpenApi(daemon.gate, daemon.dispatcher)
+    either = _EitherStream(streamable, sse)
+    plain: dict[str, ASGIApp] = {
+        "/mcp": streamable,
+        "/sse": either,
+        "/mcp/sse": either,
+        "/messages": sse.messages,
+        "/rpc": Rpc(daemon.methods),
+        "/openapi.json": openapi.describe,
+        "/health": health,
+        "/": _Front(streamable),
+    }
+    patterns = Router(
         routes=[
-            Route("/mcp", streamable),
             Route("/mcp/{profile}", streamable),
-            Route("/rpc", Rpc(daemon.methods)),
-            Route("/health", health),
+            Route("/tools/{name}", _App(openapi.call)),
             Route("/artifacts/{domain}/{id}", Artifacts(daemon.artifacts)),
             Route("/api/{rest:path}", Control(daemon, health)),
         ],
         redirect_slashes=False,
         default=_not_found,
     )
-    return Guard(router, token, names, is_open_to_the_network=is_open_to_the_network)
+
+    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        # Most requests are for a path without parameters; a table finds it in a fraction of what matching costs.
+        await plain.get(scope["path"], patterns)(scope, receive, send)
+
+    return Guard(routed, tokens, streams, names, is_open_to_the_network=is_open_to_the_network)
+
+
+class _App:
+    """A method as an ASGI application: Starlette takes a bare function for a request handler."""
+
+    def __init__(self, handle: ASGIApp) -> None:
+        self._handle = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._handle(scope, receive, send)
+
+
+class _EitherStream:
+    """A URL of the 2024 transport. People paste it into clients of the newer one too, so both are served there."""
+
+    def __init__(self, streamable: StreamableHttp, sse: Sse) -> None:
+        self._streamable = streamable
+        self._sse = sse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_older = scope["method"] == "GET" and header(scope, b"mcp-session-id") is None
+        await (self._sse.stream if is_older else self._streamable)(scope, receive, send)
+
+
+class _Front:
+    """The bare address: MCP for clients that were given it."""
+
+    def __init__(self, streamable: StreamableHttp) -> None:
+        self._streamable = streamable
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_mcp = scope["method"] in ("POST", "DELETE") or header(scope, b"mcp-session-id") is not None
+        await (self._streamable if is_mcp else _not_found)(scope, receive, send)
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

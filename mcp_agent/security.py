@@ -9,16 +9,17 @@ this machine, and people reach us through forwarded ports. An Origin must match 
 
 from __future__ import annotations
 
-import hmac
+import asyncio
 import ipaddress
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_agent.logs import event
+from mcp_agent.tokens import Principal, Tokens
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +29,39 @@ MOST_BODY_BYTES = 8 * 1024 * 1024
 MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
 _OPEN_PATH = "/health"
 
+_ONE_HOST = "a request needs exactly one Host header"
+_FOREIGN_PAGE = "requests from other web pages are refused"
+_ONE_TOKEN = "send the token once: one Authorization or one X-API-Key header"
+# What a header means that decides on access must not depend on which of two is looked at.
+_REFUSED_TWICE = {
+    b"host": (400, _ONE_HOST),
+    b"origin": (403, _FOREIGN_PAGE),
+    b"authorization": (400, _ONE_TOKEN),
+    b"x-api-key": (400, _ONE_TOKEN),
+}
 
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Whose token a request carries, and the profile that binds it; None is the active one."""
 
-    name: str
-    profile: str | None = None
-    is_owner: bool = False
+class OpenStreams:
+    """Who has which stream open, so that the streams of a token that is revoked can be ended."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, set[asyncio.Task[object]]] = {}
+
+    @contextmanager
+    def held_by(self, name: str) -> Iterator[None]:
+        """Count the current task as a stream of `name` while the block lasts."""
+        task = asyncio.current_task()
+        assert task is not None, "a stream is written by a task"
+        self._tasks.setdefault(name, set()).add(task)
+        try:
+            yield
+        finally:
+            self._tasks.get(name, set()).discard(task)
+
+    def end(self, names: Iterable[str]) -> None:
+        for name in names:
+            for task in self._tasks.pop(name, set()):
+                task.cancel()
 
 
 class _Refused(Exception):
@@ -49,9 +75,18 @@ class _Refused(Exception):
 class Guard:
     """Lets through what may pass and answers the rest itself."""
 
-    def __init__(self, app: ASGIApp, token: str, names: Iterable[str], *, is_open_to_the_network: bool = False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        streams: OpenStreams,
+        names: Iterable[str],
+        *,
+        is_open_to_the_network: bool = False,
+    ) -> None:
         self._app = app
-        self._token = token.encode()
+        self._tokens = tokens
+        self._streams = streams
         self._names = frozenset(name.lower() for name in names) | LOOPBACK_NAMES
         self._is_open_to_the_network = is_open_to_the_network
 
@@ -62,11 +97,12 @@ class Guard:
         if scope["type"] != "http":
             return
         try:
-            principal, limit = self._examined(scope)
+            headers = _by_name(scope["headers"])
+            principal, limit = self._examined(scope, headers)
         except _Refused as refused:
             await _answer(send, refused)
             return
-        scope.setdefault("state", {})["principal"] = principal
+        scope["state"] = {"principal": principal, "headers": headers, "streams": self._streams}
         if limit is None:
             await self._app(scope, receive, send)
             return
@@ -76,39 +112,20 @@ class Guard:
             # A body is read before anything is answered, so there is still an answer to give.
             await _answer(send, refused)
 
-    def _examined(self, scope: Scope) -> tuple[Principal | None, int | None]:
+    def _examined(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Principal | None, int | None]:
         """Who is asking, and how large a body that has no declared size may grow."""
-        hosts: list[bytes] = []
-        origins: list[bytes] = []
-        credentials: list[tuple[bytes, bytes]] = []
-        content_type = content_length = content_encoding = None
-        is_chunked = False
-        for name, value in scope["headers"]:
-            match name:
-                case b"host":
-                    hosts.append(value)
-                case b"origin":
-                    origins.append(value)
-                case b"authorization" | b"x-api-key":
-                    credentials.append((name, value))
-                case b"content-type":
-                    content_type = value
-                case b"content-length":
-                    content_length = value
-                case b"content-encoding":
-                    content_encoding = value
-                case b"transfer-encoding":
-                    is_chunked = True
-        self._check_host(hosts, scope)
-        self._check_origin(origins, hosts[0])
-        principal = self._identified(credentials, scope)
+        self._check_host(headers.get(b"host"), scope)
+        self._check_origin(headers.get(b"origin"), headers[b"host"])
+        principal = self._identified(headers, scope)
+        content_length = headers.get(b"content-length")
+        is_chunked = b"transfer-encoding" in headers
         if content_length is None and not is_chunked:
             return principal, None
         if content_length == b"0":
             return principal, None
-        if content_encoding is not None and content_encoding.lower() != b"identity":
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise _Refused(415, "a body must not be compressed")
-        if content_type is None or content_type.split(b";")[0].strip().lower() != b"application/json":
+        if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
             raise _Refused(415, "a body must have the content type application/json")
         most = MOST_RPC_BODY_BYTES if scope["path"] == "/rpc" else MOST_BODY_BYTES
         if content_length is not None:
@@ -117,10 +134,10 @@ class Guard:
             return principal, None
         return principal, most
 
-    def _check_host(self, hosts: list[bytes], scope: Scope) -> None:
-        if len(hosts) != 1:
-            raise _Refused(400, "a request needs exactly one Host header")
-        name = _host_name(hosts[0])
+    def _check_host(self, host: bytes | None, scope: Scope) -> None:
+        if host is None:
+            raise _Refused(400, _ONE_HOST)
+        name = _host_name(host)
         if name in self._names or (self._is_open_to_the_network and _is_own_address(name, scope)):
             return
         event(log, logging.WARNING, "security.host_refused", host=name[:200])
@@ -130,25 +147,30 @@ class Guard:
             f"if the name is meant, start it with: mcp-agent serve --allow-host {name[:200]}",
         )
 
-    def _check_origin(self, origins: list[bytes], host: bytes) -> None:
-        if not origins:
+    def _check_origin(self, origin: bytes | None, host: bytes) -> None:
+        if origin is None:
             return
-        if len(origins) > 1 or origins[0].lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
-            event(log, logging.WARNING, "security.origin_refused", origin=origins[0].decode("latin-1")[:200])
-            raise _Refused(403, "requests from other web pages are refused")
+        if origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
+            event(log, logging.WARNING, "security.origin_refused", origin=origin.decode("latin-1")[:200])
+            raise _Refused(403, _FOREIGN_PAGE)
 
-    def _identified(self, credentials: list[tuple[bytes, bytes]], scope: Scope) -> Principal | None:
-        if len(credentials) > 1:
-            raise _Refused(400, "send the token once: one Authorization or one X-API-Key header")
-        if not credentials:
+    def _identified(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal | None:
+        bearer, key = headers.get(b"authorization"), headers.get(b"x-api-key")
+        if bearer is not None and key is not None:
+            raise _Refused(400, _ONE_TOKEN)
+        if bearer is not None:
+            token = _bearer(bearer)
+        elif key is not None:
+            token = key
+        else:
             if scope["path"] == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
                 return None
             raise _unauthorized("a token is needed")
-        name, value = credentials[0]
-        if not hmac.compare_digest(value if name == b"x-api-key" else _bearer(value), self._token):
+        principal = self._tokens.identify(token)
+        if principal is None:
             event(log, logging.WARNING, "security.token_refused", path=scope["path"][:200])
             raise _unauthorized("the token is not the right one")
-        return Principal("owner", is_owner=True)
+        return principal
 
 
 class _Bounded:
@@ -166,6 +188,17 @@ class _Bounded:
             if self._left < 0:
                 raise _too_large(self._most)
         return message
+
+
+def _by_name(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
+    """The headers by name; of those that stand twice, the first."""
+    first = dict(reversed(headers))
+    if len(first) != len(headers):
+        names = [name for name, _ in headers]
+        for name, (status, message) in _REFUSED_TWICE.items():
+            if names.count(name) > 1:
+                raise _Refused(status, message)
+    return first
 
 
 def _bearer(value: bytes) -> bytes:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import logging
 import os
+import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from types import FrameType
 
 import orjson
 import uvicorn
 
-from mcp_agent import __version__, addresses
+from mcp_agent import __version__, addresses, files
 from mcp_agent.app import Daemon
 from mcp_agent.config import BadConfig, Config
+from mcp_agent.events import ToolsChanged
+from mcp_agent.logs import event
 from mcp_agent.routes import http_app
+from mcp_agent.security import OpenStreams
+from mcp_agent.tokens import BadToken, Tokens
+from registry.watching import changes
+
+log = logging.getLogger(__name__)
 
 _BACKLOG = 512
 _DRAIN_S = 3
@@ -26,29 +35,47 @@ _DRAIN_S = 3
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket. Raises BadConfig with one sentence if there is none to be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named because asyncio sets TCP_NODELAY only then; without it an answer takes 40 ms more.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # The protocol is named because asyncio sets TCP_NODELAY only then; without it an answer takes 40 ms more.
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(_BACKLOG)
     except OSError as error:
+        listener.close()
         if error.errno == errno.EADDRINUSE:
             raise BadConfig(f"port {port} of {host} is taken; stop what uses it, or pass --port") from None
         reason = (error.strerror or str(error)).lower()
         raise BadConfig(f"cannot listen on {host} port {port}: {reason}") from None
     except (UnicodeError, OverflowError):
+        listener.close()
         raise BadConfig(f"{host!r} is no address to listen on") from None
     return listener
 
 
-def serve(daemon: Daemon, token: str, listener: socket.socket, announce: Callable[[str], None]) -> int:
+def check_tls(config: Config) -> None:
+    """Raise BadConfig unless the certificate and its key can be served with."""
+    if config.tls_cert is None:
+        return
+    import ssl
+
+    try:
+        # An empty password: a key that needs one is refused here instead of asking for it on the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(config.tls_cert, config.tls_key, "")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        keys = f"--tls-cert {config.tls_cert} and --tls-key {config.tls_key}"
+        raise BadConfig(f"{keys} cannot be served with: {reason}") from None
+
+
+def serve(daemon: Daemon, tokens: Tokens, listener: socket.socket, announce: Callable[[str], None]) -> int:
     """Serve until a signal ends it; `announce` is called with the URL once connections are accepted."""
     config = daemon.config
     is_open = not addresses.is_loopback(config.host)
     names = (*config.allow_host, *(addresses.own_names() if is_open else ()))
     url = f"{'https' if config.tls_cert else 'http'}://{addresses.in_url(config.host)}:{listener.getsockname()[1]}"
-    app = http_app(daemon, token, names, is_open_to_the_network=is_open)
+    streams = OpenStreams()
+    app = http_app(daemon, tokens, streams, names, is_open_to_the_network=is_open)
     server = _Server(
         uvicorn.Config(
             app,
@@ -68,6 +95,7 @@ def serve(daemon: Daemon, token: str, listener: socket.socket, announce: Callabl
         ),
         daemon,
         lambda: announce(url),
+        lambda: _follow_tokens(daemon, tokens, streams),
     )
     try:
         with _Runtime(config, url), asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -80,18 +108,26 @@ def serve(daemon: Daemon, token: str, listener: socket.socket, announce: Callabl
 class _Server(uvicorn.Server):
     """uvicorn, told to end our streams before it waits for connections to drain."""
 
-    def __init__(self, config: uvicorn.Config, daemon: Daemon, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        daemon: Daemon,
+        ready: Callable[[], None],
+        follow_tokens: Callable[[], Coroutine[None, None, None]],
+    ) -> None:
         super().__init__(config)
         self._daemon = daemon
         self._ready = ready
+        self._follow_tokens = follow_tokens
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
         async with asyncio.TaskGroup() as tasks:
-            follower = tasks.create_task(self._daemon.follow_registry())
+            followers = [tasks.create_task(self._daemon.follow_registry()), tasks.create_task(self._follow_tokens())]
             try:
                 await self.serve(sockets=[listener])
             finally:
-                follower.cancel()
+                for follower in followers:
+                    follower.cancel()
                 self._daemon.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -99,9 +135,40 @@ class _Server(uvicorn.Server):
         if self.started:
             self._ready()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop in order at the first signal and at once at the second; being told to stop is no failure."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        yield
+
+    def _stop(self) -> None:
         self._daemon.hub.close()
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+async def _follow_tokens(daemon: Daemon, tokens: Tokens, streams: OpenStreams) -> None:
+    """Until cancelled, put the tokens into force as their files change; what was revoked loses its streams."""
+    async with asyncio.TaskGroup() as tasks:
+        for path in (tokens.owner_file, tokens.clients_file):
+            tasks.create_task(_follow_tokens_in(path, daemon, tokens, streams))
+
+
+async def _follow_tokens_in(path: Path, daemon: Daemon, tokens: Tokens, streams: OpenStreams) -> None:
+    async for _ in changes(path):
+        before = tokens.principals
+        try:
+            gone = tokens.reload()
+        except BadToken as error:
+            event(log, logging.WARNING, "security.tokens_rejected", message=str(error))
+            continue
+        if gone:
+            event(log, logging.INFO, "security.tokens_revoked", names=sorted(gone))
+        streams.end(gone)
+        if tokens.principals != before:
+            daemon.hub.publish(ToolsChanged())
 
 
 class _Runtime:
@@ -112,11 +179,7 @@ class _Runtime:
         self._content = {"url": url, "pid": os.getpid(), "config": str(config.config), "version": __version__}
 
     def __enter__(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".new")
-        temporary.write_bytes(orjson.dumps(self._content))
-        temporary.chmod(0o600)
-        temporary.replace(self._path)
+        files.replace(self._path, orjson.dumps(self._content))
 
     def __exit__(self, *_: object) -> None:
         try:

@@ -42,9 +42,9 @@ Written = bytes | str
 
 def chosen(profile_form: Form, caller: Caller) -> Literal["json", "text"]:
     """The connection's own word first, then the profile's, then what is known of the client."""
-    for form in (caller.form, profile_form):
-        if form != "auto":
-            return form
+    form = profile_form if caller.form == "auto" else caller.form
+    if form != "auto":
+        return form
     return "text" if caller.client.lower() in _TEXT_CLIENTS else "json"
 
 

@@ -47,13 +47,14 @@ class Gate:
         self.catalog = catalog
         self._profiles = profiles
         self._visible: dict[Access, tuple[Tool, ...]] = {}
+        self._admitted: dict[tuple[str | None, str | None, str], tuple[Tool, Grant]] = {}
 
     @property
     def profiles(self) -> Profiles:
         return self._profiles
 
     def swap(self, profiles: Profiles) -> None:
-        self._profiles, self._visible = profiles, {}
+        self._profiles, self._visible, self._admitted = profiles, {}, {}
 
     def has_profile(self, profile_id: str) -> bool:
         return profile_id in self._profiles.by_id
@@ -69,6 +70,13 @@ class Gate:
 
     def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
         """The tool and what the call may use. Raises UnknownTool or ToolDisabled."""
+        key = access.profile, access.narrowed_to, name
+        admitted = self._admitted.get(key)
+        if admitted is None:
+            admitted = self._admitted[key] = self._examined(access, name)
+        return admitted
+
+    def _examined(self, access: Access, name: str) -> tuple[Tool, Grant]:
         tool = self.catalog.get(name)
         if tool is None:
             near = get_close_matches(name, [visible.name for visible in self.visible(access)], n=1)

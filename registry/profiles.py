@@ -19,6 +19,7 @@ from tools.spec import Tool
 Form = Literal["auto", "json", "text"]
 VERSION = 1
 DEFAULT_PROFILE = "default"
+_MOST_DEPTH = 64
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -83,8 +84,8 @@ class Profile:
 
     @property
     def form(self) -> Form:
-        form: Form = self.response.get("form", "auto")
-        return form
+        form: Form | None = self.response.get("form")
+        return form or "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +168,39 @@ def load_document(text: str) -> dict[str, Any]:
         document = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         raise BadRegistry([Problem("", f"no JSON: {error.msg} at line {error.lineno}, column {error.colno}")]) from None
+    except ValueError as error:
+        raise BadRegistry([Problem("", f"no JSON: {error}")]) from None
     except RecursionError:
-        raise BadRegistry([Problem("", "no JSON that can be read: it is nested too deeply")]) from None
+        raise _too_deep() from None
+    if _is_deeper(document, _MOST_DEPTH):
+        raise _too_deep()
+    if not _can_be_written(document):
+        raise BadRegistry([Problem("", "no JSON: half a surrogate pair in a text, or a number that is not finite")])
     if repeated:
         raise BadRegistry(Problem("", f"the key {key!r} stands twice in one object") for key in repeated)
     if not isinstance(document, dict):
         raise BadRegistry([Problem("", "the file must hold one JSON object")])
     return document
+
+
+def _too_deep() -> BadRegistry:
+    return BadRegistry([Problem("", f"it is nested more than {_MOST_DEPTH} levels deep")])
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    below = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in below)
+
+
+def _can_be_written(document: Any) -> bool:
+    """Whether a document that Python has read is one that others can read: what we read, we save again."""
+    try:
+        json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        return False
+    return True
 
 
 def read(document: dict[str, Any], catalog: Catalog) -> Profiles:

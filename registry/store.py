@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import tempfile
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,13 +34,14 @@ class RegistryFile:
 
     def load_or_create(self) -> Profiles:
         """As `load`, but where there is no file, one with every tool on is written first."""
-        if not self.path.exists():
-            if self.path.is_symlink():
-                raise BadRegistry([Problem("", f"{self.path} is a link to a file that is not there")])
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._locked():
-                if not self.path.exists():
-                    self._write(default_document(self._catalog))
+        with self._told("made"):
+            if not self.path.exists():
+                if self.path.is_symlink():
+                    raise BadRegistry([Problem("", f"{self.path} is a link to a file that is not there")])
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self._locked():
+                    if not self.path.exists():
+                        self._write(default_document(self._catalog))
         return self.load()
 
     def edit(self, change: Callable[[dict[str, Any], Profiles], None]) -> Profiles:
@@ -49,7 +50,7 @@ class RegistryFile:
         Raises BadRegistry and writes nothing where the file is broken before or after the change.
         """
         self.load_or_create()
-        with self._locked():
+        with self._told("written"), self._locked():
             document = self._document()
             change(document, read(document, self._catalog))
             profiles = read(document, self._catalog)
@@ -94,13 +95,12 @@ class RegistryFile:
         return entries[-1]
 
     def _document(self) -> dict[str, Any]:
-        try:
-            with self.path.open("rb") as file:
+        # Not to wait for a writer, should it be a pipe; a regular file does not know the difference.
+        with self._told("read"), _opened(self.path, os.O_NONBLOCK) as descriptor:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise BadRegistry([Problem("", f"{self.path} is no regular file")])
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
                 data = file.read(_MOST_BYTES + 1)
-        except FileNotFoundError:
-            raise BadRegistry([Problem("", f"{self.path} is not there")]) from None
-        except OSError as error:
-            raise BadRegistry([Problem("", f"{self.path} cannot be read: {(error.strerror or '').lower()}")]) from None
         if len(data) > _MOST_BYTES:
             raise BadRegistry([Problem("", f"{self.path} is larger than {_MOST_BYTES} bytes")])
         try:
@@ -112,30 +112,44 @@ class RegistryFile:
         target = self.path.resolve()
         data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
         mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent)
+        # Always the same name, which the lock keeps to one writer: what a killed one left is cleared by the next.
+        temporary = target.with_name(f".{target.name}.new")
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
-            os.replace(temporary, target)  # noqa: PTH105 - a str from mkstemp and a Path, no need for two Paths
+            temporary.replace(target)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
-        with _folder(target.parent) as folder:
+        with _opened(target.parent, os.O_DIRECTORY) as folder:
             os.fsync(folder)
 
     @contextmanager
+    def _told(self, action: str) -> Iterator[None]:
+        """What the operating system says of the file, told as a problem of it."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise BadRegistry([Problem("", f"{self.path} is not there")]) from None
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise BadRegistry([Problem("", f"{self.path} cannot be {action}: {reason}")]) from None
+
+    @contextmanager
     def _locked(self) -> Iterator[None]:
-        with _folder(self.path.resolve().parent) as folder:
+        with _opened(self.path.resolve().parent, os.O_DIRECTORY) as folder:
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield
 
 
 @contextmanager
-def _folder(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         yield descriptor
     finally:

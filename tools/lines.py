@@ -100,5 +100,6 @@ def _counter(buffer: bytearray, encoding: Encoding, expected_bytes: int) -> Call
     if encoding.unit_bytes == 1:
         narrow = numpy.frombuffer(buffer, numpy.uint8)
         return lambda count: int(numpy.count_nonzero(narrow[:count] == 10))
-    wide = numpy.frombuffer(buffer, ">u2" if encoding.codec == "utf-16-be" else "<u2")
-    return lambda count: int(numpy.count_nonzero(wide[: count // 2] == 10))
+    order = ">" if encoding.codec.endswith("be") else "<"
+    wide = numpy.frombuffer(buffer, f"{order}u{encoding.unit_bytes}")
+    return lambda count: int(numpy.count_nonzero(wide[: count // encoding.unit_bytes] == 10))

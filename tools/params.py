@@ -31,6 +31,11 @@ class Field:
     min_length: int | None = None
     max_length: int | None = None
 
+    @property
+    def has_bounds(self) -> bool:
+        bounds = (self.minimum, self.maximum, self.min_length, self.max_length)
+        return any(bound is not None for bound in bounds)
+
 
 @dataclass(frozen=True, slots=True)
 class Issue:
@@ -55,6 +60,7 @@ class Parameter:
     field: Field
     required: bool
     default: Any
+    has_bounds: bool
 
     def schema(self) -> dict[str, Any]:
         schema = self.kind.schema()
@@ -65,8 +71,8 @@ class Parameter:
         for key, value in (
             ("minimum", self.field.minimum),
             ("maximum", self.field.maximum),
-            ("minLength", self.field.min_length),
-            ("maxLength", self.field.max_length),
+            ("minItems" if isinstance(self.kind, _List) else "minLength", self.field.min_length),
+            ("maxItems" if isinstance(self.kind, _List) else "maxLength", self.field.max_length),
         ):
             if value is not None:
                 schema[key] = value
@@ -75,7 +81,7 @@ class Parameter:
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
         before = len(issues)
         checked = self.kind.check(value, path, issues)
-        if len(issues) == before:
+        if self.has_bounds and len(issues) == before:
             issues.extend(self._out_of_range(checked, path))
         return checked
 
@@ -94,8 +100,11 @@ class Parameter:
                 yield Issue(path, "too_small", f"{path} is {value} and must be at least {field.minimum}")
             if field.maximum is not None and value > field.maximum:
                 yield Issue(path, "too_big", f"{path} is {value} and may be at most {field.maximum}")
-        elif isinstance(value, list) and field.min_length is not None and len(value) < field.min_length:
-            yield Issue(path, "too_small", f"{path} needs at least {field.min_length} elements")
+        elif isinstance(value, list):
+            if field.min_length is not None and len(value) < field.min_length:
+                yield Issue(path, "too_small", f"{path} needs at least {field.min_length} elements")
+            if field.max_length is not None and len(value) > field.max_length:
+                yield Issue(path, "too_big", f"{path} may have at most {field.max_length} elements")
 
 
 class Kind(typing.Protocol):
@@ -152,8 +161,8 @@ class Parameters:
                 issues.append(Issue(where, "invalid_type", f"{where} is missing: {_told(parameter)}"))
             else:
                 checked[parameter.keyword] = parameter.default
-        unknown = [name for name in arguments if name not in self._by_name]
-        if unknown:
+        if not arguments.keys() <= self._by_name.keys():
+            unknown = [name for name in arguments if name not in self._by_name]
             issues.append(Issue(path, "unrecognized_keys", "; ".join(self._unknown(name) for name in unknown)))
         return checked
 
@@ -183,14 +192,12 @@ class _Scalar:
         return {"type": self.json_type}
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
-        if self.type is str and isinstance(value, str):
+        if type(value) is self.type and self.type in (str, bool):
             return value
-        if self.type is bool and isinstance(value, bool):
-            return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if _is_number(value):
             if self.type is float:
                 return float(value)
-            if self.type is int and (isinstance(value, int) or (math.isfinite(value) and value.is_integer())):
+            if self.type is int and float(value).is_integer():
                 return int(value)
         issues.append(Issue(path, "invalid_type", f"{path} must be {_a(self.json_type)}, not {_named(value)}"))
         return value
@@ -262,7 +269,9 @@ class _Record:
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, field = _understood(hint)
     required = default is inspect.Parameter.empty or default is dataclasses.MISSING
-    return Parameter(name.removesuffix("_"), name, kind, field, required, None if required else default)
+    return Parameter(
+        name.removesuffix("_"), name, kind, field, required, None if required else default, field.has_bounds
+    )
 
 
 def _understood(hint: Any) -> tuple[Kind, Field]:
@@ -309,11 +318,21 @@ def _a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
+def _is_number(value: Any) -> bool:
+    """Whether `value` is a number that a float can hold, which is every number that JSON readers agree on."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def _named(value: Any) -> str:
     """A JSON value as its type and, where it is short, itself."""
     match value:
-        case bool() | int() | float():
+        case bool():
             return f"{value!r}".lower()
+        case int() | float():
+            return f"{value!r}" if _is_number(value) else "a number too large"
         case str():
             return "a string"
         case list():

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from tools.errors import IsBinary
 
-SAMPLE_BYTES = 4_096
+# So many bytes behind a cut are enough to tell whether the character before it is whole.
+LOOK_AHEAD_BYTES = 4
+_SAMPLE_BYTES = 4_096
 _SAMPLES = 6
 # With fewer foreign bytes than this a guess among all the world's encodings is worse than the commonest one.
 _GUESS_BYTES = 24
@@ -62,7 +64,7 @@ class Encoding:
 
     @property
     def unit_bytes(self) -> int:
-        return 2 if self.codec.startswith("utf-16") else 1
+        return _UNIT_BYTES.get(self.codec, 1)
 
     def decode(self, data: bytes) -> str:
         """The text of whole lines of the file, without its mark. Bytes that are no UTF-8 survive the way back."""
@@ -76,13 +78,17 @@ UTF_8 = Encoding("utf-8", "utf-8")
 LATIN_1 = Encoding("latin-1", "latin-1")
 _UTF_16_LE = Encoding("utf-16-le", "utf-16-le")
 _UTF_16_BE = Encoding("utf-16-be", "utf-16-be")
+# UTF-32 first: the mark of UTF-16 is the beginning of its own.
 _MARKED = (
+    Encoding("utf-32-le", "utf-32-le", codecs.BOM_UTF32_LE),
+    Encoding("utf-32-be", "utf-32-be", codecs.BOM_UTF32_BE),
     Encoding("utf-8-sig", "utf-8", codecs.BOM_UTF8),
     Encoding("utf-16-le", "utf-16-le", codecs.BOM_UTF16_LE),
     Encoding("utf-16-be", "utf-16-be", codecs.BOM_UTF16_BE),
 )
 _MARKS = tuple(encoding.bom for encoding in _MARKED)
-_MULTIBYTE = frozenset(("utf-16-le", "utf-16-be", "cp932", "euc_jp", "gb18030", "big5", "euc_kr"))
+_UNIT_BYTES = {"utf-16-le": 2, "utf-16-be": 2, "utf-32-le": 4, "utf-32-be": 4}
+_MULTIBYTE = frozenset((*_UNIT_BYTES, "cp932", "euc_jp", "gb18030", "big5", "euc_kr"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +97,21 @@ class Decoded:
     encoding: Encoding
 
 
-def decode(data: bytes, *, name: str, size: int, cut: bool) -> Decoded:
+def decode(data: bytes, *, name: str, size: int, cut: bool, ahead: bytes = b"") -> Decoded:
     """The text in `data`, the first bytes of a file of `size`. Raises IsBinary.
 
-    Where `data` was cut off (`cut`), a character that the cut split is left out.
+    Where `data` was cut off (`cut`), a character that the cut split is left out. `ahead` are the bytes behind the
+    cut: they are no part of the text, and tell its encoding where the cut leaves it open.
     """
-    if b"\0" not in data and not data.startswith(_MARKS):
+    seen = data + ahead if ahead else data
+    if b"\0" not in seen and not seen.startswith(_MARKS):
         try:
+            if ahead:
+                _decoded(seen, "utf-8", cut)
             return Decoded(_decoded(data, "utf-8", cut), UTF_8)
         except UnicodeDecodeError:
             pass
-    encoding = recognised(data, name=name, size=size, cut=cut)
+    encoding = recognised(seen, name=name, size=size, cut=cut)
     try:
         return Decoded(_decoded(data[len(encoding.bom) :], encoding.codec, cut), encoding)
     except UnicodeDecodeError:
@@ -129,12 +139,12 @@ def recognised(data: bytes, *, name: str, size: int, cut: bool) -> Encoding:
 
 def refuse_later_binary(descriptor: int, start: int, size: int, encoding: Encoding, name: str) -> None:
     """Raise IsBinary if a file that begins like text is none further on, as far as a few samples can tell."""
-    if encoding.unit_bytes == 2 or size <= start:
+    if encoding.unit_bytes > 1 or size <= start:
         return
     step = max((size - start) // _SAMPLES, 1)
-    places = {*range(start, size, step), max(size - SAMPLE_BYTES, start)}
+    places = {*range(start, size, step), max(size - _SAMPLE_BYTES, start)}
     for place in sorted(places):
-        if b"\0" in os.pread(descriptor, SAMPLE_BYTES, place):
+        if b"\0" in os.pread(descriptor, _SAMPLE_BYTES, place):
             raise binary(os.pread(descriptor, 16, 0), name, size, "binary data after a start that looks like text")
 
 

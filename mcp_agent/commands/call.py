@@ -39,7 +39,7 @@ def _argument(text: str) -> tuple[str, Any]:
 
 def _by_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool] | None:
     daemon = running.find(config)
-    if daemon is None:
+    if daemon is None or daemon.config != str(config.config):
         return None
     path = "/mcp" if config.profile is None else f"/mcp/{config.profile}"
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}

@@ -64,10 +64,8 @@ class RunningDaemon:
 
 def find(config: Config) -> RunningDaemon | None:
     """The running daemon of this user and state folder; None if there is none."""
-    try:
-        told = orjson.loads(config.runtime_file.read_bytes())
-        os.kill(int(told["pid"]), 0)
-    except (OSError, ValueError, KeyError, TypeError):
+    told = _told(config)
+    if told is None:
         return None
     token = os.environ.get(tokens.VARIABLE)
     if token is None:
@@ -75,4 +73,20 @@ def find(config: Config) -> RunningDaemon | None:
             token = tokens.from_file(config.token_file)
         except tokens.BadToken as error:
             raise BadConfig(str(error)) from None
-    return RunningDaemon(told["url"], token, told.get("config", ""))
+    return RunningDaemon(told["url"], token, told["config"])
+
+
+def address(config: Config) -> str | None:
+    """Where the running daemon of this user and state folder listens; None if there is none."""
+    told = _told(config)
+    return None if told is None else told["url"]
+
+
+def _told(config: Config) -> dict[str, str] | None:
+    """What a running daemon says of itself in its file."""
+    try:
+        told = orjson.loads(config.runtime_file.read_bytes())
+        os.kill(int(told["pid"]), 0)
+        return {key: str(told[key]) for key in ("url", "config")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -19,20 +19,22 @@ def serve(options: argparse.Namespace) -> int:
     token_in_environment = _token_in_environment()
     from mcp_agent import server
 
+    known = tokens.Tokens(config.token_file, config.clients_file, token_in_environment)
     try:
-        token = token_in_environment or tokens.from_file(config.token_file)
+        known.reload()
     except tokens.BadToken as error:
         raise BadConfig(str(error)) from None
+    server.check_tls(config)
     listener = server.bind(config.host, config.port)
     with logging_to(standard_error(), config.log_level):
 
         def announce(url: str) -> None:
             if sys.stdout.isatty():
-                print(_banner(config, url, token, is_from_file=token_in_environment is None), flush=True)
+                print(_banner(config, url, known.owner(), is_from_file=token_in_environment is None), flush=True)
             else:
                 _print_ready(config, url, is_from_file=token_in_environment is None)
 
-        code = server.serve(daemon, token, listener, announce)
+        code = server.serve(daemon, known, listener, announce)
     server.leave(code)
     return code
 
@@ -53,7 +55,7 @@ def stdio(options: argparse.Namespace) -> int:
 def _composed(options: argparse.Namespace) -> tuple[Config, Daemon]:
     config = load(vars(options))
     try:
-        return config, compose(config)
+        return config, compose(config, options.catalog)
     except BadRegistry as error:
         listed = "".join(f"\n  {problem}" for problem in error.problems)
         raise BadConfig(f"{config.config} cannot be used:{listed}") from None

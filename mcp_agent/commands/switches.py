@@ -75,8 +75,24 @@ def switch(options: argparse.Namespace) -> int:
             near = get_close_matches(options.target, [*catalog.names, *catalog.categories], n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise BadConfig(f"there is no category or tool {options.target!r}{hint}") from None
-    print(f"{options.target} is {'on' if options.enabled else 'off'}")
+    print(f"{options.target} is {'on' if options.enabled else 'off'}{_but(config, options)}")
     return 0
+
+
+def _but(config: Config, options: argparse.Namespace) -> str:
+    """What still keeps away a tool that has just been switched on."""
+    tool = discover().get(options.target)
+    if tool is None or not options.enabled:
+        return ""
+    profiles = _file(config)[1]
+    profile = profiles[config.profile or profiles.active]
+    match profile.switch(tool):
+        case "category":
+            return f", but its category is off: mcp-agent enable {tool.category}"
+        case "profile":
+            return f", but the profile {profile.id} is switched off in tools.json"
+        case _:
+            return ""
 
 
 def _file(config: Config) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ META_SERVER = f"{META}serverInfo"
 META_LOG_LEVEL = f"{META}logLevel"
 META_SUBSCRIPTION = f"{META}subscriptionId"
 
+_VERSION_SOURCE = f"_meta.{META_VERSION}"
 _NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _ROUTING_HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 _HTTP_STATUS = {
@@ -76,14 +77,14 @@ def unsupported(requested: str) -> RpcError:
     )
 
 
-def envelope(message: Message, headers: Iterable[tuple[bytes, bytes]] | None = None) -> Envelope:
+def envelope(message: Message, headers: Sequence[tuple[bytes, bytes]] | None = None) -> Envelope:
     """What a stateless request says of its sender, checked against its HTTP headers if it has any. Raises RpcError.
 
     A client that contradicts itself is told so before it is told that its version is not spoken here.
     """
     meta = message.meta
-    missing = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
-    if missing:
+    if META_VERSION not in meta or META_CAPABILITIES not in meta:
+        missing = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
         raise RpcError(INVALID_PARAMS, f"params._meta needs {' and '.join(missing)}")
     if headers is not None:
         _check_headers(message, headers)
@@ -104,28 +105,26 @@ def client_name(info: Any) -> str:
     return name[:200] if isinstance(name, str) else ""
 
 
-def _check_headers(message: Message, headers: Iterable[tuple[bytes, bytes]]) -> None:
+def _check_headers(message: Message, headers: Sequence[tuple[bytes, bytes]]) -> None:
     """Raise RpcError unless the headers say what the body says."""
-    found: dict[bytes, bytes] = {}
-    for name, value in headers:
-        if name in _ROUTING_HEADERS:
-            if name in found:
+    found = dict(headers)
+    if len(found) != len(headers):
+        names = [name for name, _ in headers]
+        for name in _ROUTING_HEADERS:
+            if names.count(name) > 1:
                 raise _mismatch(f"the header {_cased(name)} stands twice")
-            found[name] = value
-    _compare(b"mcp-protocol-version", found, message.meta.get(META_VERSION), f"_meta.{META_VERSION}")
+    _compare(b"mcp-protocol-version", found, message.meta.get(META_VERSION), _VERSION_SOURCE)
     _compare(b"mcp-method", found, message.method, "method")
     key = _NAME_PARAMS.get(message.method)
     if key is not None and message.params.get(key) is not None:
-        _compare(b"mcp-name", found, message.params[key], f"params.{key}", is_encodable=True)
+        _compare(b"mcp-name", found, message.params[key], f"params.{key}")
 
 
-def _compare(
-    name: bytes, found: Mapping[bytes, bytes], expected: Any, source: str, *, is_encodable: bool = False
-) -> None:
+def _compare(name: bytes, found: Mapping[bytes, bytes], expected: Any, source: str) -> None:
     raw = found.get(name)
     if raw is None:
         raise _mismatch(f"the header {_cased(name)} is missing")
-    value = _header_text(raw) if is_encodable else raw.decode("latin-1")
+    value = _header_text(raw) if name == b"mcp-name" else raw.decode("latin-1")
     if value != expected:
         raise _mismatch(f"the header {_cased(name)} is not what {source} is")
 

@@ -20,12 +20,15 @@ MOST_DEPTH = 64
 MOST_ELEMENTS = 50_000
 MOST_STRING = 4 * 1024 * 1024
 MOST_BATCH = 20
+MOST_ID = 1_000
 
 RequestId = str | int
 # A decoded result, or one that has been encoded already.
 Payload = Mapping[str, Any] | orjson.Fragment
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+# A string that is not closed reaches to the end. If it did not match, the search would begin again at each quote
+# in it, and a message of nothing but quotes would take the square of its length.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
 
 
@@ -66,24 +69,18 @@ class Message:
 def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     """The JSON value in `data`. Raises RpcError for bad JSON, and for JSON that is too deep, too wide or ambiguous.
 
-    The shape is judged before anything is built: with the strings taken out, what is left are brackets, commas and
-    colons, and counting those says how deep and how wide the value will be, and whether an object has a key twice.
+    The size is judged before anything is built, and by counting alone where that is enough: a message has no more
+    elements than bytes and is no deeper than it has brackets.
     """
     if len(data) > most_string and any(len(text) > most_string + 2 for text in _STRING.findall(data)):
         raise RpcError(INVALID_REQUEST, f"a string in this message is longer than {most_string} bytes")
-    skeleton = _STRING.sub(b"", data)
-    if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
-        raise RpcError(INVALID_REQUEST, f"this message has more than {MOST_ELEMENTS} elements")
-    depth = 0
-    for bracket in _BRACKET.findall(skeleton):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MOST_DEPTH:
-            raise RpcError(INVALID_REQUEST, f"this message is nested more than {MOST_DEPTH} levels deep")
+    if len(data) > MOST_ELEMENTS or data.count(b"{") + data.count(b"[") > MOST_DEPTH:
+        _check_size(_skeleton(data))
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise RpcError(PARSE_ERROR, f"no JSON: {error}") from None
-    if _keys(value) != skeleton.count(b":"):
+    if _has_key_twice(data, value):
         raise RpcError(INVALID_REQUEST, "an object in this message has a key twice")
     return value
 
@@ -101,7 +98,7 @@ def message(value: Any) -> Message | None:
         raise RpcError(INVALID_REQUEST, "a message needs a method, which is a string")
     request_id = value.get("id")
     if "id" in value and not is_id(request_id):
-        raise RpcError(INVALID_REQUEST, "the id of a request must be a string or a whole number")
+        raise RpcError(INVALID_REQUEST, f"the id of a request must be a whole number, or at most {MOST_ID} characters")
     params = value.get("params", {})
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "params must be an object")
@@ -109,7 +106,10 @@ def message(value: Any) -> Message | None:
 
 
 def is_id(value: Any) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool)
+    """Whether `value` can be the id of a request. It is sent back with every answer, so it has a bound."""
+    if isinstance(value, str):
+        return len(value) <= MOST_ID
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def id_of(value: Any) -> RequestId | None:
@@ -132,10 +132,40 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params})
 
 
+def _skeleton(data: bytes) -> bytes:
+    """`data` without its strings: only brackets, commas, colons and plain values are left."""
+    return _STRING.sub(b"", data)
+
+
+def _check_size(skeleton: bytes) -> None:
+    """Raise RpcError for a message that has too many elements or is nested too deep."""
+    if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
+        raise RpcError(INVALID_REQUEST, f"this message has more than {MOST_ELEMENTS} elements")
+    depth = 0
+    for bracket in _BRACKET.findall(skeleton):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MOST_DEPTH:
+            raise RpcError(INVALID_REQUEST, f"this message is nested more than {MOST_DEPTH} levels deep")
+
+
+def _has_key_twice(data: bytes, value: Any) -> bool:
+    """Whether an object in `data` has a key that `value`, read from it, has lost to a later one of the same name."""
+    # Most clients write JSON as we do: what reads the same when written again has lost nothing.
+    if orjson.dumps(value) == data:
+        return False
+    keys = _keys(value)
+    return keys != data.count(b":") and keys != _skeleton(data).count(b":")
+
+
 def _keys(value: Any) -> int:
-    """How many keys all objects in `value` have together. The depth is bounded by now, so this may recurse."""
-    if isinstance(value, dict):
-        return len(value) + sum(_keys(item) for item in value.values() if isinstance(item, dict | list))
-    if isinstance(value, list):
-        return sum(_keys(item) for item in value if isinstance(item, dict | list))
-    return 0
+    """How many keys all objects in `value` have together."""
+    count = 0
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            count += len(each)
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+    return count

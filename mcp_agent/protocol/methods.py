@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from registry.gate import Gate
 from tools.spec import Tool
 
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
+_SERVER_META = {eras.META_SERVER: SERVER_INFO}
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _RESOURCE_NOT_FOUND = -32002
 _LIST_TTL_MS = 1_000
@@ -96,7 +97,7 @@ class Methods:
         result = answer(self, request)
         payload = await result if isinstance(result, Awaitable) else result
         if is_stateless and isinstance(payload, dict):
-            payload = {"resultType": "complete", **payload, "_meta": {eras.META_SERVER: SERVER_INFO}}
+            payload = {"resultType": "complete", **payload, "_meta": _SERVER_META}
             if method in _CACHED:
                 payload["ttlMs"] = _LIST_TTL_MS
                 payload["cacheScope"] = "private"
@@ -222,7 +223,8 @@ def tool_entry(tool: Tool) -> dict[str, Any]:
 
 
 def new_call_id() -> str:
-    return secrets.token_hex(6)
+    """A name to find a call by in the log. It is no secret, so it need not cost a call of the system."""
+    return f"{random.getrandbits(48):012x}"
 
 
 def _uri(request: Request) -> str:

@@ -21,9 +21,36 @@ from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, RequestId, RpcError
 from mcp_agent.transports.http import send_json
 from mcp_agent.transports.sse_stream import send_stream
 
-_WATCH_AFTER_S = 0.05
+_WATCH_EVERY_S = 0.05
 _STREAM_AFTER_S = 15.0
 _MOST_UNSENT = 200
+
+
+class Watch:
+    """Looks after exchanges that are not over at once. One timer for all of them: most never live to see it."""
+
+    def __init__(self) -> None:
+        self._under_way: set[Exchange] = set()
+        self._is_set = False
+
+    def add(self, exchange: Exchange) -> None:
+        self._under_way.add(exchange)
+        if not self._is_set:
+            self._set()
+
+    def remove(self, exchange: Exchange) -> None:
+        self._under_way.discard(exchange)
+
+    def _set(self) -> None:
+        self._is_set = True
+        asyncio.get_running_loop().call_later(_WATCH_EVERY_S, self._look)
+
+    def _look(self) -> None:
+        self._is_set = False
+        for exchange in tuple(self._under_way):
+            exchange.look_out()
+        if self._under_way:
+            self._set()
 
 
 class Exchange:
@@ -34,11 +61,12 @@ class Exchange:
         scope: Scope,
         receive: Receive,
         send: Send,
+        watch: Watch,
         *,
         accepts_json: bool = True,
         accepts_stream: bool = False,
     ) -> None:
-        self._scope, self._receive, self._send = scope, receive, send
+        self._scope, self._receive, self._send, self._watch = scope, receive, send, watch
         self._accepts_json, self._accepts_stream = accepts_json, accepts_stream
         self.headers: dict[str, str] = {}
         self._loop = asyncio.get_running_loop()
@@ -64,7 +92,7 @@ class Exchange:
     async def run(self, request_id: RequestId, work: Awaitable[Answer]) -> None:
         """Await `work` and send what it gives."""
         self._worker = asyncio.current_task()
-        timer = self._loop.call_later(_WATCH_AFTER_S, self._watch)
+        self._watch.add(self)
         try:
             if not self._accepts_json:
                 self._start_stream()
@@ -76,7 +104,7 @@ class Exchange:
                 self._worker.uncancel()
             answer = Answer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
         finally:
-            timer.cancel()
+            self._watch.remove(self)
             self._worker = None
             if self._side_task is not None and not self._is_streaming:
                 self._side_task.cancel()
@@ -90,7 +118,7 @@ class Exchange:
         else:
             await send_json(self._send, answer.status, answer.body, self.headers)
 
-    def _watch(self) -> None:
+    def look_out(self) -> None:
         """The work is taking its time: look out for a client that leaves, and for the moment to open a stream."""
         if self._worker is None or self._side_task is not None:
             return

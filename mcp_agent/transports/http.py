@@ -9,7 +9,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls import Caller
-from mcp_agent.security import Principal
+from mcp_agent.tokens import Principal
 from registry.gate import Access
 from registry.profiles import Form
 
@@ -37,12 +37,9 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
-    """The value of a header, or None. Names are lower case."""
-    for key, value in scope["headers"]:
-        if key == name:
-            found: bytes = value
-            return found
-    return None
+    """The value of a header, the first if there are several, or None. Names are lower case."""
+    found: bytes | None = scope["state"]["headers"].get(name)
+    return found
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
@@ -78,9 +75,12 @@ def principal(scope: Scope) -> Principal:
 
 
 def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None = None) -> Caller:
-    """The caller behind a request, bound by its token's profile and by the profile in the URL, if there is one."""
+    """The caller behind a request, bound by its token's profile and by the profile in the URL, if there is one.
+
+    How results are written: the wire's own way, else what the connection's header says, else what the token says.
+    """
     who = principal(scope)
     narrowed_to = scope.get("path_params", {}).get("profile")
     if form is None:
-        form = _FORMS.get((header(scope, b"x-mcp-agent-form") or b"auto").lower(), "auto")
+        form = _FORMS.get((header(scope, b"x-mcp-agent-form") or b"").lower(), who.form)
     return Caller(who.name, Access(who.profile, narrowed_to), transport, client, form)

@@ -16,7 +16,7 @@ from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import Conversation, Methods, Request
-from mcp_agent.transports.exchange import Exchange
+from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -46,6 +46,7 @@ class StreamableHttp:
         self._gate = gate
         self._hub = hub
         self._sessions = sessions
+        self._watch = Watch()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         profile = scope.get("path_params", {}).get("profile")
@@ -65,7 +66,7 @@ class StreamableHttp:
                 await send_error(send, 405, "use POST, GET or DELETE here", headers=_ALLOW)
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        accepts_json, accepts_stream = _accepted(scope)
+        accepts_json, accepts_stream = accepted(scope)
         if not (accepts_json or accepts_stream):
             await send_error(send, 406, "Accept must allow application/json or text/event-stream")
             return
@@ -86,13 +87,13 @@ class StreamableHttp:
             await send_empty(send, 202)
             return
         version = _version(scope)
-        exchange = Exchange(scope, receive, send, accepts_json=accepts_json, accepts_stream=accepts_stream)
+        exchange = Exchange(scope, receive, send, self._watch, accepts_json=accepts_json, accepts_stream=accepts_stream)
         if eras.is_stateless(message) or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
             await self._stateless(message, exchange, scope, receive, send)
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
             await send_json(send, 400, jsonrpc.failure(message.id, eras.unsupported(version)))
         else:
-            await self._handshake(message, exchange, scope, send)
+            await self._handshake(message, exchange, version, scope, send)
 
     async def _stateless(
         self, message: Message, exchange: Exchange, scope: Scope, receive: Receive, send: Send
@@ -109,7 +110,7 @@ class StreamableHttp:
             await send_json(send, eras.http_status(error), jsonrpc.failure(message.id, error))
             return
         if message.method == LISTEN:
-            if not _accepted(scope)[1]:
+            if not accepted(scope)[1]:
                 await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
                 return
             await send_stream(listen(message, self._hub), scope, receive, send)
@@ -118,7 +119,9 @@ class StreamableHttp:
         request = Request(message, who, None, exchange.notify)
         await exchange.run(message.id, answered(self._methods, request))
 
-    async def _handshake(self, message: Message, exchange: Exchange, scope: Scope, send: Send) -> None:
+    async def _handshake(
+        self, message: Message, exchange: Exchange, version: str | None, scope: Scope, send: Send
+    ) -> None:
         session: HttpSession | None = None
         if message.method == "initialize" and message.id is not None:
             session = self._sessions.open(principal(scope).name)
@@ -133,7 +136,7 @@ class StreamableHttp:
                 await send_json(send, 404, jsonrpc.failure(message.id, error))
                 return
         # Without a session a request is served all the same: it only cannot be told anything later.
-        conversation = session.conversation if session else Conversation(_version(scope) or eras.HEADERLESS_VERSION)
+        conversation = session.conversation if session else Conversation(version or eras.HEADERLESS_VERSION)
         if message.id is None:
             if session is not None and message.method == "notifications/cancelled":
                 _cancel(session, message)
@@ -161,7 +164,7 @@ class StreamableHttp:
         await (send_empty(send, 202) if body is None else send_json(send, 200, body))
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _accepted(scope)[1]:
+        if not accepted(scope)[1]:
             await send_error(
                 send, 406, "the answer to GET is a text/event-stream", "clients of MCP ask for it themselves"
             )
@@ -221,7 +224,7 @@ def _session_id(scope: Scope) -> str | None:
     return None if raw is None else raw.decode("latin-1")
 
 
-def _accepted(scope: Scope) -> tuple[bool, bool]:
+def accepted(scope: Scope) -> tuple[bool, bool]:
     """Whether the client reads JSON, and whether it reads a stream. One that does not say reads JSON."""
     accept = header(scope, b"accept")
     if accept is None or b"*/*" in accept:

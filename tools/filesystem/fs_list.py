@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from tools.context import ToolContext
-from tools.errors import NotADirectory, from_os_error
+from tools.errors import NotADirectory, ToolError, from_os_error
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
 from tools.results import Result
@@ -59,14 +60,14 @@ def fs_list(
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
     shown = told(base)
-    if not base.is_dir():
-        raise _not_a_folder(base, shown)
     real = ctx.paths.real(base)
     # Where the folder is reached through a link, its own files are still what is closed.
     closed = frozenset(str(base / place.relative_to(real)) for place in ctx.paths.closed_within(real))
     walk = _Walk(ctx, max_entries, closed)
     try:
-        walk.enter(str(base), max_depth if recursive else 1, tuple(untold(after).split("/")) if after else ())
+        walk.enter(str(base), max_depth if recursive else 1, _place(after))
+    except NotADirectoryError as error:
+        raise _not_a_folder(base, shown) from error
     except OSError as error:
         raise from_os_error(error, shown) from error
     entries = walk.entries
@@ -76,7 +77,11 @@ def fs_list(
     return Listing(path=shown, entries=entries)
 
 
-def _not_a_folder(base: Path, shown: str) -> Exception:
+def _place(after: str | None) -> tuple[str, ...]:
+    return tuple(part for part in untold(after or "").split("/") if part not in ("", "."))
+
+
+def _not_a_folder(base: Path, shown: str) -> ToolError:
     try:
         base.stat()
     except OSError as error:
@@ -97,39 +102,37 @@ class _Walk:
     def enter(self, folder: str, depth: int, after: tuple[str, ...]) -> None:
         """List `folder`, from behind `after` on. Raises OSError if it cannot be read.
 
-        Only the folders on the way to `after` are opened again, so a page costs no more than what it shows.
+        Only the folders on the way to `after` are opened again, so a page costs no more than what it shows. The
+        levels are kept in a list, because a tree can be deeper than Python lets functions call each other.
         """
-        with os.scandir(folder) as found:
-            children = sorted(found, key=_name)
-        head, rest = (after[0], after[1:]) if after else ("", ())
-        if head:
-            children = [child for child in children if child.name >= head]
-        prefix = told(folder).rstrip("/") + "/"
         entries, limit = self.entries, self._limit
-        for child in children:
-            name = child.name
-            is_given_already = name == head
-            if is_given_already:
-                entry, is_folder = self._entry(child, prefix) if rest or depth > 1 else ({}, False)  # type: ignore[typeddict-item]  # never shown
-            else:
-                if len(entries) >= limit:
+        levels = [(*_children(folder, after), after)]
+        while levels:
+            children, prefix, rest = levels[-1]
+            for child in children:
+                was_given = rest[:1] == (child.name,)
+                if not was_given and len(entries) >= limit:
                     self.is_full = True
                     return
                 entry, is_folder = self._entry(child, prefix)
-                entries.append(entry)
-            if is_folder and depth > 1:
-                if child.path in self._closed:
-                    entry["error"] = "closed: it belongs to the daemon itself"
-                    continue
-                try:
-                    self.enter(child.path, depth - 1, rest if is_given_already else ())
-                except OSError as error:
-                    # The folder itself is already listed; what it holds cannot be seen.
-                    entry["error"] = (error.strerror or "cannot be read").lower()
-                if self.is_full:
-                    return
-        if len(entries) - self._checked >= _CHECK_EVERY:
-            self._look_up()
+                if not was_given:
+                    entries.append(entry)
+                if is_folder and len(levels) < depth:
+                    if child.path in self._closed:
+                        entry["error"] = "closed: it belongs to the daemon itself"
+                        continue
+                    below = rest[1:] if was_given else ()
+                    try:
+                        levels.append((*_children(child.path, below), below))
+                    except OSError as error:
+                        # The folder itself is already listed; what it holds cannot be seen.
+                        entry["error"] = (error.strerror or "cannot be read").lower()
+                        continue
+                    break
+            else:
+                levels.pop()
+            if len(entries) - self._checked >= _CHECK_EVERY:
+                self._look_up()
 
     def _look_up(self) -> None:
         count = len(self.entries)
@@ -171,6 +174,15 @@ class _Walk:
         if found is None:
             found = self._times[seconds] = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
         return found
+
+
+def _children(folder: str, after: tuple[str, ...]) -> tuple[Iterator[os.DirEntry[str]], str]:
+    """What is in a folder from `after` on, in order, and what stands before each name."""
+    with os.scandir(folder) as found:
+        children = sorted(found, key=_name)
+    if after:
+        children = [child for child in children if child.name >= after[0]]
+    return iter(children), told(folder).rstrip("/") + "/"
 
 
 def _name(child: os.DirEntry[str]) -> str:

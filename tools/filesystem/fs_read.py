@@ -13,7 +13,7 @@ from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_status
 from tools.sources import is_reference, opened, source
 from tools.spec import tool
-from tools.text import UTF_8, decode, refuse_later_binary
+from tools.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
 
 _INSTANT_BYTES = 128 * 1024
 
@@ -62,12 +62,13 @@ def fs_read(
         status = os.fstat(descriptor)
         # A file small enough to have its content for a revision is read whole, whatever of it is shown.
         is_hashed = status.st_size <= HASHED_BYTES
-        data = _read(descriptor, max(max_bytes, HASHED_BYTES if is_hashed else 0) + 1, status.st_size)
+        data = _read(descriptor, max(max_bytes, HASHED_BYTES if is_hashed else 0) + LOOK_AHEAD_BYTES, status.st_size)
         shown = data[:max_bytes] if len(data) > max_bytes else data
-        # Files of /proc say that they are empty; then the bytes that were read are all that is known.
-        size = max(status.st_size, len(data))
-        is_cut = size > len(shown)
-        decoded = decode(shown, name=origin.shown, size=size, cut=is_cut)
+        is_cut = len(data) > max_bytes
+        # Files of /proc say that they are empty, and those of /sys that they are a page; then what was read counts.
+        size = max(status.st_size, len(data)) if is_cut else len(data)
+        ahead = data[max_bytes : max_bytes + LOOK_AHEAD_BYTES] if is_cut else b""
+        decoded = decode(shown, name=origin.shown, size=size, cut=is_cut, ahead=ahead)
         if is_cut:
             refuse_later_binary(descriptor, len(shown), size, decoded.encoding, origin.shown)
     rev = None

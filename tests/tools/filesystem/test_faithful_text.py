@@ -4,6 +4,7 @@ import codecs
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -126,12 +127,12 @@ def test_text_is_appended_in_the_encoding_of_the_file(bench: Bench) -> None:
 @pytest.mark.parametrize("tool", ["fs_read", "fs_read_range", "fs_patch"])
 def test_a_binary_file_is_refused_with_its_size_and_kind(bench: Bench, data: bytes, kind: str, tool: str) -> None:
     bench.file("blob", data)
-    more = {
+    arguments: dict[str, dict[str, Any]] = {
         "fs_read": {},
         "fs_read_range": {"start_line": 1, "end_line": 2},
         "fs_patch": {"operations": [{"type": "replace_first", "pattern": "text", "replacement": "x"}]},
-    }[tool]
-    error = bench.error(tool, path="blob", **more)
+    }
+    error = bench.error(tool, path="blob", **arguments[tool])
     assert error.code == "IS_BINARY"
     assert str(len(data)) in error.message
     assert error.fields["size"] == len(data)

@@ -1,0 +1,329 @@
+"""`mcp-agent doctor [URL]`: why a client does not connect, in plain words.
+
+Clients tend to show one message for every failure. This asks the daemon the way they do, one step after the other,
+and says of each what is wrong and what to do about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import os
+import socket
+import ssl
+import stat
+import time
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from mcp_agent import tokens
+from mcp_agent.commands import running
+from mcp_agent.config import BadConfig, Config, load
+
+_TIMEOUT_S = 10.0
+# One client gives `tools/list` ten seconds; another gives a server three.
+_SLOW_LIST_S = 3.0
+_CLOCK_SKEW_S = 60.0
+_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "mcp-agent doctor", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `advice` is there when it is wrong."""
+
+    subject: str
+    news: str
+    advice: str | None = None
+    is_fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: dict[str, str]
+    body: Any
+    took_s: float
+
+
+class _NoAnswer(Exception):
+    """Nothing came back that could be read as HTTP."""
+
+
+class _Patient:
+    """The daemon under examination, asked over one fresh connection a question."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urllib.parse.urlsplit(url if "//" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadConfig(f"{url!r} is no URL of a daemon; one looks like http://127.0.0.1:8765")
+        self.scheme, self.host = parts.scheme, parts.hostname
+        self.port = parts.port or (443 if parts.scheme == "https" else 80)
+        self.path = parts.path if parts.path not in ("", "/") else "/mcp"
+        self.token = token
+
+    def connection(self, scheme: str | None = None) -> http.client.HTTPConnection:
+        if (scheme or self.scheme) == "https":
+            return http.client.HTTPSConnection(self.host, self.port, timeout=_TIMEOUT_S)
+        return http.client.HTTPConnection(self.host, self.port, timeout=_TIMEOUT_S)
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> _Answer:
+        """Raises _NoAnswer."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.token is not None:
+            sent.setdefault("Authorization", f"Bearer {self.token}")
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+            sent.setdefault("Accept", "application/json, text/event-stream")
+        connection = self.connection()
+        started = time.monotonic()
+        try:
+            connection.request(method, path, None if body is None else orjson.dumps(body), sent)
+            answer = connection.getresponse()
+            raw = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise _NoAnswer(_reason(error)) from error
+        finally:
+            connection.close()
+        try:
+            parsed = orjson.loads(raw) if raw else None
+        except orjson.JSONDecodeError:
+            parsed = None
+        return _Answer(
+            answer.status, {k.lower(): v for k, v in answer.getheaders()}, parsed, time.monotonic() - started
+        )
+
+    def rpc(self, method: str, **params: Any) -> _Answer:
+        headers = {}
+        if params.get("_meta") is not None:
+            headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method}
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return self.ask("POST", self.path, message, **headers)
+
+
+def doctor(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    url = options.url or running.address(config) or f"http://{config.host}:{config.port}"
+    patient = _Patient(url, _token(config))
+    print(f"looking at {patient.scheme}://{patient.host}:{patient.port}{patient.path}")
+    failed = 0
+    for examine in (_reach, _speak, _name, _admit, _handshake, _stateless, _older_stream, _state, _clock):
+        findings = list(examine(patient))
+        for finding in findings:
+            _tell(finding)
+            failed += finding.advice is not None
+        if any(finding.is_fatal for finding in findings):
+            print("what comes after that was not looked at")
+            return 1
+    if patient.host in ("127.0.0.1", "localhost", "::1"):
+        for finding in _folders(config):
+            _tell(finding)
+            failed += finding.advice is not None
+    print("all is well" if not failed else f"{failed} to mend")
+    return 1 if failed else 0
+
+
+def _reach(patient: _Patient) -> Iterator[Finding]:
+    try:
+        with socket.create_connection((patient.host, patient.port), _TIMEOUT_S):
+            yield Finding("network", f"{patient.host} port {patient.port} takes connections")
+    except socket.gaierror:
+        yield Finding(
+            "network", f"the name {patient.host} is not known here", "check the spelling, or use an address", True
+        )
+    except TimeoutError:
+        advice = "a firewall drops it, or the machine is off; from a container, use host.docker.internal"
+        yield Finding("network", f"nothing answers at {patient.host} port {patient.port}", advice, True)
+    except ConnectionRefusedError:
+        advice = (
+            "start it with `mcp-agent serve`; to reach it from another machine or a container, with --host 0.0.0.0. "
+            "Inside a container, localhost is the container itself: use host.docker.internal"
+        )
+        yield Finding("network", f"no program listens at {patient.host} port {patient.port}", advice, True)
+    except OSError as error:
+        yield Finding("network", f"{patient.host} cannot be reached: {_reason(error)}", "check the address", True)
+
+
+def _speak(patient: _Patient) -> Iterator[Finding]:
+    try:
+        answer = patient.ask("GET", "/health", Host=f"localhost:{patient.port}")
+    except _NoAnswer as error:
+        if isinstance(error.__cause__, ssl.SSLError):
+            reason = str(error.__cause__)
+            if "CERTIFICATE_VERIFY_FAILED" in reason:
+                advice = "the certificate is not trusted here; add it to the trusted ones of the client"
+            else:
+                advice = "it speaks plain HTTP; write http:// in the URL"
+            yield Finding("protocol", f"no HTTPS there: {reason}", advice, True)
+        else:
+            advice = "another program may have the port; if the daemon was started with --tls-cert, write https://"
+            yield Finding("protocol", f"what listens there does not answer HTTP: {error}", advice, True)
+        return
+    if isinstance(answer.body, dict) and "version" in answer.body:
+        yield Finding("protocol", f"mcp-agent {answer.body['version']} answers, status {answer.body.get('status')}")
+    elif answer.status == 401:
+        yield Finding("protocol", "an HTTP server with our kind of guard answers")
+    else:
+        advice = "another program has that port: check the URL"
+        yield Finding("protocol", f"what answers is not mcp-agent (status {answer.status})", advice, True)
+
+
+def _name(patient: _Patient) -> Iterator[Finding]:
+    answer = patient.ask("GET", "/health")
+    if answer.status == 421:
+        advice = (answer.body or {}).get("error", {}).get("hint") or f"start it with --allow-host {patient.host}"
+        yield Finding("host name", f"it does not answer to the name {patient.host}", advice, True)
+    else:
+        yield Finding("host name", f"it answers to the name {patient.host}")
+
+
+def _admit(patient: _Patient) -> Iterator[Finding]:
+    if patient.token is None:
+        advice = "pass --token-file, or set MCP_AGENT_TOKEN; `mcp-agent token show` on its machine prints the token"
+        yield Finding("token", "no token is known here", advice, True)
+        return
+    answer = patient.ask("GET", "/openapi.json")
+    if answer.status == 401:
+        advice = "take it from `mcp-agent token show` on its machine; it is sent as: Authorization: Bearer <token>"
+        yield Finding("token", "the token is not the right one", advice, True)
+    elif answer.status != 200:
+        yield Finding("token", f"unexpected answer {answer.status}", "look into the daemon's log", True)
+    else:
+        yield Finding("token", "the token is right")
+
+
+def _handshake(patient: _Patient) -> Iterator[Finding]:
+    info = {"name": "mcp-agent doctor", "version": "1"}
+    answer = patient.rpc("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
+    result = answer.body.get("result") if isinstance(answer.body, dict) else None
+    if result is None:
+        advice = f"the URL should end in /mcp, not {patient.path}; a proxy in between must pass POST and its headers"
+        yield Finding("MCP 2025", f"initialize was answered with {answer.status}", advice)
+        return
+    yield Finding("MCP 2025", f"handshake settles on {result['protocolVersion']}")
+    yield _listed("MCP 2025", patient.rpc("tools/list"))
+    session = answer.headers.get("mcp-session-id")
+    if session is not None:
+        patient.ask("DELETE", patient.path, Mcp_Session_Id=session)
+
+
+def _stateless(patient: _Patient) -> Iterator[Finding]:
+    answer = patient.rpc("server/discover", _meta=_META)
+    result = answer.body.get("result") if isinstance(answer.body, dict) else None
+    if result is None:
+        advice = "a proxy in between must pass the headers MCP-Protocol-Version, Mcp-Method and Mcp-Name"
+        yield Finding("MCP 2026", f"server/discover was answered with {answer.status}", advice)
+        return
+    yield Finding("MCP 2026", f"speaks {', '.join(result['supportedVersions'])}")
+    yield _listed("MCP 2026", patient.rpc("tools/list", _meta=_META))
+
+
+def _listed(subject: str, answer: _Answer) -> Finding:
+    tools = ((answer.body or {}).get("result") or {}).get("tools")
+    if tools is None:
+        return Finding(subject, f"tools/list was answered with {answer.status}", "look into the daemon's log")
+    news = f"{len(tools)} tools, listed in {answer.took_s * 1000:.0f} ms"
+    if not tools:
+        return Finding(subject, news, "the profile shows no tools: see `mcp-agent profile show`")
+    if answer.took_s > _SLOW_LIST_S:
+        return Finding(
+            subject, news, "clients give up after 3 to 10 seconds: is the machine or the network overloaded?"
+        )
+    return Finding(subject, news)
+
+
+def _older_stream(patient: _Patient) -> Iterator[Finding]:
+    """The 2024 stream: its first event must come through at once, or something in between holds streams back."""
+    connection = patient.connection()
+    try:
+        connection.request(
+            "GET", "/sse", headers={"Authorization": f"Bearer {patient.token}", "Accept": "text/event-stream"}
+        )
+        answer = connection.getresponse()
+        line = answer.readline() if answer.status == 200 else b""
+        if line.startswith(b"event: endpoint"):
+            yield Finding("SSE", "the stream opens and its first event comes at once")
+        else:
+            yield Finding("SSE", f"GET /sse was answered with {answer.status}", "a proxy in between must pass streams")
+    except (OSError, http.client.HTTPException) as error:
+        advice = "a proxy in between holds the stream back: switch its buffering off for this daemon"
+        yield Finding("SSE", f"no event came within {_TIMEOUT_S:.0f} s ({_reason(error)})", advice)
+    finally:
+        connection.close()
+
+
+def _state(patient: _Patient) -> Iterator[Finding]:
+    """What the daemon says of itself to who has a token."""
+    health = patient.ask("GET", "/health").body or {}
+    registry = health.get("registry", {})
+    errors = [problem for problem in registry.get("problems", []) if problem["severity"] == "error"]
+    if errors:
+        told = "; ".join(f"{problem['pointer'] or '/'}: {problem['message']}" for problem in errors)
+        yield Finding("tools.json", f"the last good one is in force: {told}", f"mend {registry.get('path')}")
+    elif registry:
+        yield Finding("tools.json", f"{registry.get('path')} is in force, profile {registry.get('active_profile')}")
+    engine = health.get("search", {}).get("engine")
+    if engine is not None:
+        slow = "install ripgrep: searches will be many times faster" if engine == "grep" else None
+        yield Finding("search", f"files are searched with {engine}", slow)
+
+
+def _clock(patient: _Patient) -> Iterator[Finding]:
+    told = patient.ask("GET", "/health").headers.get("date")
+    if told is None:
+        return
+    skew_s = abs(parsedate_to_datetime(told).timestamp() - time.time())
+    if skew_s > _CLOCK_SKEW_S:
+        yield Finding(
+            "clock", f"its clock and this one differ by {skew_s:.0f} s", "set the clock of one of the machines"
+        )
+    else:
+        yield Finding("clock", "its clock and this one agree")
+
+
+def _folders(config: Config) -> Iterator[Finding]:
+    for path, most in ((config.state_dir, 0o700), (config.token_file, 0o600)):
+        finding = _mode(path, most)
+        if finding is not None:
+            yield finding
+
+
+def _mode(path: Path, most: int) -> Finding | None:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+    if mode & ~most:
+        return Finding("files", f"others can get at {path} ({mode:04o})", f"run: chmod {most:o} {path}")
+    return Finding("files", f"{path} is closed to others")
+
+
+def _tell(finding: Finding) -> None:
+    print(f"{'FAIL' if finding.advice else 'ok':4}  {finding.subject:10} {finding.news}")
+    if finding.advice:
+        print(f"      {'':10} → {finding.advice}")
+
+
+def _token(config: Config) -> str | None:
+    token = os.environ.get(tokens.VARIABLE)
+    if token is not None or not config.token_file.exists():
+        return token
+    try:
+        return tokens.from_file(config.token_file)
+    except tokens.BadToken:
+        # Its mode is one of the findings; here it is only read.
+        return config.token_file.read_text("utf-8", "replace").strip()
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return (text or type(error).__name__).lower()

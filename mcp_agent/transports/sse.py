@@ -1,0 +1,168 @@
+"""/sse and /messages: the transport of 2024-11-05, one stream for everything the server says.
+
+The client opens the stream with GET and is told where to post its messages. Each post is acknowledged at once, and
+the answer comes on the stream. When the stream ends, so does the work that was asked for through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent.calls import Caller
+from mcp_agent.events import EventHub
+from mcp_agent.protocol import eras, jsonrpc
+from mcp_agent.protocol.answering import answered, answered_batch
+from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
+from mcp_agent.protocol.methods import Conversation, Methods, Request
+from mcp_agent.transports.http import ClientLeft, caller, principal, read_body, send_empty, send_error, send_json
+from mcp_agent.transports.sse_stream import framed, send_events
+
+MOST_CLIENTS = 200
+_MOST_WAITING = 100
+_TRANSPORT = "sse"
+
+
+class SseClient:
+    """One open stream and the work that was asked for through it."""
+
+    def __init__(self, who: Caller) -> None:
+        self.who = who
+        self.conversation = Conversation(eras.HANDSHAKE_VERSIONS[0])
+        self.in_flight: dict[RequestId, asyncio.Task[None]] = {}
+        self._unsent: deque[bytes] = deque()
+        self._woken = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._is_ended = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more waits for this client than it may keep waiting."""
+        return len(self._unsent) + len(self.in_flight) >= _MOST_WAITING
+
+    def say(self, message: bytes) -> None:
+        """Send `message` on the stream."""
+        self._unsent.append(message)
+        self._woken.set()
+
+    def tell(self, message: bytes) -> None:
+        """Send `message` if the client keeps up."""
+        if not self.is_behind:
+            self.say(message)
+
+    def report(self, message: bytes) -> None:
+        """As `tell`, from any thread, as progress comes."""
+        self._loop.call_soon_threadsafe(self.tell, message)
+
+    def end(self) -> None:
+        self._is_ended = True
+        self._woken.set()
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        while True:
+            while self._unsent:
+                yield framed(self._unsent.popleft())
+            if self._is_ended:
+                return
+            self._woken.clear()
+            await self._woken.wait()
+
+
+class Sse:
+    """The ASGI applications behind GET /sse and POST /messages."""
+
+    def __init__(self, methods: Methods, hub: EventHub) -> None:
+        self._methods = methods
+        self._hub = hub
+        self._clients: dict[str, SseClient] = {}
+
+    async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if len(self._clients) >= MOST_CLIENTS:
+            await send_error(send, 503, "too many streams are open", headers={"retry-after": "5"})
+            return
+        client_id = secrets.token_urlsafe(24)
+        client = SseClient(caller(scope, _TRANSPORT))
+        self._clients[client_id] = client
+        telling = asyncio.create_task(self._tell(client))
+        endpoint = f"{scope.get('root_path', '')}/messages?session_id={client_id}"
+        try:
+            await send_events(_opened(endpoint, client), scope, receive, send)
+        finally:
+            del self._clients[client_id]
+            telling.cancel()
+            for task in client.in_flight.values():
+                task.cancel()
+
+    async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await send_error(send, 405, "use POST here", headers={"allow": "POST"})
+            return
+        wanted = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [""])[0]
+        client = self._clients.get(wanted)
+        if client is None or client.who.name != principal(scope).name:
+            await send_error(send, 404, "there is no open stream of that session_id", "open one with GET /sse first")
+            return
+        value: Any = None
+        try:
+            value = jsonrpc.decode(await read_body(receive))
+            if isinstance(value, list):
+                body = await answered_batch(self._methods, value, lambda each: self._request(client, each))
+                if body is not None:
+                    client.say(body)
+            else:
+                message = jsonrpc.message(value)
+                if message is not None:
+                    self._take(client, message)
+        except ClientLeft:
+            return
+        except RpcError as error:
+            await send_json(send, 400, jsonrpc.failure(jsonrpc.id_of(value), error))
+            return
+        await send_empty(send, 202)
+
+    def _take(self, client: SseClient, message: Message) -> None:
+        if message.id is None:
+            request_id = message.params.get("requestId")
+            if message.method == "notifications/cancelled" and isinstance(request_id, str | int):
+                task = client.in_flight.get(request_id)
+                if task is not None:
+                    task.cancel()
+            return
+        if client.is_behind or message.id in client.in_flight:
+            raise RpcError(jsonrpc.INVALID_REQUEST, "too many requests are under way, or one with this id is")
+        client.in_flight[message.id] = asyncio.create_task(self._answer(client, message, message.id))
+
+    async def _answer(self, client: SseClient, message: Message, request_id: RequestId) -> None:
+        try:
+            client.say((await answered(self._methods, self._request(client, message))).body)
+        finally:
+            client.in_flight.pop(request_id, None)
+
+    def _request(self, client: SseClient, message: Message) -> Request:
+        who = client.who
+        named = Caller(who.name, who.access, who.transport, client.conversation.client, who.form)
+        return Request(message, named, client.conversation, client.report)
+
+    async def _tell(self, client: SseClient) -> None:
+        """Pass on what the client hears without having asked; the end of the daemon ends its stream."""
+        subscription = self._hub.subscribe()
+        try:
+            async for told in subscription.events():
+                notification = client.conversation.notification(told)
+                if notification is not None:
+                    client.tell(notification)
+            client.end()
+        finally:
+            subscription.close()
+
+
+async def _opened(endpoint: str, client: SseClient) -> AsyncGenerator[bytes, None]:
+    yield f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode()
+    async for event in client.messages():
+        yield event

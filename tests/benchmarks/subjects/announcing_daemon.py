@@ -1,0 +1,45 @@
+"""Our daemon with a tool that tells every client something; its argument is the token that it takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from mcp_agent import server
+from mcp_agent.app import compose
+from mcp_agent.config import load
+from mcp_agent.events import ToolsChanged
+from mcp_agent.logs import logging_to, standard_error
+from mcp_agent.tokens import Tokens
+from registry.catalog import Catalog
+from tests.benchmarks.subjects.echo import Echo, echo
+from tools.context import ToolContext
+from tools.spec import Tool, tool
+
+
+def announcing(publish: list[Callable[[ToolsChanged], None]]) -> Tool:
+    """The tool; what it publishes with is put into the list once there is a daemon."""
+
+    @tool("filesystem", effect="read")
+    async def announce(ctx: ToolContext) -> Echo:
+        """Tell every client that something is different."""
+        publish[0](ToolsChanged())
+        return Echo("told")
+
+    return announce
+
+
+def main(token: str) -> None:
+    config = load({"port": 0})
+    publish: list[Callable[[ToolsChanged], None]] = []
+    daemon = compose(config, Catalog([echo, announcing(publish)]))
+    publish.append(daemon.hub.publish)
+    tokens = Tokens(config.token_file, config.clients_file, token)
+    tokens.reload()
+    listener = server.bind(config.host, config.port)
+    with logging_to(standard_error(), config.log_level):
+        server.serve(daemon, tokens, listener, lambda url: print(url, flush=True))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

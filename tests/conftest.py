@@ -1,0 +1,52 @@
+"""Fixtures that more than one file of tests needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.daemon import WITH_PROBES, Daemon, running
+from tests.peers import WIRES, Connect
+
+# The same examples each time, so that a red run is a change of ours; `make test-long` looks further, and elsewhere.
+settings.register_profile("short", max_examples=60, deadline=None, derandomize=True, database=None)
+settings.register_profile("long", max_examples=2_000, deadline=None, database=None)
+settings.load_profile("long" if os.environ.get("MCP_AGENT_TEST_LONG") else "short")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def daemon(home: Path) -> Iterator[Daemon]:
+    """A daemon with everything on."""
+    with running(home) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One daemon for all tests of a file, for tests that change nothing of it."""
+    with running(tmp_path_factory.mktemp("home")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def probes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One daemon for all tests of a file, with the tests' own tools."""
+    with running(tmp_path_factory.mktemp("home"), start=WITH_PROBES) as started:
+        yield started
+
+
+@pytest.fixture(params=list(WIRES))
+def connect(request: pytest.FixtureRequest) -> Connect:
+    """Each wire in turn."""
+    return WIRES[request.param]

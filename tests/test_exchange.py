@@ -1,0 +1,51 @@
+"""An exchange that takes its time: its client may leave, and that ends the work."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import Message
+
+from mcp_agent.protocol.answering import Answer
+from mcp_agent.transports.exchange import Exchange, Watch
+
+
+async def test_a_client_that_leaves_while_it_waits_calls_the_work_off() -> None:
+    watch = Watch()
+    ended: list[str] = []
+
+    async def work(name: str) -> Answer:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(name)
+        return Answer(b"{}")
+
+    async def gone() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def unheard(message: Message) -> None:
+        raise AssertionError(f"nobody is there to read {message}")
+
+    async with asyncio.timeout(5):
+        for name in ("first", "second"):
+            await Exchange({}, gone, unheard, watch).run(1, work(name))
+    assert ended == ["first", "second"]
+
+
+async def test_an_exchange_that_is_over_at_once_looks_for_nobody() -> None:
+    sent: list[Message] = []
+
+    async def work() -> Answer:
+        return Answer(b"{}")
+
+    async def never() -> Message:
+        raise AssertionError("the answer was there before anybody had to look")
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    watch = Watch()
+    await Exchange({}, never, send, watch).run(1, work())
+    await asyncio.sleep(0.1)
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
