@@ -288,6 +288,10 @@ class Journal:
         except (ValueError, KeyError, TypeError):
             path.unlink()
             return None
+        if self._file(begun.id, "json").exists():
+            # All was done but for taking this record away.
+            path.unlink()
+            return None
         target = Path(begun.path)
         temporary = Path(begun.temporary) if begun.temporary else None
         image = self._file(begun.id, "image")
@@ -444,8 +448,9 @@ class Journal:
         self, begun: _Begun, target: Path, fill: Callable[[int], None], seen: os.stat_result
     ) -> Receipt:
         """Write into the file itself. The new content is made whole first, and the old one is safe on disk by then."""
-        folder = self._folder if self._folder is not None and begun.descriptor >= 0 else target.parent
-        whole = folder / f".mcp-agent-{begun.id}.whole"
+        whole = target.with_name(f".mcp-agent-{begun.id}.whole")
+        if begun.descriptor >= 0:
+            whole = self._file(begun.id, "whole")
         descriptor = os.open(whole, disk.NEW_FLAGS, 0o600)
         try:
             whole.unlink()
@@ -595,6 +600,7 @@ class Journal:
             _identity(after) if after is not None else None,
         )
         new = self._file(begun.id, "new")
+        new.unlink(missing_ok=True)
         descriptor = os.open(new, disk.NEW_FLAGS, 0o600)
         try:
             disk.write_all(descriptor, json.dumps(asdict(entry)).encode())
@@ -638,7 +644,7 @@ class Journal:
         assert self._folder is not None, "only a journal with a folder is pruned"
         for path in list(self._folder.iterdir()):
             undo_id, _, kind = path.name.partition(".")
-            if kind in ("image", "partial", "new") and not (
+            if kind in ("image", "partial", "new", "whole") and not (
                 self._file(undo_id, "json").exists() or self._file(undo_id, "begun").exists()
             ):
                 with suppress(OSError):

@@ -279,8 +279,11 @@ def _by_grep(engine: Engine, question: Question, limit: int, check: Callable[[],
     arguments += ["-m", str(limit + 1), "-e", question.pattern, "--"]
     hits: list[Hit] = []
     for batch in _batches(_grep_files(question)) if is_folder else [[os.fsencode(question.base)]]:
+        started = b""
         for line in _lines(_output([*arguments, *batch], question.base if is_folder else None, check, deadline, None)):
-            path, _, rest = line.partition(b"\0")
+            path, is_whole, rest = (started + line).partition(b"\0")
+            # A name may have a line end in it; what ends the name is NUL.
+            started = b"" if is_whole else started + line + b"\n"
             number, _, text = rest.partition(b":")
             if not number.isdigit():
                 continue
