@@ -10,20 +10,28 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from mcp_agent.artifacts import ArtifactStore, Quotas
+from mcp_agent.audit import Audit
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
+from mcp_agent.protocol.kept import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
-from mcp_agent.sessions.manager import Limits, SessionManager
+from mcp_agent.sessions.manager import Limits as SessionLimits
+from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.store import RegistryFile
+from tools.context import ToolContext
+from tools.filesystem.ripgrep import find_engine
+from tools.journal import Journal
+from tools.journal import Limits as JournalLimits
 from tools.paths import OpenPaths
 
 log = logging.getLogger(__name__)
@@ -44,6 +52,9 @@ class Daemon:
         dispatcher: Dispatcher,
         methods: Methods,
         sessions: SessionManager,
+        surroundings: ToolContext,
+        artifacts: ArtifactStore,
+        audit: Audit,
     ) -> None:
         self.config = config
         self.file = file
@@ -53,6 +64,10 @@ class Daemon:
         self.dispatcher = dispatcher
         self.methods = methods
         self.sessions = sessions
+        self.engine = surroundings.engine
+        self.journal = surroundings.journal
+        self.artifacts = artifacts
+        self.audit = audit
         self.started_at = time.time()
         self.reloads = 0
         self.problems: tuple[Problem, ...] = ()
@@ -91,6 +106,7 @@ class Daemon:
         self.hub.close()
         self.sessions.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
+        self.audit.close()
 
 
 def compose(
@@ -108,7 +124,7 @@ def compose(
     gate = Gate(catalog, _pinned(file.load_or_create(), config.profile))
     record = Record(config.state_dir / "sessions")
     hub = EventHub(record.boot)
-    limits = Limits(
+    limits = SessionLimits(
         sessions=config.max_sessions,
         age_s=config.session_age_s,
         spool_bytes=config.session_spool_mib * 1024 * 1024,
@@ -116,10 +132,43 @@ def compose(
     )
     sessions = SessionManager(hub, record, limits)
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
-    dispatcher = Dispatcher(gate, OpenPaths(directory), threads, sessions, config.yield_ms)
-    every_kind: list[Resources] = [HostResources(gate), SessionResources(gate, sessions), *resources]
+    journal = journal_of(config)
+    for sentence in journal.recover():
+        event(log, logging.WARNING, "journal.recovered", message=sentence)
+    artifacts = artifacts_of(config)
+    artifacts.recover()
+    audit = Audit(config.audit_dir)
+    surroundings = ToolContext(
+        "",
+        OpenPaths(directory, config.closed),
+        journal=journal,
+        engine=find_engine(),
+        sessions=sessions,
+        yield_ms=config.yield_ms,
+    )
+    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, audit)
+    every_kind: list[Resources] = [
+        HostResources(gate),
+        SessionResources(gate, sessions),
+        ArtifactResources(artifacts),
+        UndoResources(journal),
+        *resources,
+    ]
     methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
-    return Daemon(config, file, gate, hub, threads, dispatcher, methods, sessions)
+    return Daemon(config, file, gate, hub, threads, dispatcher, methods, sessions, surroundings, artifacts, audit)
+
+
+def journal_of(config: Config) -> Journal:
+    """The journal of a state folder, for the daemon and for the commands that work beside it."""
+    limits = JournalLimits(total_bytes=config.journal_mb * 1024 * 1024, age_s=config.journal_days * 86_400.0)
+    return Journal(config.journal_dir, limits)
+
+
+def artifacts_of(config: Config) -> ArtifactStore:
+    quotas = Quotas(
+        config.artifacts_mb * 1_000_000, config.artifacts_caller_mb * 1_000_000, config.artifacts_days * 86_400.0
+    )
+    return ArtifactStore(config.artifacts_dir, quotas)
 
 
 def _pinned(profiles: Profiles, profile_id: str | None) -> Profiles:

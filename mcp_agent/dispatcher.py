@@ -1,4 +1,7 @@
-"""The one path of a call: may the caller, do the arguments fit, run it, answer. Every wire comes through here."""
+"""The one path of a call: may the caller, do the arguments fit, run it, write the answer, put it on record.
+
+Every wire comes through here.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
+from mcp_agent.artifacts import ArtifactStore
+from mcp_agent.audit import Audit
 from mcp_agent.calls import Call, Outcome, Refusal
 from mcp_agent.logs import event
+from mcp_agent.shaping import Shaper
 from registry.gate import Gate, Grant, UnknownTool
-from tools.context import Cancelled, Paths, Sessions, ToolContext
+from tools.context import Cancelled, ToolContext
 from tools.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
 from tools.results import Result
 from tools.spec import Tool
@@ -24,19 +30,40 @@ INVALID_PARAMS = -32602
 
 
 class Dispatcher:
-    """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else."""
+    """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else.
+
+    `surroundings` is the context that every call's own is made from.
+    """
 
     def __init__(
-        self, gate: Gate, paths: Paths, threads: Executor, sessions: Sessions | None = None, yield_ms: int = 0
+        self,
+        gate: Gate,
+        surroundings: ToolContext,
+        threads: Executor,
+        artifacts: ArtifactStore,
+        audit: Audit,
     ) -> None:
         self._gate = gate
-        self._paths = paths
+        self._surroundings = surroundings
         self._threads = threads
-        self._sessions = sessions
-        self._yield_ms = yield_ms
+        self._artifacts = artifacts
+        self._audit = audit
+        self._shaper = Shaper(artifacts)
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
+        started = time.perf_counter()
+        try:
+            outcome = await self._answered(call)
+        except BaseException:
+            self._audit.record(call, None, started, 0)
+            raise
+        if outcome.refusal is None and outcome.written is None:
+            outcome = self._written(call, outcome, "errors")
+        self._audit.record(call, outcome, started, outcome.written_bytes)
+        return outcome
+
+    async def _answered(self, call: Call) -> Outcome:
         if log.isEnabledFor(logging.DEBUG):
             event(log, logging.DEBUG, "tool.request_received", request_id=call.id, tool=call.tool)
         try:
@@ -56,24 +83,31 @@ class Dispatcher:
 
     async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: Mapping[str, Any]) -> Outcome:
         started = time.perf_counter()
+        around = self._surroundings
+        caller = call.caller
         context = ToolContext(
             call.id,
-            self._paths,
+            around.paths,
             lambda: call.is_cancelled,
             call.report or _unheard,
             call.tell or _unheard,
-            sessions=self._sessions,
-            connection=call.caller.reader,
-            yield_ms=self._yield_ms if call.caller.is_on_mcp else 0,
+            self._artifacts.of(caller.name),
+            around.journal,
+            around.revs,
+            around.line_indexes,
+            around.engine,
+            around.sessions,
+            caller.reader,
+            around.yield_ms if caller.is_on_mcp else 0,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
         if is_traced:
             event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
             if tool.instant is not None and tool.instant(context, **arguments):
-                result = tool.function(context, **arguments)
+                outcome = self._worked(call, tool, grant, context, arguments)
             else:
-                result = await self._run(tool, grant, context, arguments)
+                outcome = await self._run(call, tool, grant, context, arguments)
         except ToolError as error:
             return self._failed(call, error, grant)
         except Refused as error:
@@ -95,17 +129,31 @@ class Dispatcher:
         if is_traced:
             took_ms = round((time.perf_counter() - started) * 1000, 1)
             event(log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms)
-        return Outcome(call.id, grant.form, result=result)
+        return outcome
 
-    async def _run(self, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]) -> Result:
-        result: Result
+    async def _run(
+        self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]
+    ) -> Outcome:
+        loop = asyncio.get_running_loop()
         async with asyncio.timeout(grant.deadline_s):
-            if tool.is_async:
-                result = await tool.function(context, **arguments)
-            else:
-                work = partial(tool.function, context, **arguments)
-                result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        return result
+            if not tool.is_async:
+                work = partial(self._worked, call, tool, grant, context, arguments)
+                return await loop.run_in_executor(self._threads, work)
+            outcome = Outcome(call.id, grant.form, result=await tool.function(context, **arguments))
+        written = self._shaper.fitting(outcome, call.caller)
+        if written is None:
+            return await loop.run_in_executor(self._threads, partial(self._written, call, outcome, tool.category))
+        return outcome._replace(written=written)
+
+    def _worked(
+        self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]
+    ) -> Outcome:
+        """Written where it was made: a large result is encoded, and kept if it must be, beside the loop."""
+        result: Result = tool.function(context, **arguments)
+        return self._written(call, Outcome(call.id, grant.form, result=result), tool.category)
+
+    def _written(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
+        return outcome._replace(written=self._shaper.written(outcome, call.caller, domain))
 
     def _failed(self, call: Call, error: ToolError, grant: Grant | None = None) -> Outcome:
         event(log, logging.INFO, "tool.exec_failed", request_id=call.id, tool=call.tool, code=error.code)

@@ -115,8 +115,10 @@ async def test_a_profile_in_the_url_narrows_and_never_widens(daemon: Daemon) -> 
         listed = {}
         for profile in ("default", "lean", "read-only", "browser-only"):
             message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-            listed[profile] = (await http.post(f"/mcp/{profile}", json=message)).json()["result"]["tools"]
-        assert listed == {"default": [], "lean": [], "read-only": [], "browser-only": []}
+            tools = (await http.post(f"/mcp/{profile}", json=message)).json()["result"]["tools"]
+            listed[profile] = [tool["name"] for tool in tools]
+        kept = ["artifact_read"]
+        assert listed == {"default": kept, "lean": [], "read-only": kept, "browser-only": []}
         unknown = await http.post("/mcp/nobody", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert unknown.status_code == 404
     assert "nobody" in unknown.json()["error"]["message"]
@@ -149,7 +151,7 @@ async def test_a_watched_resource_is_reported_as_updated(daemon: Daemon) -> None
             break
         contents = (await peer.client.read_resource("host://tools", cache_mode="bypass")).contents
     overview = json.loads(contents[0].model_dump()["text"])
-    assert overview["categories"][0]["tools"][0] == {"name": "fs_list", "enabled": False}
+    assert overview["categories"][0]["tools"][0] == {"name": "fs_delete", "enabled": False}
 
 
 async def _problems(daemon: Daemon) -> list[dict[str, Any]]:
