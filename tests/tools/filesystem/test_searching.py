@@ -54,7 +54,10 @@ def test_a_glob_narrows_and_never_brings_back_what_is_ignored(searcher: Bench) -
 
 def test_patterns_are_literal_or_without_case_when_asked(searcher: Bench) -> None:
     searcher.file("x.txt", "a.b\nA.B\naxb\n-e option\n")
-    lines = lambda **more: [m["line"] for m in searcher.call("fs_grep", base="x.txt", **more)["matches"]]  # noqa: E731
+
+    def lines(**more: Any) -> list[int]:
+        return [match["line"] for match in searcher.call("fs_grep", base="x.txt", **more)["matches"]]
+
     assert lines(pattern="a.b") == [1, 3]
     assert lines(pattern="a.b", fixed=True) == [1]
     assert lines(pattern="a.b", ignore_case=True) == [1, 2, 3]
