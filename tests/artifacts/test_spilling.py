@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import Daemon, command
+from tests.daemon import PATIENCE_S, Daemon, command
 
 
 async def _call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -83,6 +84,10 @@ async def test_another_callers_artifact_is_not_there(daemon: Daemon, many: Path)
     reference = (await _call(daemon, "fs_list", path=str(many), max_entries=50_000))["artifactRef"]
     token = daemon.cli("token", "create", "--name", "guest").stdout.splitlines()[1]
     async with daemon.http(Authorization=f"Bearer {token}") as http:
+        async with asyncio.timeout(PATIENCE_S):
+            # A new token counts from the moment the daemon has seen its file.
+            while (await http.get("/openapi.json")).status_code == 401:
+                pass
         got = await http.get(f"/artifacts/{reference.removeprefix('ax://')}")
         message = {
             "jsonrpc": "2.0",

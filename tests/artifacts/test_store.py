@@ -114,8 +114,8 @@ def test_no_artifact_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
     for path in folder.glob("??/*"):
         os.utime(path, (time.time() - 120, time.time() - 120))
     store.recover()
-    for reference, number in told.items():
-        assert store.of("me").path_of(reference).read_text() == f"{number} " * 20_000
+    for reference, count in told.items():
+        assert store.of("me").path_of(reference).read_text() == f"{count} " * 20_000
     files = {path.name for path in folder.glob("??/*")}
     assert files == {artifact.id for artifact in store.listed(limit=10**6)}
 
