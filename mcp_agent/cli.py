@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     undo.add_argument("id", nargs="?", metavar="ID", help="the undo_id of the change (default: the last one)")
     undo.add_argument("--list", action="store_true", help="show what can be undone, the newest first")
     undo.add_argument("--force", action="store_true", help="also if the file has changed since")
-    _settings(undo, ("state_dir",))
+    _settings(undo, ("config", "state_dir"))
     undo.set_defaults(command=_command("undo", "undo"))
 
     artifacts = commands.add_parser("artifacts", help="list, show and remove what was too large for a result")
@@ -130,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     gone.add_argument("refs", nargs="+", metavar="ref", help="ax://<domain>/<id>")
     gone.set_defaults(command=_command("artifacts", "remove"))
     for deed in (kept, whole, gone):
-        _settings(deed, ("state_dir",))
+        _settings(deed, ("config", "state_dir"))
 
     token = commands.add_parser("token", help="a token and a profile for each client")
     actions = token.add_subparsers(required=True, metavar="create|list|show|revoke|rotate", parser_class=_Parser)
