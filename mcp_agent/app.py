@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
 from mcp_agent.protocol.methods import Methods
+from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
 from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.sessions.record import Record
@@ -91,8 +93,15 @@ class Daemon:
         self.threads.shutdown(wait=False, cancel_futures=True)
 
 
-def compose(config: Config, catalog: Catalog | None = None, working_directory: Path | None = None) -> Daemon:
-    """The daemon that `config` describes. Raises BadRegistry if its tools.json cannot be used."""
+def compose(
+    config: Config,
+    catalog: Catalog | None = None,
+    working_directory: Path | None = None,
+    *,
+    resources: Sequence[Resources] = (),
+    prompts: Sequence[Prompts] = (),
+) -> Daemon:
+    """The daemon that `config` describes, with `resources` beside its own. Raises BadRegistry for a bad tools.json."""
     catalog = catalog or discover()
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
     file = RegistryFile(config.config, catalog)
@@ -108,8 +117,8 @@ def compose(config: Config, catalog: Catalog | None = None, working_directory: P
     sessions = SessionManager(hub, record, limits)
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
     dispatcher = Dispatcher(gate, OpenPaths(directory), threads, sessions, config.yield_ms)
-    resources: list[Resources] = [HostResources(gate), SessionResources(gate, sessions)]
-    methods = Methods(gate, dispatcher, resources, directory, lambda: sessions.live)
+    every_kind: list[Resources] = [HostResources(gate), SessionResources(gate, sessions), *resources]
+    methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
     return Daemon(config, file, gate, hub, threads, dispatcher, methods, sessions)
 
 

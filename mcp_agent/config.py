@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_agent.logs import LEVELS
 
@@ -23,8 +23,7 @@ class BadConfig(Exception):
     """A setting that cannot be used; the message is one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting as people meet it."""
 
     name: str

@@ -14,7 +14,7 @@ from mcp_agent.calls import Call, Outcome, Refusal
 from mcp_agent.logs import event
 from registry.gate import Gate, Grant, UnknownTool
 from tools.context import Cancelled, Paths, Sessions, ToolContext
-from tools.errors import InternalError, InvalidParams, Timeout, ToolDisabled, ToolError
+from tools.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
 from tools.results import Result
 from tools.spec import Tool
 
@@ -61,6 +61,7 @@ class Dispatcher:
             self._paths,
             lambda: call.is_cancelled,
             call.report or _unheard,
+            call.tell or _unheard,
             sessions=self._sessions,
             connection=call.caller.reader,
             yield_ms=self._yield_ms if call.caller.is_on_mcp else 0,
@@ -75,6 +76,9 @@ class Dispatcher:
                 result = await self._run(tool, grant, context, arguments)
         except ToolError as error:
             return self._failed(call, error, grant)
+        except Refused as error:
+            event(log, logging.INFO, "tool.exec_refused", request_id=call.id, tool=tool.name, code=error.code)
+            return Outcome(call.id, refusal=Refusal(error.code, error.message, error.data))
         except TimeoutError:
             call.is_cancelled = True
             event(log, logging.WARNING, "tool.exec_timeout", request_id=call.id, tool=tool.name)
@@ -114,5 +118,5 @@ def _invalid_params(tool: Tool, error: InvalidParams) -> Refusal:
     return Refusal(INVALID_PARAMS, "Invalid params", data)
 
 
-def _unheard(done: float, total: float | None, message: str | None) -> None:
+def _unheard(*_: object) -> None:
     pass

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from starlette.routing import Route, Router
+from functools import cache
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.app import Daemon
@@ -40,19 +41,26 @@ def http_app(
         "/health": health,
         "/": _Front(streamable),
     }
-    patterns = Router(
-        routes=[
-            Route("/mcp/{profile}", streamable),
-            Route("/tools/{name}", _App(openapi.call)),
-            Route("/api/{rest:path}", Control(daemon, health)),
-        ],
-        redirect_slashes=False,
-        default=_not_found,
-    )
+
+    @cache
+    def patterns() -> ASGIApp:
+        # At first use: most daemons are asked only for paths without parameters.
+        from starlette.routing import Route, Router
+
+        return Router(
+            routes=[
+                Route("/mcp/{profile}", streamable),
+                Route("/tools/{name}", _App(openapi.call)),
+                Route("/api/{rest:path}", Control(daemon, health)),
+            ],
+            redirect_slashes=False,
+            default=_not_found,
+        )
 
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
-        # Most requests are for a path without parameters; a table finds it in a fraction of what matching costs.
-        await plain.get(scope["path"], patterns)(scope, receive, send)
+        # A table finds a path without parameters in a fraction of what matching patterns costs.
+        app = plain.get(scope["path"]) or patterns()
+        await app(scope, receive, send)
 
     return Guard(routed, tokens, streams, names, is_open_to_the_network=is_open_to_the_network)
 

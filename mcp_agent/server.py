@@ -19,6 +19,7 @@ import uvicorn
 from mcp_agent import __version__, addresses, files
 from mcp_agent.app import Daemon
 from mcp_agent.config import BadConfig, Config
+from mcp_agent.connection import Connection
 from mcp_agent.events import ToolsChanged
 from mcp_agent.logs import event
 from mcp_agent.routes import http_app
@@ -82,7 +83,7 @@ def serve(daemon: Daemon, tokens: Tokens, listener: socket.socket, announce: Cal
         uvicorn.Config(
             app,
             loop="uvloop" if sys.platform != "win32" else "asyncio",
-            http="httptools",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
 
 class Paths(Protocol):
     """How a path that a caller wrote becomes a path on this machine."""
@@ -122,7 +124,7 @@ def _never() -> bool:
     return False
 
 
-def _unheard(done: float, total: float | None, message: str | None) -> None:
+def _unheard(*_: object) -> None:
     pass
 
 
@@ -134,6 +136,7 @@ class ToolContext:
     paths: Paths
     is_cancelled: Callable[[], bool] = field(default=_never)
     report: Callable[[float, float | None, str | None], None] = field(default=_unheard)
+    tell: Callable[[LogLevel, str], None] = field(default=_unheard)
     sessions: Sessions | None = None
     # Who asks, as far as one conversation goes: what was given to one client has not been given to another.
     connection: str = ""
@@ -148,3 +151,7 @@ class ToolContext:
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell a caller who asked for it how far the work is."""
         self.report(done, total, message)
+
+    def log(self, level: LogLevel, text: str) -> None:
+        """Tell a caller who listens at this level what is happening. It is for people and not part of the result."""
+        self.tell(level, text)

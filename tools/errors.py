@@ -20,6 +20,8 @@
     └── InternalError      INTERNAL_ERROR      our fault; the log has the call id
 
 The message is the news, in the caller's terms; the hint is the next step.
+
+Apart from them stands `Refused`, a call that is answered with a JSON-RPC error and no result at all.
 """
 
 from __future__ import annotations
@@ -49,6 +51,16 @@ class ToolError(Exception):
     def render(self) -> str:
         """The error as a model reads it: one line, and the hint on the next."""
         return f"[{self.code}] {self.message}" + (f"\n{self.hint}" if self.hint else "")
+
+
+class Refused(Exception):
+    """What a contract, or the protocol itself, answers with a JSON-RPC error of a given number."""
+
+    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
 
 
 class InvalidParams(ToolError):

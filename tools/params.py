@@ -14,15 +14,13 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from tools.errors import InvalidParams
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """What a caller should put into one argument. Goes into `Annotated[type, Field(...)]`."""
 
     description: str = ""
@@ -39,8 +37,7 @@ class Field:
         return any(bound is not None for bound in bounds)
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(NamedTuple):
     """One problem of one argument. `advice` is for the reader; `code` is what zod 3 would call it."""
 
     path: str
@@ -52,8 +49,7 @@ class Issue:
         return {"path": _join("arguments", self.path), "code": self.code, "message": self.code}
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     name: str
     kind: Kind
     field: Field
@@ -184,8 +180,7 @@ class Parameters:
         return checked
 
 
-@dataclass(frozen=True, slots=True)
-class _Scalar:
+class _Scalar(NamedTuple):
     type: type
     json_type: str
 
@@ -204,8 +199,7 @@ class _Scalar:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(NamedTuple):
     options: tuple[str, ...]
 
     def schema(self) -> dict[str, Any]:
@@ -220,8 +214,7 @@ class _Choice:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
+class _List(NamedTuple):
     element: Parameter
 
     def schema(self) -> dict[str, Any]:
@@ -234,7 +227,6 @@ class _List:
         return [self.element.check(item, f"{path}.{index}", issues) for index, item in enumerate(value)]
 
 
-@dataclass(frozen=True, slots=True)
 class _StringMap:
     def schema(self) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": {"type": "string"}}
@@ -250,8 +242,7 @@ class _StringMap:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(NamedTuple):
     type: type
     parameters: Parameters
 

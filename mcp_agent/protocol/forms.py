@@ -48,7 +48,11 @@ def tool_result(outcome: Outcome, caller: Caller) -> dict[str, Any]:
     result = _written(outcome, form)
     most = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
     # Escaping makes six bytes out of one at worst: only what could be too large is measured.
-    if len(result["content"][0]["text"]) * 8 <= most or (size := len(orjson.dumps(result))) <= most:
+    is_one_text = len(result["content"]) == 1 and "text" in result["content"][0]
+    if is_one_text and len(result["content"][0]["text"]) * 8 <= most:
+        return result
+    size = len(orjson.dumps(result))
+    if size <= most:
         return result
     too_large = TooLarge(
         f"the result is {size} bytes and a message may have {MOST_MESSAGE_BYTES}", hint="ask for less at once"
@@ -57,8 +61,11 @@ def tool_result(outcome: Outcome, caller: Caller) -> dict[str, Any]:
 
 
 def _written(outcome: Outcome, form: Literal["json", "text"]) -> dict[str, Any]:
-    if form == "text":
-        result: dict[str, Any] = {"content": [{"type": "text", "text": outcome.render()}]}
+    blocks = None if outcome.result is None else outcome.result.blocks()
+    if blocks is not None:
+        result: dict[str, Any] = {"content": list(blocks)}
+    elif form == "text":
+        result = {"content": [{"type": "text", "text": outcome.render()}]}
     else:
         encoded = orjson.dumps(outcome.as_object())
         result = {

@@ -22,19 +22,25 @@ from registry.gate import Access, Gate
 from tools.spec import Tool
 
 TOOLS_URI = "host://tools"
+_ONE_TOOL = f"{TOOLS_URI}/{{name}}"
+_ONE_SESSION = f"{session_uri('{id}')}{{?since}}"
 _SESSION_URI = re.compile(r"session://(?P<id>[a-z0-9]+)(\?since=(?P<since>\d{1,18}))?")
 # Control characters become six bytes each: even then a page fits one message.
 _SESSION_PAGE_BYTES = 128 * 1024
 
 
 class Resources(Protocol):
-    """One kind of resource. `read` gives None for a URI of another kind, or one that is not there."""
+    """One kind of resource. What asks for a URI gets None where it is of another kind, or nothing is there."""
 
     def listed(self, access: Access) -> list[dict[str, Any]]: ...
 
     def templates(self, access: Access) -> list[dict[str, Any]]: ...
 
-    def read(self, access: Access, uri: str) -> dict[str, Any] | None: ...
+    async def read(self, access: Access, uri: str) -> list[dict[str, Any]] | None:
+        """The contents, each with its `uri` and with `text` or, in Base64, `blob`."""
+
+    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+        """What `value`, the beginning of a template's argument, could become; the likeliest first."""
 
 
 class HostResources:
@@ -57,7 +63,7 @@ class HostResources:
     def templates(self, access: Access) -> list[dict[str, Any]]:
         return [
             {
-                "uriTemplate": f"{TOOLS_URI}/{{name}}",
+                "uriTemplate": _ONE_TOOL,
                 "name": "tool",
                 "title": "One tool",
                 "description": "A tool's description, arguments and switch.",
@@ -65,12 +71,17 @@ class HostResources:
             }
         ]
 
-    def read(self, access: Access, uri: str) -> dict[str, Any] | None:
+    async def read(self, access: Access, uri: str) -> list[dict[str, Any]] | None:
         if uri == TOOLS_URI:
-            return _json(uri, self._overview(access))
+            return [_json(uri, self._overview(access))]
         name = uri.removeprefix(f"{TOOLS_URI}/")
         tool = self._gate.catalog.get(name) if name != uri else None
-        return None if tool is None else _json(uri, self._one(access, tool))
+        return None if tool is None else [_json(uri, self._one(access, tool))]
+
+    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+        if (template, argument) != (_ONE_TOOL, "name"):
+            return None
+        return [tool.name for tool in self._gate.visible(access) if tool.name.startswith(value)]
 
     def _overview(self, access: Access) -> dict[str, Any]:
         visible = set(self._gate.visible(access))
@@ -121,7 +132,7 @@ class SessionResources:
             return []
         return [
             {
-                "uriTemplate": f"{session_uri('{id}')}{{?since}}",
+                "uriTemplate": _ONE_SESSION,
                 "name": "session",
                 "title": "Output of a shell session",
                 "description": "What a session has printed from the byte `since` on; `_meta` names the next page.",
@@ -129,7 +140,7 @@ class SessionResources:
             }
         ]
 
-    def read(self, access: Access, uri: str) -> dict[str, Any] | None:
+    async def read(self, access: Access, uri: str) -> list[dict[str, Any]] | None:
         named = _SESSION_URI.fullmatch(uri)
         if named is None or not self._gate.offers(access, "shell"):
             return None
@@ -142,7 +153,12 @@ class SessionResources:
             meta["exit_code"] = session.exit_code
         if end < session.end:
             meta["next"] = f"{session_uri(session.id)}?since={end}"
-        return {"uri": uri, "mimeType": "text/plain", "text": text, "_meta": meta}
+        return [{"uri": uri, "mimeType": "text/plain", "text": text, "_meta": meta}]
+
+    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+        if (template, argument) != (_ONE_SESSION, "id") or not self._gate.offers(access, "shell"):
+            return None
+        return [session.id for session in self._sessions.all if session.id.startswith(value)]
 
 
 def _state(session: Session) -> str:

@@ -18,6 +18,7 @@ from mcp_agent.protocol.eras import LATEST_HANDSHAKE
 from mcp_agent.protocol.jsonrpc import RequestId
 from mcp_agent.protocol.methods import Conversation
 from mcp_agent.transports.exchange import Exchange
+from mcp_agent.transports.replay import Replay, new_stream
 
 MOST_SESSIONS = 200
 IDLE_S = 900.0
@@ -32,6 +33,10 @@ class HttpSession:
         self.conversation = Conversation(version)
         self.subscription = subscription
         self.in_flight: dict[RequestId, Exchange] = {}
+        self.replay = Replay()
+        # The session's own stream, which is opened with GET, and how many messages it has carried.
+        self.stream = new_stream("session")
+        self.said = 0
         self.open_streams = 0
         self.used_at = time.monotonic()
 

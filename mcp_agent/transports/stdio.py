@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
+import stat
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -31,6 +33,7 @@ MOST_LINE_BYTES = 16 * 1024 * 1024
 _MOST_UNWRITTEN = 1_000
 _MANY_UNWRITTEN = 8
 _LOOK_AGAIN_S = 0.02
+_READ_BYTES = 65_536
 _FINISH_S = 5.0
 _GRACE_S = 2.0
 
@@ -145,18 +148,27 @@ class _StdioServer:
 
 
 class _Output:
-    """Writes messages from a thread, so that a client that stops reading stops only what it would have read."""
+    """Writes messages, so that a client that stops reading stops only what it would have read.
+
+    A short message that the pipe has room for is written at once; anything else is left to a thread.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._room = select.poll()
+        self._room.register(descriptor, select.POLLOUT)
         self._waiting: list[bytes] = []
         self._changed = threading.Condition()
+        self._is_writing = False
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="stdout-writer", daemon=True)
         self._thread.start()
 
     def write(self, message: bytes) -> None:
         with self._changed:
+            if len(message) < select.PIPE_BUF and not self._waiting and not self._is_writing and self._has_room():
+                self._write(message + b"\n")
+                return
             if len(self._waiting) >= _MOST_UNWRITTEN and b'"id":' not in message[:40]:
                 return
             self._waiting.append(message)
@@ -173,19 +185,31 @@ class _Output:
             self._changed.notify()
         self._thread.join(timeout=_FINISH_S)
 
+    def _has_room(self) -> bool:
+        """Whether PIPE_BUF bytes can be written without waiting; that is what a pipe promises when it is ready."""
+        return [ready for _, ready in self._room.poll(0)] == [select.POLLOUT]
+
     def _run(self) -> None:
-        while True:
+        is_well = True
+        while is_well:
             with self._changed:
+                self._is_writing = False
                 self._changed.wait_for(lambda: self._waiting or self._is_closed)
                 messages, self._waiting = self._waiting, []
                 if not messages:
                     return
-            data = memoryview(b"".join(message + b"\n" for message in messages))
-            try:
-                while data:
-                    data = data[os.write(self._descriptor, data) :]
-            except OSError:
-                return
+                self._is_writing = True
+            is_well = self._write(b"".join(message + b"\n" for message in messages))
+
+    def _write(self, lines: bytes) -> bool:
+        """Whether all of it could be written; if not, the client is gone."""
+        data = memoryview(lines)
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError:
+            return False
+        return True
 
 
 def _claimed_output() -> int:
@@ -197,8 +221,43 @@ def _claimed_output() -> int:
     return own
 
 
-async def _lines() -> AsyncIterator[bytes]:
-    """The lines of standard input. A thread reads them: input may be a pipe, a file or a terminal."""
+def _lines() -> AsyncIterator[bytes]:
+    """The lines of standard input."""
+    mode = os.fstat(0).st_mode
+    return _lines_of_pipe() if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else _lines_of_file()
+
+
+async def _lines_of_pipe() -> AsyncIterator[bytes]:
+    """Lines that a client sends. The loop says when there is something, so that reading does not wait."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(0, readable.set)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while True:
+            await readable.wait()
+            readable.clear()
+            data = os.read(0, _READ_BYTES)
+            if not data:
+                break
+            first, *others = data.split(b"\n")
+            parts.append(first)
+            size += len(first)
+            for next_part in others:
+                yield b"".join(parts)
+                parts, size = [next_part], len(next_part)
+            if size >= MOST_LINE_BYTES:
+                yield b"".join(parts)
+                parts, size = [], 0
+    finally:
+        loop.remove_reader(0)
+    if size:
+        yield b"".join(parts)
+
+
+async def _lines_of_file() -> AsyncIterator[bytes]:
+    """Lines of a terminal or a file. A thread reads them: a loop can wait for neither."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
     room = threading.Semaphore(64)

@@ -35,7 +35,11 @@ def _is_instant(ctx: ToolContext, *, path: str, max_bytes: int) -> bool:
     if max_bytes > _INSTANT_BYTES:
         return False
     target = ctx.paths.resolve(path)
-    return ctx.paths.is_local(target) and not target.is_symlink()
+    try:
+        return ctx.paths.is_local(target) and not target.is_symlink()
+    except OSError:
+        # What is wrong with it is said by the tool itself, in its own words.
+        return False
 
 
 @tool("filesystem", effect="read", title="Read a file", instant=_is_instant)
