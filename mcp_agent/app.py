@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,10 @@ from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
 from mcp_agent.protocol.kept import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
-from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources
+from mcp_agent.protocol.prompts import Prompts
+from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
+from mcp_agent.sessions.manager import Limits, SessionManager
+from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.profiles import BadRegistry, Problem, Profiles
@@ -25,7 +29,8 @@ from registry.reload import watch
 from registry.store import RegistryFile
 from tools.context import ToolContext
 from tools.filesystem.ripgrep import find_engine
-from tools.journal import Journal, Limits
+from tools.journal import Journal
+from tools.journal import Limits as JournalLimits
 from tools.paths import OpenPaths
 
 log = logging.getLogger(__name__)
@@ -48,6 +53,7 @@ class Daemon:
         surroundings: ToolContext,
         artifacts: ArtifactStore,
         audit: Audit,
+        sessions: SessionManager,
     ) -> None:
         self.config = config
         self.file = file
@@ -60,6 +66,7 @@ class Daemon:
         self.journal = surroundings.journal
         self.artifacts = artifacts
         self.audit = audit
+        self.sessions = sessions
         self.started_at = time.time()
         self.reloads = 0
         self.problems: tuple[Problem, ...] = ()
@@ -89,19 +96,40 @@ class Daemon:
         event(log, logging.WARNING, "registry.rejected", path=str(self.file.path), problems=told)
         self.hub.publish(Notice("warning", f"{self.file.path} is not in force, the last good one is: {told}"))
 
+    async def stop(self, grace_s: float | None = None) -> None:
+        """End every process of ours, tell all clients, then end their streams."""
+        await self.sessions.end_all(grace_s)
+        self.hub.close()
+
     def close(self) -> None:
         self.hub.close()
+        self.sessions.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
         self.audit.close()
 
 
-def compose(config: Config, catalog: Catalog | None = None, working_directory: Path | None = None) -> Daemon:
-    """The daemon that `config` describes. Raises BadRegistry if its tools.json cannot be used."""
+def compose(
+    config: Config,
+    catalog: Catalog | None = None,
+    working_directory: Path | None = None,
+    *,
+    resources: Sequence[Resources] = (),
+    prompts: Sequence[Prompts] = (),
+) -> Daemon:
+    """The daemon that `config` describes, with `resources` beside its own. Raises BadRegistry for a bad tools.json."""
     catalog = catalog or discover()
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
     file = RegistryFile(config.config, catalog)
     gate = Gate(catalog, _pinned(file.load_or_create(), config.profile))
-    hub = EventHub()
+    record = Record(config.state_dir / "sessions")
+    hub = EventHub(record.boot)
+    limits = Limits(
+        sessions=config.max_sessions,
+        age_s=config.session_age_s,
+        spool_bytes=config.session_spool_mib * 1024 * 1024,
+        stop_on_disconnect=config.stop_on_disconnect,
+    )
+    sessions = SessionManager(hub, record, limits)
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
     journal = journal_of(config)
     for sentence in journal.recover():
@@ -109,16 +137,29 @@ def compose(config: Config, catalog: Catalog | None = None, working_directory: P
     artifacts = artifacts_of(config)
     artifacts.recover()
     audit = Audit(config.audit_dir)
-    surroundings = ToolContext("", OpenPaths(directory, config.closed), journal=journal, engine=find_engine())
+    surroundings = ToolContext(
+        "",
+        OpenPaths(directory, config.closed),
+        sessions=sessions,
+        yield_ms=config.yield_ms,
+        journal=journal,
+        engine=find_engine(),
+    )
     dispatcher = Dispatcher(gate, surroundings, threads, artifacts, audit)
-    resources: list[Resources] = [HostResources(gate), ArtifactResources(artifacts), UndoResources(journal)]
-    methods = Methods(gate, dispatcher, resources, directory)
-    return Daemon(config, file, gate, hub, threads, dispatcher, methods, surroundings, artifacts, audit)
+    every_kind: list[Resources] = [
+        HostResources(gate),
+        SessionResources(gate, sessions),
+        ArtifactResources(artifacts),
+        UndoResources(journal),
+        *resources,
+    ]
+    methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
+    return Daemon(config, file, gate, hub, threads, dispatcher, methods, surroundings, artifacts, audit, sessions)
 
 
 def journal_of(config: Config) -> Journal:
     """The journal of a state folder, for the daemon and for the commands that work beside it."""
-    limits = Limits(total_bytes=config.journal_mb * 1024 * 1024, age_s=config.journal_days * 86_400.0)
+    limits = JournalLimits(total_bytes=config.journal_mb * 1024 * 1024, age_s=config.journal_days * 86_400.0)
     return Journal(config.journal_dir, limits)
 
 

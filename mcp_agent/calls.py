@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from registry.gate import Access
 from registry.profiles import Form
+from tools.context import LogLevel
 from tools.errors import ToolError
 from tools.results import Result
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who is asking: the token's name, the rules that bind it, and what it says of itself.
 
     `client` is what the program calls itself; it chooses how results are written and nothing else.
@@ -24,22 +24,34 @@ class Caller:
     transport: str
     client: str = ""
     form: Form = "auto"
+    # The conversation it is, where a wire has such a thing: what one client was given, another was not.
+    connection: str = ""
+
+    @property
+    def reader(self) -> str:
+        """Who is meant by "what you were last given"."""
+        return self.connection or f"{self.name}/{self.transport}/{self.client}"
+
+    @property
+    def is_on_mcp(self) -> bool:
+        """Whether a client of MCP waits for the answer; many of those give up after a minute."""
+        return self.transport in ("http", "sse", "stdio")
 
 
 @dataclass(slots=True)
 class Call:
-    """One request to run one tool. `report` is there when the caller wants to hear of progress."""
+    """One request to run one tool. `report` and `tell` are there when the caller hears of progress and of the log."""
 
     id: str
     caller: Caller
     tool: str
     arguments: Mapping[str, Any]
     report: Callable[[float, float | None, str | None], None] | None = None
+    tell: Callable[[LogLevel, str], None] | None = None
     is_cancelled: bool = field(default=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A call that no tool answers: on JSON-RPC wires an error, elsewhere a bad request."""
 
     code: int
@@ -47,8 +59,7 @@ class Refusal:
     data: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
 
     `written` is the result or the error as it goes out: the object as JSON in bytes, or its rendering.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_agent.logs import LEVELS
 
@@ -23,8 +23,7 @@ class BadConfig(Exception):
     """A setting that cannot be used; the message is one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting as people meet it."""
 
     name: str
@@ -55,6 +54,11 @@ SETTINGS = (
     Setting("artifacts_mb", "most megabytes of artifacts kept in all", "1000"),
     Setting("artifacts_caller_mb", "most megabytes of artifacts kept for one caller", "100"),
     Setting("artifacts_days", "how many days an artifact is kept", "7"),
+    Setting("yield_ms", "milliseconds after which a command of an MCP client becomes a session; 0 never", "45000"),
+    Setting("max_sessions", "sessions that may run at once", "10"),
+    Setting("session_age_s", "seconds after which a session is ended", "3600"),
+    Setting("session_spool_mib", "megabytes of output kept of each session: the first one and the newest", "64"),
+    Setting("stop_on_disconnect", "true ends a client's sessions when it disconnects", "false"),
     Setting("log_level", f"how much to log: {', '.join(LEVELS)}", "info"),
 )
 
@@ -78,6 +82,11 @@ class Config:
     artifacts_mb: int = 1000
     artifacts_caller_mb: int = 100
     artifacts_days: int = 7
+    yield_ms: int = 45_000
+    max_sessions: int = 10
+    session_age_s: int = 3_600
+    session_spool_mib: int = 64
+    stop_on_disconnect: bool = False
 
     @property
     def clients_file(self) -> Path:
@@ -144,11 +153,16 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         tls_cert=tls_cert,
         tls_key=tls_key,
         log_level=_level(values.get("log_level")),
-        journal_mb=_count(values.get("journal_mb"), 200),
-        journal_days=_count(values.get("journal_days"), 7),
-        artifacts_mb=_count(values.get("artifacts_mb"), 1000),
-        artifacts_caller_mb=_count(values.get("artifacts_caller_mb"), 100),
-        artifacts_days=_count(values.get("artifacts_days"), 7),
+        journal_mb=_number(values.get("journal_mb"), 200, least=0),
+        journal_days=_number(values.get("journal_days"), 7, least=0),
+        artifacts_mb=_number(values.get("artifacts_mb"), 1000, least=0),
+        artifacts_caller_mb=_number(values.get("artifacts_caller_mb"), 100, least=0),
+        artifacts_days=_number(values.get("artifacts_days"), 7, least=0),
+        yield_ms=_number(values.get("yield_ms"), 45_000, least=0),
+        max_sessions=_number(values.get("max_sessions"), 10, least=1),
+        session_age_s=_number(values.get("session_age_s"), 3_600, least=1),
+        session_spool_mib=_number(values.get("session_spool_mib"), 64, least=8),
+        stop_on_disconnect=_truth(values.get("stop_on_disconnect")),
     )
 
 
@@ -220,17 +234,27 @@ def _port(given: Given) -> int:
     return port
 
 
-def _count(given: Given, default: int) -> int:
+def _number(given: Given, default: int, *, least: int) -> int:
     if given is None:
         return default
     value, source = given
     try:
-        count = int(value)
+        number = int(value)
     except (TypeError, ValueError):
-        count = -1
-    if count < 0 or isinstance(value, bool):
-        raise BadConfig(f"{source}: needs a whole number, not {value!r}")
-    return count
+        number = -1
+    if number < least or isinstance(value, bool):
+        raise BadConfig(f"{source}: needs a whole number, {least} or more, not {value!r}")
+    return number
+
+
+def _truth(given: Given) -> bool:
+    if given is None:
+        return False
+    value, source = given
+    text = str(value).lower()
+    if text not in ("true", "false", "1", "0"):
+        raise BadConfig(f"{source}: needs true or false, not {value!r}")
+    return text in ("true", "1")
 
 
 def _names(given: Given) -> tuple[str, ...]:

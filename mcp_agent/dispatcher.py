@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,7 @@ from mcp_agent.logs import event
 from mcp_agent.shaping import Shaper
 from registry.gate import Gate, Grant, UnknownTool
 from tools.context import Cancelled, ToolContext
-from tools.errors import InternalError, InvalidParams, Timeout, ToolDisabled, ToolError
+from tools.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
 from tools.results import Result
 from tools.spec import Tool
 
@@ -90,6 +89,10 @@ class Dispatcher:
             around.paths,
             lambda: call.is_cancelled,
             call.report or _unheard,
+            call.tell or _unheard,
+            around.sessions,
+            call.caller.reader,
+            around.yield_ms if call.caller.is_on_mcp else 0,
             self._artifacts.of(call.caller.name),
             around.journal,
             around.revs,
@@ -106,6 +109,9 @@ class Dispatcher:
                 outcome = await self._run(call, tool, grant, context, arguments)
         except ToolError as error:
             return self._failed(call, error, grant)
+        except Refused as error:
+            event(log, logging.INFO, "tool.exec_refused", request_id=call.id, tool=tool.name, code=error.code)
+            return Outcome(call.id, refusal=Refusal(error.code, error.message, error.data))
         except TimeoutError:
             call.is_cancelled = True
             event(log, logging.WARNING, "tool.exec_timeout", request_id=call.id, tool=tool.name)
@@ -143,7 +149,7 @@ class Dispatcher:
         return self._written(call, Outcome(call.id, grant.form, result=result), tool.category)
 
     def _written(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
-        return replace(outcome, written=self._shaper.written(outcome, call.caller, domain))
+        return outcome._replace(written=self._shaper.written(outcome, call.caller, domain))
 
     def _failed(self, call: Call, error: ToolError, grant: Grant | None = None) -> Outcome:
         event(log, logging.INFO, "tool.exec_failed", request_id=call.id, tool=call.tool, code=error.code)
@@ -156,5 +162,5 @@ def _invalid_params(tool: Tool, error: InvalidParams) -> Refusal:
     return Refusal(INVALID_PARAMS, "Invalid params", data)
 
 
-def _unheard(done: float, total: float | None, message: str | None) -> None:
+def _unheard(*_: object) -> None:
     pass

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from starlette.routing import Route, Router
+from functools import cache
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.app import Daemon
@@ -10,6 +11,7 @@ from mcp_agent.security import Guard, OpenStreams
 from mcp_agent.tokens import Tokens
 from mcp_agent.transports.artifacts import Artifacts
 from mcp_agent.transports.control import Control
+from mcp_agent.transports.events import Events
 from mcp_agent.transports.health import Health
 from mcp_agent.transports.http import header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
@@ -23,10 +25,10 @@ def http_app(
     daemon: Daemon, tokens: Tokens, streams: OpenStreams, names: tuple[str, ...], *, is_open_to_the_network: bool
 ) -> ASGIApp:
     """Every HTTP wire of `daemon`, behind its guard."""
-    sessions = HttpSessions(daemon.hub)
+    sessions = HttpSessions(daemon.hub, daemon.sessions.disconnected)
     health = Health(daemon, sessions)
     streamable = StreamableHttp(daemon.methods, daemon.gate, daemon.hub, sessions)
-    sse = Sse(daemon.methods, daemon.hub)
+    sse = Sse(daemon.methods, daemon.gate, daemon.hub, daemon.sessions.disconnected)
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
     either = _EitherStream(streamable, sse)
     plain: dict[str, ASGIApp] = {
@@ -36,23 +38,31 @@ def http_app(
         "/messages": sse.messages,
         "/rpc": Rpc(daemon.methods),
         "/openapi.json": openapi.describe,
+        "/events": Events(daemon.hub, daemon.gate),
         "/health": health,
         "/": _Front(streamable),
     }
-    patterns = Router(
-        routes=[
-            Route("/mcp/{profile}", streamable),
-            Route("/tools/{name}", _App(openapi.call)),
-            Route("/artifacts/{domain}/{id}", Artifacts(daemon.artifacts)),
-            Route("/api/{rest:path}", Control(daemon, health)),
-        ],
-        redirect_slashes=False,
-        default=_not_found,
-    )
+
+    @cache
+    def patterns() -> ASGIApp:
+        # At first use: most daemons are asked only for paths without parameters.
+        from starlette.routing import Route, Router
+
+        return Router(
+            routes=[
+                Route("/mcp/{profile}", streamable),
+                Route("/tools/{name}", _App(openapi.call)),
+                Route("/artifacts/{domain}/{id}", Artifacts(daemon.artifacts)),
+                Route("/api/{rest:path}", Control(daemon, health)),
+            ],
+            redirect_slashes=False,
+            default=_not_found,
+        )
 
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
-        # Most requests are for a path without parameters; a table finds it in a fraction of what matching costs.
-        await plain.get(scope["path"], patterns)(scope, receive, send)
+        # A table finds a path without parameters in a fraction of what matching patterns costs.
+        app = plain.get(scope["path"]) or patterns()
+        await app(scope, receive, send)
 
     return Guard(routed, tokens, streams, names, is_open_to_the_network=is_open_to_the_network)
 

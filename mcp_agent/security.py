@@ -28,6 +28,7 @@ MOST_BODY_BYTES = 8 * 1024 * 1024
 # The pruning server's own limit on text comes first there, and it is larger.
 MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
 _OPEN_PATH = "/health"
+_JSON = b"application/json"
 
 _ONE_HOST = "a request needs exactly one Host header"
 _FOREIGN_PAGE = "requests from other web pages are refused"
@@ -88,6 +89,7 @@ class Guard:
         self._tokens = tokens
         self._streams = streams
         self._names = frozenset(name.lower() for name in names) | LOOPBACK_NAMES
+        self._plain_names = frozenset(name.encode() for name in self._names if ":" not in name)
         self._is_open_to_the_network = is_open_to_the_network
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,8 +116,14 @@ class Guard:
 
     def _examined(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Principal | None, int | None]:
         """Who is asking, and how large a body that has no declared size may grow."""
-        self._check_host(headers.get(b"host"), scope)
-        self._check_origin(headers.get(b"origin"), headers[b"host"])
+        host, origin = headers.get(b"host"), headers.get(b"origin")
+        if host is None:
+            raise _Refused(400, _ONE_HOST)
+        # Almost every request comes to a plain name and a port; what does not is looked at more closely.
+        if host.rpartition(b":")[0] not in self._plain_names:
+            self._check_host(host, scope)
+        if origin is not None:
+            self._check_origin(origin, host)
         principal = self._identified(headers, scope)
         content_length = headers.get(b"content-length")
         is_chunked = b"transfer-encoding" in headers
@@ -125,7 +133,8 @@ class Guard:
             return principal, None
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise _Refused(415, "a body must not be compressed")
-        if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
+        content_type = headers.get(b"content-type", b"")
+        if content_type != _JSON and content_type.split(b";")[0].strip().lower() != _JSON:
             raise _Refused(415, "a body must have the content type application/json")
         most = MOST_RPC_BODY_BYTES if scope["path"] == "/rpc" else MOST_BODY_BYTES
         if content_length is not None:
@@ -134,9 +143,7 @@ class Guard:
             return principal, None
         return principal, most
 
-    def _check_host(self, host: bytes | None, scope: Scope) -> None:
-        if host is None:
-            raise _Refused(400, _ONE_HOST)
+    def _check_host(self, host: bytes, scope: Scope) -> None:
         name = _host_name(host)
         if name in self._names or (self._is_open_to_the_network and _is_own_address(name, scope)):
             return
@@ -147,9 +154,7 @@ class Guard:
             f"if the name is meant, start it with: mcp-agent serve --allow-host {name[:200]}",
         )
 
-    def _check_origin(self, origin: bytes | None, host: bytes) -> None:
-        if origin is None:
-            return
+    def _check_origin(self, origin: bytes, host: bytes) -> None:
         if origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
             event(log, logging.WARNING, "security.origin_refused", origin=origin.decode("latin-1")[:200])
             raise _Refused(403, _FOREIGN_PAGE)

@@ -19,6 +19,7 @@ import uvicorn
 from mcp_agent import __version__, addresses, files
 from mcp_agent.app import Daemon
 from mcp_agent.config import BadConfig, Config
+from mcp_agent.connection import Connection
 from mcp_agent.events import ToolsChanged
 from mcp_agent.logs import event
 from mcp_agent.routes import http_app
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 512
 _DRAIN_S = 3
+# With the drain, well within the ten seconds that a service manager or a person waits.
+_GRACE_S = 4.0
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -80,7 +83,7 @@ def serve(daemon: Daemon, tokens: Tokens, listener: socket.socket, announce: Cal
         uvicorn.Config(
             app,
             loop="uvloop" if sys.platform != "win32" else "asyncio",
-            http="httptools",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -121,6 +124,7 @@ class _Server(uvicorn.Server):
         self._follow_tokens = follow_tokens
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
+        self._daemon.sessions.clean_up()
         async with asyncio.TaskGroup() as tasks:
             followers = [tasks.create_task(self._daemon.follow_registry()), tasks.create_task(self._follow_tokens())]
             try:
@@ -135,6 +139,11 @@ class _Server(uvicorn.Server):
         if self.started:
             self._ready()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Before uvicorn waits for connections: their last events are the exits of our sessions.
+        await self._daemon.stop(_GRACE_S)
+        await super().shutdown(sockets)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop in order at the first signal and at once at the second; being told to stop is no failure."""
@@ -144,7 +153,6 @@ class _Server(uvicorn.Server):
         yield
 
     def _stop(self) -> None:
-        self._daemon.hub.close()
         self.force_exit = self.should_exit
         self.should_exit = True
 

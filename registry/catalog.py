@@ -65,8 +65,18 @@ def label(category: str) -> str:
 
 
 def _declared(package: ModuleType) -> Iterator[Tool]:
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        for value in vars(importlib.import_module(module.name)).values():
+    for name in _modules(package):
+        for value in vars(importlib.import_module(name)).values():
             # A module that imports another's tool does not declare it.
-            if isinstance(value, Tool) and value.function.__module__ == module.name:
+            if isinstance(value, Tool) and value.function.__module__ == name:
                 yield value
+
+
+def _modules(package: ModuleType) -> Iterator[str]:
+    """The modules of `package` and of its folders. What lies deeper serves a tool and may be heavy to load."""
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if module.ispkg:
+            folder = importlib.import_module(module.name).__path__
+            yield from (each.name for each in pkgutil.iter_modules(folder, f"{module.name}.") if not each.ispkg)
+        else:
+            yield module.name

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from registry.catalog import Catalog
 from registry.profiles import Form, Profile, Profiles, closed
@@ -20,8 +20,7 @@ class UnknownTool(Exception):
         super().__init__(f"Unknown tool: {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """Whose rules bind a caller: the profile of its token, and one that it narrows itself to.
 
     `profile` None means the active one, so a caller without a profile of its own follows `profile use`.
@@ -31,8 +30,7 @@ class Access:
     narrowed_to: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """What one admitted call may use. Made by the gate, fixed for the life of the call."""
 
     profile: str
@@ -67,6 +65,10 @@ class Gate:
             found = tuple(tool for tool in self.catalog.tools if all(profile.allows(tool) for profile in bound))
             self._visible[access] = found
         return found
+
+    def offers(self, access: Access, category: str) -> bool:
+        """Whether a caller may use anything of `category`, and so may hear of what happens there."""
+        return any(tool.category == category for tool in self.visible(access))
 
     def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
         """The tool and what the call may use. Raises UnknownTool or ToolDisabled."""

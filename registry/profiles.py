@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from registry.catalog import Catalog, label
 from tools.spec import Tool
@@ -23,8 +23,7 @@ _MOST_DEPTH = 64
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """Something wrong in tools.json. A warning is told and survived; anything else refuses the file."""
 
     pointer: str

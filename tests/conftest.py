@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from tests.daemon import WITH_PROBES, Daemon, running
 from tests.peers import WIRES, Connect
+from tests.shell_host import ShellHost, shell_host
 
 # The same examples each time, so that a red run is a change of ours; `make test-long` looks further, and elsewhere.
 settings.register_profile("short", max_examples=60, deadline=None, derandomize=True, database=None)
@@ -50,3 +51,10 @@ def probes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 def connect(request: pytest.FixtureRequest) -> Connect:
     """Each wire in turn."""
     return WIRES[request.param]
+
+
+@pytest.fixture
+async def shell(tmp_path: Path) -> AsyncIterator[ShellHost]:
+    """A daemon without a wire, for tests of sessions; at its end none of its processes may be left."""
+    async with shell_host(tmp_path) as host:
+        yield host

@@ -16,7 +16,11 @@ from typing import Any
 
 import httpx2
 
+from registry.catalog import discover
+
 COMMAND = str(Path(sys.executable).with_name("mcp-agent"))
+# Every tool that there is, as the default profile lists them.
+EVERY_TOOL = list(discover().names)
 # The daemon with the probes of tests/catalogue beside its own tools.
 WITH_PROBES = (sys.executable, str(Path(__file__).with_name("serving.py")))
 # Long enough for a busy machine, short enough that a hang is noticed.

@@ -111,6 +111,11 @@ async def test_an_exception_of_ours_reaches_the_log_and_not_the_wire(probes: Dae
     assert "the secret is 12345" in logged["data"]["traceback"]
 
 
+async def test_a_name_that_no_file_can_have_is_the_callers_to_mend(probes: Daemon) -> None:
+    answer = await probes.rpc("tools/call", name="fs_read", arguments={"path": "x" * 70_000, "max_bytes": 100})
+    assert answer["result"]["structuredContent"]["error"]["code"] == "INVALID_PATH"
+
+
 async def test_a_strict_tool_answers_bad_arguments_with_a_json_rpc_error(probes: Daemon) -> None:
     answer = await probes.rpc("tools/call", name="strict", arguments={"max_output_bytes": "x"})
     assert answer["error"] == {

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from registry.catalog import discover
-from tests.daemon import Daemon, command, running
+from tests.daemon import EVERY_TOOL, Daemon, command, running
 
 
 def test_a_healthy_daemon_is_found_well(daemon: Daemon) -> None:
@@ -22,7 +21,7 @@ def test_a_healthy_daemon_is_found_well(daemon: Daemon) -> None:
         "the token is right",
         "handshake settles on 2025-11-25",
         "speaks 2026-07-28",
-        f"{len(discover().names)} tools, listed in",
+        f"{len(EVERY_TOOL)} tools, listed in",
     ):
         assert told in done.stdout
     assert "the stream opens and its first event comes at once" in done.stdout

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.catalog import discover
-from tests.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
+from tests.daemon import COMMAND, EVERY_TOOL, PATIENCE_S, Daemon, environment, running
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def test_stdio_in_such_a_project_is_served_too(home: Path, project: Path) -> Non
         timeout=PATIENCE_S,
         check=True,
     )
-    assert len(json.loads(done.stdout)["result"]["tools"]) == len(discover().names)
+    assert len(json.loads(done.stdout)["result"]["tools"]) == len(EVERY_TOOL)
 
 
 _FROM_THE_NETWORK = """

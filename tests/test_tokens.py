@@ -11,8 +11,7 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from registry.catalog import discover
-from tests.daemon import PATIENCE_S, Daemon, command
+from tests.daemon import EVERY_TOOL, PATIENCE_S, Daemon, command
 from tests.peers import official
 
 
@@ -44,13 +43,12 @@ async def test_two_clients_with_two_profiles_see_two_lists_live(daemon: Daemon) 
         official(streamable_http_client(f"{daemon.url}/mcp", http_client=first_http), "legacy") as first,
         official(streamable_http_client(f"{daemon.url}/mcp", http_client=second_http), "2026-07-28") as second,
     ):
-        every = list(discover().names)
-        assert list(await first.tools()) == every
+        assert list(await first.tools()) == EVERY_TOOL
         assert list(await second.tools()) == []
         assert (await second.call("fs_read", path="/etc/hostname")).object["error"]["code"] == "TOOL_DISABLED"
         assert daemon.cli("disable", "fs_list", "--profile", "default").returncode == 0
         await first.told()
-        assert list(await first.tools()) == [name for name in every if name != "fs_list"]
+        assert list(await first.tools()) == [name for name in EVERY_TOOL if name != "fs_list"]
 
 
 async def test_a_client_with_a_profile_cannot_steer_the_daemon(daemon: Daemon) -> None:

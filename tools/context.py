@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tools.errors import NotFound
 from tools.filesystem.ripgrep import Engine, find_engine
 from tools.journal import Journal
 from tools.lines import LineIndexes
 from tools.revs import Revs
+
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 
 class Paths(Protocol):
@@ -59,6 +61,102 @@ class NoArtifacts:
         raise NotFound(f"{reference[:200]} is not there: no artifacts are kept here")
 
 
+class ShellSession(Protocol):
+    """A command that runs or has run, and what it printed: bytes of both streams in order of arrival."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def output_path(self) -> str | None:
+        """The file with its output; None while it has none."""
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def exit_code(self) -> int | None: ...
+
+    @property
+    def signal(self) -> str | None: ...
+
+    @property
+    def end(self) -> int:
+        """How many bytes it has printed."""
+
+    @property
+    def age_s(self) -> float: ...
+
+    @property
+    def takes_input(self) -> bool: ...
+
+    async def changed(self, within_s: float | None) -> bool:
+        """Wait for output or the exit. False if neither came in time."""
+
+    def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
+        """Output from `offset` on, where it really begins and where it ends."""
+
+    def captured(self, stream: Literal["stdout", "stderr"]) -> tuple[str, str, int]:
+        """The beginning and the end of a stream, and how many bytes are missing between them."""
+
+    def given_to(self, reader: str) -> int: ...
+
+    def give(self, reader: str, offset: int) -> None: ...
+
+    async def write(self, data: bytes) -> int:
+        """Write to its standard input; how many bytes it took."""
+
+    def close_input(self) -> None: ...
+
+    async def over(self, within_s: float | None) -> bool:
+        """Wait for the exit. False if it did not come in time."""
+
+    def adopt(self, ends_in_s: float | None) -> bool:
+        """Make a session of a call's command, to be ended then. False if there are as many as there may be."""
+
+    def release(self, *, keeps_output: bool) -> None:
+        """The call is done with its command."""
+
+    def abandon(self, grace_s: float) -> None:
+        """End a command that nobody waits for, in the background."""
+
+    async def stop(self, number: int, grace_s: float | None = None) -> bool:
+        """End it and all that it started. True if it had to be killed after its grace."""
+
+
+class Sessions(Protocol):
+    """Commands that outlive the call that started them, and those that do not."""
+
+    def start(
+        self,
+        command: str,
+        cwd: Path,
+        *,
+        connection: str,
+        environment: Mapping[str, str] | None = None,
+        terminal: tuple[int, int] | None = None,
+        hears_stderr: bool = True,
+    ) -> ShellSession:
+        """A new session. Raises SessionLimit, or what the system says of `cwd`."""
+
+    def execute(
+        self,
+        command: str,
+        cwd: Path,
+        *,
+        connection: str,
+        captures: Mapping[Literal["stdout", "stderr"], int],
+        hears_stderr: bool,
+    ) -> ShellSession:
+        """A command of this call alone, to be released, adopted or abandoned."""
+
+    def find(self, session_id: str) -> ShellSession:
+        """Raises SessionNotFound."""
+
+
 class Cancelled(Exception):
     """The caller is gone or has called off; raised by `ToolContext.check` and caught by the dispatcher."""
 
@@ -67,7 +165,7 @@ def _never() -> bool:
     return False
 
 
-def _unheard(done: float, total: float | None, message: str | None) -> None:
+def _unheard(*_: object) -> None:
     pass
 
 
@@ -79,6 +177,12 @@ class ToolContext:
     paths: Paths
     is_cancelled: Callable[[], bool] = field(default=_never)
     report: Callable[[float, float | None, str | None], None] = field(default=_unheard)
+    tell: Callable[[LogLevel, str], None] = field(default=_unheard)
+    sessions: Sessions | None = None
+    # Who asks, as far as one conversation goes: what was given to one client has not been given to another.
+    connection: str = ""
+    # How long a call on this wire may wait for a command before it answers with a session; 0 is to the end.
+    yield_ms: int = 0
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     journal: Journal = field(default_factory=lambda: Journal(None))
     revs: Revs = field(default_factory=Revs)
@@ -93,3 +197,7 @@ class ToolContext:
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell a caller who asked for it how far the work is."""
         self.report(done, total, message)
+
+    def log(self, level: LogLevel, text: str) -> None:
+        """Tell a caller who listens at this level what is happening. It is for people and not part of the result."""
+        self.tell(level, text)

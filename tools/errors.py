@@ -20,11 +20,17 @@
     ├── Denied             DENIED              a rule of the owner, or a file of the daemon itself
     ├── PermissionDenied   PERMISSION_DENIED   the operating system says no
     ├── IoError            IO_ERROR            the operating system failed
+    ├── SessionNotFound    SESSION_NOT_FOUND   no session has that id, or its hour is over
+    ├── SessionEnded       SESSION_ENDED       the session is over, or takes no input any more
+    ├── SessionLimit       SESSION_LIMIT       as many sessions run as there may be
+    ├── BadPattern         BAD_PATTERN         a regular expression that cannot be used
     ├── Timeout            TIMEOUT             the call took longer than it may
     ├── TooLarge           TOO_LARGE           the result does not fit one message
     └── InternalError      INTERNAL_ERROR      our fault; the log has the call id
 
 The message is the news, in the caller's terms; the hint is the next step.
+
+Apart from them stands `Refused`, a call that is answered with a JSON-RPC error and no result at all.
 """
 
 from __future__ import annotations
@@ -55,6 +61,16 @@ class ToolError(Exception):
         """The error as a model reads it: one line, the hint on the next, then what there is to look at."""
         shown = [value for value in self.fields.values() if isinstance(value, str) and "\n" in value]
         return "\n".join([f"[{self.code}] {self.message}", *([self.hint] if self.hint else []), *shown])
+
+
+class Refused(Exception):
+    """What a contract, or the protocol itself, answers with a JSON-RPC error of a given number."""
+
+    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
 
 
 class InvalidParams(ToolError):
@@ -140,6 +156,22 @@ class PermissionDenied(ToolError):
 
 class IoError(ToolError):
     code = "IO_ERROR"
+
+
+class SessionNotFound(ToolError):
+    code = "SESSION_NOT_FOUND"
+
+
+class SessionEnded(ToolError):
+    code = "SESSION_ENDED"
+
+
+class SessionLimit(ToolError):
+    code = "SESSION_LIMIT"
+
+
+class BadPattern(ToolError):
+    code = "BAD_PATTERN"
 
 
 class Timeout(ToolError):

@@ -14,15 +14,13 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from tools.errors import InvalidParams
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """What a caller should put into one argument. Goes into `Annotated[type, Field(...)]`."""
 
     description: str = ""
@@ -30,6 +28,8 @@ class Field:
     maximum: float | None = None
     min_length: int | None = None
     max_length: int | None = None
+    # For a string that people also write as a number, such as a signal.
+    takes_numbers: bool = False
 
     @property
     def has_bounds(self) -> bool:
@@ -37,8 +37,7 @@ class Field:
         return any(bound is not None for bound in bounds)
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(NamedTuple):
     """One problem of one argument. `advice` is for the reader; `code` is what zod 3 would call it."""
 
     path: str
@@ -50,8 +49,7 @@ class Issue:
         return {"path": _join("arguments", self.path), "code": self.code, "message": self.code}
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One argument. `keyword` is its name in Python, which ends in an underscore where the name is a word of Python."""
 
     name: str
@@ -80,6 +78,8 @@ class Parameter:
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
         before = len(issues)
+        if self.field.takes_numbers and isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
         checked = self.kind.check(value, path, issues)
         if self.has_bounds and len(issues) == before:
             issues.extend(self._out_of_range(checked, path))
@@ -183,8 +183,7 @@ class Parameters:
         return checked
 
 
-@dataclass(frozen=True, slots=True)
-class _Scalar:
+class _Scalar(NamedTuple):
     type: type
     json_type: str
 
@@ -203,8 +202,7 @@ class _Scalar:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(NamedTuple):
     options: tuple[str, ...]
 
     def schema(self) -> dict[str, Any]:
@@ -219,8 +217,7 @@ class _Choice:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
+class _List(NamedTuple):
     element: Parameter
 
     def schema(self) -> dict[str, Any]:
@@ -233,7 +230,6 @@ class _List:
         return [self.element.check(item, f"{path}.{index}", issues) for index, item in enumerate(value)]
 
 
-@dataclass(frozen=True, slots=True)
 class _StringMap:
     def schema(self) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": {"type": "string"}}
@@ -249,8 +245,7 @@ class _StringMap:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(NamedTuple):
     type: type
     parameters: Parameters
 

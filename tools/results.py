@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
+
+# One piece of a result as MCP has it: text, image, audio, a link to a resource or a resource itself.
+Block = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,13 @@ class Result(ABC):
     @abstractmethod
     def render(self) -> str:
         """The result as a model reads it best: a one-line header, then the raw text, unescaped."""
+
+    def blocks(self) -> Sequence[Block] | None:
+        """What an MCP client is sent instead of the object or its rendering; None for a result that is one object.
+
+        For results that no text can hold, such as images, and for those that another server wrote.
+        """
+        return None
 
 
 @cache

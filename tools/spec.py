@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ class Tool:
     deadline_s: float
     instant: Callable[..., bool] | None
     json_rpc_errors: bool
+    given_schema: Mapping[str, Any] | None = field(hash=False)
 
     @cached_property
     def description(self) -> str:
@@ -48,7 +49,13 @@ class Tool:
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        return self.parameters.schema()
+        return self.parameters.schema() if self.given_schema is None else dict(self.given_schema)
+
+    @cached_property
+    def header_arguments(self) -> dict[str, str]:
+        """The arguments that an HTTP client repeats in a header, by which a proxy can route; each with its header."""
+        properties: dict[str, Any] = self.input_schema.get("properties", {})
+        return {name: schema["x-mcp-header"] for name, schema in properties.items() if "x-mcp-header" in schema}
 
     @cached_property
     def is_async(self) -> bool:
@@ -67,7 +74,7 @@ class Tool:
 
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments for the function. Raises InvalidParams with every problem at once."""
-        return self.parameters.parse(arguments)
+        return self.parameters.parse(arguments) if self.given_schema is None else dict(arguments)
 
 
 def tool(
@@ -80,11 +87,13 @@ def tool(
     deadline_s: float = 120.0,
     instant: Callable[..., bool] | None = None,
     json_rpc_errors: bool = False,
+    schema: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function as a tool of `category`.
 
     `json_rpc_errors` is for the tools whose contract answers arguments that do not fit with the JSON-RPC error
-    -32602; all others answer with a result that says what would fit.
+    -32602; all others answer with a result that says what would fit. `schema` is for a tool that somebody else
+    describes and checks: it is shown as it is, and the function is given whatever arguments were sent.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -100,6 +109,7 @@ def tool(
             deadline_s=deadline_s,
             instant=instant,
             json_rpc_errors=json_rpc_errors,
+            given_schema=schema,
         )
 
     return declare

@@ -9,6 +9,7 @@ import codecs
 import os
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tools.errors import IsBinary
 
@@ -91,8 +92,7 @@ _UNIT_BYTES = {"utf-16-le": 2, "utf-16-be": 2, "utf-32-le": 4, "utf-32-be": 4}
 _MULTIBYTE = frozenset((*_UNIT_BYTES, "cp932", "euc_jp", "gb18030", "big5", "euc_kr"))
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(NamedTuple):
     text: str
     encoding: Encoding
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls import Call, Caller
+from mcp_agent.calls import Call, Caller, Outcome
 from mcp_agent.commands import running
 from mcp_agent.config import BadConfig, Config, load
 from mcp_agent.protocol.methods import new_call_id
@@ -60,10 +60,16 @@ def _in_process(config: Config, tool: str, arguments: dict[str, Any], form: str)
     except BadRegistry as error:
         raise BadConfig(f"{config.config} cannot be used: {error}") from None
     request = Call(new_call_id(), Caller("command line", Access(), "in process"), tool, arguments)
-    try:
-        outcome = asyncio.run(daemon.dispatcher.call(request))
-    finally:
-        daemon.close()
+
+    async def carried_out() -> Outcome:
+        try:
+            return await daemon.dispatcher.call(request)
+        finally:
+            # There is no daemon to keep a session: what was started ends with this command.
+            await daemon.stop()
+            daemon.close()
+
+    outcome = asyncio.run(carried_out())
     if outcome.refusal is not None:
         raise BadConfig(outcome.refusal.message)
     text = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from mcp_agent import tokens
 from mcp_agent.config import BadConfig, Config
 
 _TIMEOUT_S = 660.0
+# A stream that is alive says so every fifteen seconds.
+_SILENCE_S = 60.0
 
 
 class NotReached(Exception):
@@ -31,6 +33,40 @@ class RunningDaemon:
         self, method: str, path: str, body: Any = None, extra_headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
         """Status and answer of one request. Raises NotReached."""
+        connection = self._connection(_TIMEOUT_S)
+        try:
+            connection.request(
+                method, path, None if body is None else orjson.dumps(body), self._headers(extra_headers or {})
+            )
+            answer = connection.getresponse()
+            return answer.status, orjson.loads(answer.read() or b"null")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NotReached(str(error)) from None
+        finally:
+            connection.close()
+
+    def events(self, path: str) -> Iterator[tuple[str, Any]]:
+        """The named events of a stream, each with its data, until it ends. Raises NotReached and BadConfig."""
+        connection = self._connection(_SILENCE_S)
+        try:
+            connection.request("GET", path, None, self._headers({"Accept": "text/event-stream"}))
+            answer = connection.getresponse()
+            if answer.status != 200:
+                error = orjson.loads(answer.read())["error"]
+                raise BadConfig(" ".join(part for part in (error["message"], error.get("hint")) if part))
+            name = ""
+            for line in answer:
+                field, _, value = line.rstrip(b"\r\n").partition(b": ")
+                if field == b"event":
+                    name = value.decode()
+                elif field == b"data":
+                    yield name, orjson.loads(value)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NotReached(str(error)) from None
+        finally:
+            connection.close()
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
         parts = urllib.parse.urlsplit(self.url)
         if parts.hostname is None:
             raise NotReached(self.url)
@@ -41,25 +77,16 @@ class RunningDaemon:
             # It is our own daemon, found through a file that only we can write: its name is not what proves it.
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, parts.port, timeout=_TIMEOUT_S, context=context
-            )
-        else:
-            connection = http.client.HTTPConnection(host, parts.port, timeout=_TIMEOUT_S)
-        headers = {
+            return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
+        return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
+
+    def _headers(self, further: Mapping[str, str]) -> dict[str, str]:
+        return {
             "Authorization": f"Bearer {self.token}",
             "Content-Type": "application/json",
             "Accept": "application/json",
-            **(extra_headers or {}),
+            **further,
         }
-        try:
-            connection.request(method, path, None if body is None else orjson.dumps(body), headers)
-            answer = connection.getresponse()
-            return answer.status, orjson.loads(answer.read() or b"null")
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise NotReached(str(error)) from None
-        finally:
-            connection.close()
 
 
 def find(config: Config) -> RunningDaemon | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
@@ -15,8 +14,7 @@ from mcp_agent.protocol.methods import Methods, Request
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """One JSON-RPC response, and the HTTP status that goes with it."""
 
     body: bytes

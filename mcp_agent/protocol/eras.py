@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import orjson
 
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Message, RpcError
 
@@ -23,6 +24,7 @@ HEADERLESS_VERSION = "2025-03-26"
 BATCH_VERSIONS = ("2024-11-05", "2025-03-26")
 
 HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 META = "io.modelcontextprotocol/"
@@ -35,19 +37,20 @@ META_SUBSCRIPTION = f"{META}subscriptionId"
 
 _VERSION_SOURCE = f"_meta.{META_VERSION}"
 _NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_ROUTING_HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
+_PLAIN_HEADERS = (b"mcp-protocol-version", b"mcp-method")
+_ROUTING_HEADERS = (*_PLAIN_HEADERS, b"mcp-name")
 _HTTP_STATUS = {
     PARSE_ERROR: 400,
     INVALID_REQUEST: 400,
     INVALID_PARAMS: 400,
     HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """What a stateless request says of its sender."""
 
     version: str
@@ -57,7 +60,7 @@ class Envelope:
 
 def is_stateless(message: Message) -> bool:
     """Whether a message belongs to the era without handshakes: it carries that era's mark."""
-    return message.method != "initialize" and META_VERSION in message.meta
+    return META_VERSION in message.meta
 
 
 def negotiated(requested: Any) -> str:
@@ -99,6 +102,27 @@ def envelope(message: Message, headers: Sequence[tuple[bytes, bytes]] | None = N
     return Envelope(version, client_name(meta.get(META_CLIENT)), level if isinstance(level, str) else None)
 
 
+def check_arguments(message: Message, headers: Sequence[tuple[bytes, bytes]], named: Mapping[str, str]) -> None:
+    """Raise RpcError unless each argument of a call that its tool wants repeated in a header is there, and the same.
+
+    `named` has the header's last part by the argument's name.
+    """
+    arguments = message.params.get("arguments")
+    arguments = arguments if isinstance(arguments, dict) else {}
+    for argument, last_part in named.items():
+        name = f"mcp-param-{last_part.lower()}".encode("latin-1")
+        found = [value for key, value in headers if key == name]
+        value = arguments.get(argument)
+        if len(found) > 1:
+            raise _mismatch(f"the header {_cased(name)} stands twice")
+        if value is not None:
+            text = value if isinstance(value, str) else orjson.dumps(value).decode()
+            present = {name: found[0]} if found else {}
+            _compare(name, present, text, f"params.arguments.{argument}")
+        elif found:
+            raise _mismatch(f"the header {_cased(name)} is there and params.arguments.{argument} is not")
+
+
 def client_name(info: Any) -> str:
     """What a client calls itself, from its `clientInfo`."""
     name = info.get("name") if isinstance(info, dict) else None
@@ -124,7 +148,8 @@ def _compare(name: bytes, found: Mapping[bytes, bytes], expected: Any, source: s
     raw = found.get(name)
     if raw is None:
         raise _mismatch(f"the header {_cased(name)} is missing")
-    value = _header_text(raw) if name == b"mcp-name" else raw.decode("latin-1")
+    raw = raw.strip(b" \t")  # The parser of HTTP leaves what follows a value on it.
+    value = raw.decode("latin-1") if name in _PLAIN_HEADERS else _header_text(raw)
     if value != expected:
         raise _mismatch(f"the header {_cased(name)} is not what {source} is")
 

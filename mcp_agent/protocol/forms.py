@@ -11,10 +11,16 @@ from typing import Any
 import orjson
 
 from mcp_agent.calls import Outcome
+from mcp_agent.shaping import MOST_RESULT_BYTES
 
 
 def tool_result(outcome: Outcome) -> dict[str, Any]:
-    """What the dispatcher has written, in the envelope of MCP."""
+    """What the dispatcher has written, in the envelope of MCP. Blocks of a result's own are kept if they fit."""
+    blocks = None if outcome.result is None else outcome.result.blocks()
+    if blocks is not None:
+        result = {"content": list(blocks), "isError": outcome.is_error}
+        if len(orjson.dumps(result)) <= MOST_RESULT_BYTES:
+            return result
     written = outcome.written
     assert written is not None, "a refusal has no result"
     if isinstance(written, str):

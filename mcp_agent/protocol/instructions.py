@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from registry.gate import Access, Gate
 
@@ -12,10 +14,25 @@ _LINES = {
         'undone: fs_move with from: "undo://<undo_id>" and to: the path.'
     ),
     "artifacts": "What is too large for a result is kept: its artifactRef is read with artifact_read or fs_grep.",
+    "shell": "Commands: shell_exec for what ends by itself, shell_start_session for servers, logs and prompts; read "
+    "and answer those with shell_send_input, end them with shell_stop_session.",
 }
+_MOST_COMMAND = 60
 
 
-def instructions(gate: Gate, access: Access, working_directory: Path) -> str:
+class LiveSession(Protocol):
+    """A session that runs, as a newcomer hears of it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def age_s(self) -> float: ...
+
+    command: str
+
+
+def instructions(gate: Gate, access: Access, working_directory: Path, live_sessions: Sequence[LiveSession] = ()) -> str:
     """A dozen lines at most; the first says enough for a client that keeps only the first."""
     seen = {tool.category for tool in gate.visible(access)}
     lines = [
@@ -23,9 +40,20 @@ def instructions(gate: Gate, access: Access, working_directory: Path) -> str:
         "started the daemon there.",
         f"Relative paths count from {working_directory}; results give absolute ones.",
         *(line for category, line in _LINES.items() if category in seen),
+        *(_running(live_sessions) if "shell" in seen and live_sessions else ()),
         "Long answers are cut at a stated limit and say so: `truncated`, and what to pass to go on.",
         "An error result has a code, a message and often a hint; the hint is the next thing to try.",
         "The owner can switch tools off at any time. TOOL_DISABLED means that, and trying again does not help.",
         "The resource host://tools lists every tool with its switch.",
     ]
     return "\n".join(lines)
+
+
+def _running(live_sessions: Sequence[LiveSession]) -> list[str]:
+    told = (f"{each.id} ({_brief(each.command)}, {round(each.age_s)} s)" for each in live_sessions)
+    return [f"Sessions that run now, also those of other clients: {'; '.join(told)}."]
+
+
+def _brief(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= _MOST_COMMAND else f"{line[: _MOST_COMMAND - 1]}…"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -48,8 +47,7 @@ class RpcError(Exception):
         return error
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A request (with an id) or a notification (without one)."""
 
     id: RequestId | None
@@ -99,7 +97,10 @@ def message(value: Any) -> Message | None:
     request_id = value.get("id")
     if "id" in value and not is_id(request_id):
         raise RpcError(INVALID_REQUEST, f"the id of a request must be a whole number, or at most {MOST_ID} characters")
-    params = value.get("params", {})
+    # Some clients write null where they have none.
+    params = value.get("params")
+    if params is None:
+        params = {}
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "params must be an object")
     return Message(request_id, method, params)

@@ -15,6 +15,7 @@ import orjson
 from mcp_agent.artifacts import SCHEME, ArtifactStore
 from mcp_agent.calls import Caller
 from mcp_agent.shaping import MOST_MESSAGE_BYTES
+from registry.gate import Access
 from tools import disk
 from tools.artifacts import text_at
 from tools.errors import ToolError
@@ -52,7 +53,7 @@ class ArtifactResources:
             }
         ]
 
-    def read(self, caller: Caller, uri: str) -> dict[str, Any] | None:
+    async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         if not uri.startswith(SCHEME):
             return None
         reference, _, cursor = uri.partition("?cursor=")
@@ -60,6 +61,9 @@ class ArtifactResources:
         if artifact is None or (cursor and not (cursor.isascii() and cursor.isdigit())):
             return None
         return _part(self._store.path(artifact), uri, reference, int(cursor or 0), artifact.media_type)
+
+    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+        return None
 
 
 class UndoResources:
@@ -85,7 +89,7 @@ class UndoResources:
             }
         ]
 
-    def read(self, caller: Caller, uri: str) -> dict[str, Any] | None:
+    async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         if not uri.startswith(_UNDO):
             return None
         reference, _, cursor = uri.partition("?cursor=")
@@ -97,8 +101,11 @@ class UndoResources:
             return None
         return _part(path, uri, reference, int(cursor or 0), "text/plain")
 
+    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+        return None
 
-def _part(path: Path, uri: str, reference: str, start: int, media_type: str) -> dict[str, Any] | None:
+
+def _part(path: Path, uri: str, reference: str, start: int, media_type: str) -> list[dict[str, Any]] | None:
     """As much from `start` on as fits one message, and where to go on."""
     try:
         descriptor = os.open(path, disk.READ_FLAGS | getattr(os, "O_NOFOLLOW", 0))
@@ -116,4 +123,4 @@ def _part(path: Path, uri: str, reference: str, start: int, media_type: str) -> 
     contents: dict[str, Any] = {"uri": uri, "mimeType": media_type, "text": text}
     if end < size:
         contents["_meta"] = {"truncated": True, "size": size, "next": f"{reference}?cursor={end}"}
-    return contents
+    return [contents]

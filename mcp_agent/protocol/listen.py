@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from mcp_agent.events import Event, EventHub, ResourceUpdated, ToolsChanged
+from mcp_agent.events import Event, EventHub, Gap, MayHear, ResourceUpdated, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, Message, RpcError
+from mcp_agent.protocol.methods import session_notification
 
 METHOD = "subscriptions/listen"
+# Our own key beside the protocol's: output and exits of shell sessions.
+SHELL_KEY = "mcp-agent/shellSessions"
 _MOST_URIS = 1_000
 
 
@@ -25,9 +28,12 @@ class Filter:
             raise RpcError(INVALID_PARAMS, f"resourceSubscriptions must be an array of at most {_MOST_URIS} strings")
         self.tools = asked.get("toolsListChanged") is True
         self.uris = frozenset(uris)
+        self.shell = asked.get(SHELL_KEY) is True
 
-    def honored(self) -> dict[str, Any]:
+    def honored(self, *, may_hear: bool) -> dict[str, Any]:
         honored: dict[str, Any] = {}
+        if self.shell and may_hear:
+            honored[SHELL_KEY] = True
         if self.tools:
             honored["toolsListChanged"] = True
         if self.uris:
@@ -40,24 +46,25 @@ class Filter:
                 return jsonrpc.notification("notifications/tools/list_changed", {"_meta": meta})
             case ResourceUpdated(uri) if uri in self.uris:
                 return jsonrpc.notification("notifications/resources/updated", {"uri": uri, "_meta": meta})
+            case SessionOutput() | SessionExit() | Gap() if self.shell:
+                return session_notification(event, meta)
             case _:
                 return None
 
 
-async def listen(message: Message, hub: EventHub) -> AsyncIterator[bytes]:
+async def listen(message: Message, hub: EventHub, may_hear: MayHear) -> AsyncIterator[bytes]:
     """The messages of one listener's stream, up to the result that ends it when the daemon stops."""
     assert message.id is not None, "a notification cannot be answered with a stream"
     wanted = Filter(message)
     meta = {eras.META_SUBSCRIPTION: message.id}
-    subscription = hub.subscribe()
+    subscription = hub.subscribe(may_hear)
     try:
         yield jsonrpc.notification(
-            "notifications/subscriptions/acknowledged", {"notifications": wanted.honored(), "_meta": meta}
+            "notifications/subscriptions/acknowledged",
+            {"notifications": wanted.honored(may_hear=may_hear()), "_meta": meta},
         )
-        async for event in subscription.events():
-            notification = wanted.notification(event, meta)
-            if notification is not None:
-                yield notification
+        async for notification in subscription.messages(lambda event: wanted.notification(event, meta)):
+            yield notification
     finally:
         subscription.close()
     yield jsonrpc.response(message.id, {"resultType": "complete", "_meta": meta})

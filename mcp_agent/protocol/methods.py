@@ -6,28 +6,31 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import orjson
 
 from mcp_agent import __version__
 from mcp_agent.calls import Call, Caller
 from mcp_agent.dispatcher import Dispatcher
-from mcp_agent.events import Event, Notice, ResourceUpdated, ToolsChanged
+from mcp_agent.events import Event, Gap, Notice, ResourceUpdated, SessionEvent, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.forms import tool_result
-from mcp_agent.protocol.instructions import instructions
+from mcp_agent.protocol.instructions import LiveSession, instructions
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Message, Payload, RpcError
+from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate
+from tools.context import LogLevel
 from tools.spec import Tool
 
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
 _SERVER_META = {eras.META_SERVER: SERVER_INFO}
-LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 _RESOURCE_NOT_FOUND = -32002
 _LIST_TTL_MS = 1_000
 _MOST_WATCHED = 1_000
+_MOST_COMPLETIONS = 100
 _CACHED = frozenset(
     ["server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list"]
 )
@@ -54,16 +57,17 @@ class Conversation:
                     jsonrpc.notification("notifications/resources/updated", {"uri": uri}) if self.hears(uri) else None
                 )
             case Notice(level):
-                if LOG_LEVELS.index(level) < LOG_LEVELS.index(self.log_level):
+                if not is_heard(level, self.log_level):
                     return None
                 return jsonrpc.notification("notifications/message", event.as_object())
+            case SessionOutput() | SessionExit() | Gap():
+                return session_notification(event)
 
     def hears(self, uri: str) -> bool:
         return uri in self.watched
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One message with who sent it. `conversation` is None in the era without handshakes."""
 
     message: Message
@@ -79,12 +83,20 @@ class Methods:
     """Answers requests. One for all wires of a daemon."""
 
     def __init__(
-        self, gate: Gate, dispatcher: Dispatcher, resources: Sequence[Resources], working_directory: Path
+        self,
+        gate: Gate,
+        dispatcher: Dispatcher,
+        resources: Sequence[Resources],
+        prompts: Sequence[Prompts],
+        working_directory: Path,
+        live_sessions: Callable[[], Sequence[LiveSession]] = tuple,
     ) -> None:
         self._gate = gate
         self._dispatcher = dispatcher
         self._resources = resources
+        self._prompts = prompts
         self._working_directory = working_directory
+        self._live_sessions = live_sessions
         self._tool_entries: dict[str, orjson.Fragment] = {}
 
     async def answer(self, request: Request) -> Payload:
@@ -109,6 +121,7 @@ class Methods:
             "tools": {"listChanged": True},
             "resources": {"subscribe": True, "listChanged": False},
             "prompts": {"listChanged": False},
+            "completions": {},
             "logging": {},
         }
 
@@ -123,15 +136,18 @@ class Methods:
             "protocolVersion": request.conversation.version,
             "capabilities": self.capabilities(request),
             "serverInfo": SERVER_INFO,
-            "instructions": instructions(self._gate, request.caller.access, self._working_directory),
+            "instructions": self._instructions(request),
         }
 
     def _discover(self, request: Request) -> Payload:
         return {
             "supportedVersions": [*eras.STATELESS_VERSIONS, *reversed(eras.HANDSHAKE_VERSIONS)],
             "capabilities": self.capabilities(request),
-            "instructions": instructions(self._gate, request.caller.access, self._working_directory),
+            "instructions": self._instructions(request),
         }
+
+    def _instructions(self, request: Request) -> str:
+        return instructions(self._gate, request.caller.access, self._working_directory, self._live_sessions())
 
     def _ping(self, request: Request) -> Payload:
         return {}
@@ -147,7 +163,7 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "tools/call needs params.name, a string")
         if arguments is not None and not isinstance(arguments, dict):
             raise RpcError(INVALID_PARAMS, "params.arguments of tools/call must be an object")
-        call = Call(new_call_id(), request.caller, name, arguments or {}, _progress(request))
+        call = Call(new_call_id(), request.caller, name, arguments or {}, _progress(request), _log(request))
         outcome = await self._dispatcher.call(call)
         if outcome.refusal is not None:
             raise RpcError(outcome.refusal.code, outcome.refusal.message, outcome.refusal.data)
@@ -162,12 +178,12 @@ class Methods:
         caller = request.caller
         return {"resourceTemplates": [entry for kind in self._resources for entry in kind.templates(caller)]}
 
-    def _resources_read(self, request: Request) -> Payload:
+    async def _resources_read(self, request: Request) -> Payload:
         uri = _uri(request)
         for kind in self._resources:
-            contents = kind.read(request.caller, uri)
+            contents = await kind.read(request.caller, uri)
             if contents is not None:
-                return {"contents": [contents]}
+                return {"contents": contents}
         # The era without handshakes has retired the code that the other one defines.
         code = INVALID_PARAMS if request.conversation is None else _RESOURCE_NOT_FOUND
         raise RpcError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:200]})
@@ -186,10 +202,52 @@ class Methods:
 
     def _prompts_list(self, request: Request) -> Payload:
         self._check_cursor(request)
-        return {"prompts": []}
+        return {"prompts": [entry for some in self._prompts for entry in some.listed(request.caller.access)]}
 
-    def _prompts_get(self, request: Request) -> Payload:
-        raise RpcError(INVALID_PARAMS, f"Unknown prompt: {str(request.message.params.get('name'))[:100]}")
+    async def _prompts_get(self, request: Request) -> Payload:
+        name, arguments = request.message.params.get("name"), request.message.params.get("arguments") or {}
+        if not isinstance(name, str):
+            raise RpcError(INVALID_PARAMS, "prompts/get needs params.name, a string")
+        if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
+            raise RpcError(INVALID_PARAMS, "params.arguments of prompts/get must be an object of strings")
+        access = request.caller.access
+        for some in self._prompts:
+            entry = next((entry for entry in some.listed(access) if entry["name"] == name), None)
+            if entry is None:
+                continue
+            required = [each["name"] for each in entry.get("arguments", ()) if each.get("required")]
+            if missing := [each for each in required if each not in arguments]:
+                raise RpcError(INVALID_PARAMS, f"the prompt {name} needs {' and '.join(missing)} in params.arguments")
+            prompt = await some.get(access, name, arguments)
+            if prompt is not None:
+                return prompt
+        raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name[:100]}")
+
+    async def _complete(self, request: Request) -> Payload:
+        """What could be typed next, for an argument of a prompt or of a resource's template."""
+        params = request.message.params
+        ref, argument = params.get("ref"), params.get("argument")
+        ref, argument = ref if isinstance(ref, dict) else {}, argument if isinstance(argument, dict) else {}
+        name, value = argument.get("name"), argument.get("value")
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise RpcError(INVALID_PARAMS, "completion/complete needs params.argument with name and value, strings")
+        access = request.caller.access
+        match ref:
+            case {"type": "ref/prompt", "name": str(target)}:
+                providers: Sequence[Prompts | Resources] = self._prompts
+            case {"type": "ref/resource", "uri": str(target)}:
+                providers = self._resources
+            case _:
+                message = (
+                    "completion/complete needs params.ref: a ref/prompt with its name or a ref/resource with its uri"
+                )
+                raise RpcError(INVALID_PARAMS, message)
+        for provider in providers:
+            values = await provider.completions(access, target, name, value)
+            if values is not None:
+                shown = values[:_MOST_COMPLETIONS]
+                return {"completion": {"values": shown, "total": len(values), "hasMore": len(shown) < len(values)}}
+        raise RpcError(INVALID_PARAMS, f"{target[:200]} has no argument {name[:100]}")
 
     def _set_level(self, request: Request) -> Payload:
         assert request.conversation is not None, "the other era sends its level with each request"
@@ -211,6 +269,18 @@ class Methods:
         return entry
 
 
+def session_notification(event: SessionEvent, meta: Mapping[str, Any] | None = None) -> bytes:
+    """What happens in a session, as an MCP client hears it: its own object as params."""
+    name = "shell_session_gap" if isinstance(event, Gap) else event.name
+    params = event.as_object()
+    return jsonrpc.notification(f"notifications/{name}", params if meta is None else {**params, "_meta": meta})
+
+
+def is_of_shell(notification: bytes) -> bool:
+    """Whether a notification is one of `session_notification`'s, which only who may use the shell may hear."""
+    return notification.startswith(b'{"jsonrpc":"2.0","method":"notifications/shell_session_')
+
+
 def tool_entry(tool: Tool) -> dict[str, Any]:
     """A tool as `tools/list` shows it."""
     return {
@@ -220,6 +290,11 @@ def tool_entry(tool: Tool) -> dict[str, Any]:
         "inputSchema": tool.input_schema,
         "annotations": tool.annotations,
     }
+
+
+def is_heard(level: str, from_level: str) -> bool:
+    """Whether a message of `level` is for one who listens from `from_level` on."""
+    return level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(from_level)
 
 
 def new_call_id() -> str:
@@ -250,6 +325,20 @@ def _progress(request: Request) -> Callable[[float, float | None, str | None], N
     return report
 
 
+def _log(request: Request) -> Callable[[LogLevel, str], None] | None:
+    """How a tool's log reaches this caller. A stateless one that sends no level hears nothing of it."""
+    notify, conversation = request.notify, request.conversation
+    asked: str = request.message.meta.get(eras.META_LOG_LEVEL, "")
+    if notify is None or (conversation is None and asked not in LOG_LEVELS):
+        return None
+
+    def tell(level: LogLevel, text: str) -> None:
+        if is_heard(level, asked if conversation is None else conversation.log_level):
+            notify(jsonrpc.notification("notifications/message", Notice(level, text).as_object()))
+
+    return tell
+
+
 _BOTH: Mapping[str, Method] = {
     "tools/list": Methods._tools_list,
     "tools/call": Methods._tools_call,
@@ -258,6 +347,7 @@ _BOTH: Mapping[str, Method] = {
     "resources/read": Methods._resources_read,
     "prompts/list": Methods._prompts_list,
     "prompts/get": Methods._prompts_get,
+    "completion/complete": Methods._complete,
 }
 _HANDSHAKE: Mapping[str, Method] = {
     **_BOTH,

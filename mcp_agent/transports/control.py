@@ -12,9 +12,12 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent.app import Daemon
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import RpcError
+from mcp_agent.sessions.session import Session
 from mcp_agent.transports.health import Health
 from mcp_agent.transports.http import ClientLeft, principal, read_body, send_error, send_object
 from registry.profiles import BadRegistry, Profile, Profiles
+from tools.errors import InvalidParams, SessionNotFound
+from tools.shell.sessions import signal_number
 
 
 class _BadRequest(Exception):
@@ -43,16 +46,25 @@ class Control:
                     answer = self._profiles()
                 case "GET", ["profiles", profile_id]:
                     answer = self.profile(profile_id)
+                case "GET", ["sessions"]:
+                    answer = {"sessions": [_session(each) for each in self._daemon.sessions.all]}
+                case "POST", ["sessions", session_id, "stop"]:
+                    answer = await self._stop(session_id, await _body(receive))
                 case "POST", ["profiles", "use"]:
                     answer = await self._use(await _body(receive))
                 case "POST", ["switch"]:
                     answer = await self._switch(await _body(receive))
-                case _, ["status"] | ["profiles"] | ["switch"] | ["profiles", _]:
+                case _, ["status"] | ["profiles"] | ["switch"] | ["profiles", _] | ["sessions"] | [
+                    "sessions",
+                    _,
+                    "stop",
+                ]:
                     raise _BadRequest(f"{scope['method']} is not for /api/{path}", status=405)
                 case _:
                     raise _BadRequest(
                         f"there is no /api/{path[:100]}",
-                        "GET /api/status, /api/profiles, /api/profiles/<id>; POST /api/profiles/use, /api/switch",
+                        "GET /api/status, /api/profiles, /api/profiles/<id>, /api/sessions; "
+                        "POST /api/profiles/use, /api/switch, /api/sessions/<id>/stop",
                         404,
                     )
         except ClientLeft:
@@ -96,6 +108,17 @@ class Control:
             ],
         }
 
+    async def _stop(self, session_id: str, body: dict[str, Any]) -> dict[str, Any]:
+        name = _field(body, "signal", str) if body.get("signal") is not None else "TERM"
+        try:
+            session = self._daemon.sessions.find(session_id)
+            escalated = await session.stop(signal_number(name))
+        except SessionNotFound as error:
+            raise _BadRequest(error.message, error.hint, 404) from None
+        except InvalidParams as error:
+            raise _BadRequest(error.message) from None
+        return {**_session(session), "escalated": escalated}
+
     async def _use(self, body: dict[str, Any]) -> dict[str, Any]:
         profile_id = _field(body, "profile", str)
         if profile_id not in self._daemon.gate.profiles.by_id:
@@ -123,6 +146,21 @@ class Control:
     def _no_profile(self, profile_id: str) -> _BadRequest:
         known = list(self._daemon.gate.profiles.by_id)
         return _BadRequest(f"there is no profile {profile_id[:100]!r}", f"there are {', '.join(known)}", 404)
+
+
+def _session(session: Session) -> dict[str, Any]:
+    return {
+        "id": session.id,
+        "command": session.command,
+        "cwd": str(session.cwd),
+        "pid": session.pid,
+        "age_s": round(session.age_s, 1),
+        "running": session.is_running,
+        "exit_code": session.exit_code,
+        "signal": session.signal,
+        "output_bytes": session.end,
+        "output_path": session.output_path,
+    }
 
 
 async def _body(receive: Receive) -> dict[str, Any]:

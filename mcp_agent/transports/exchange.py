@@ -2,7 +2,8 @@
 
 An answer that is soon there goes out as plain JSON. Once there is something to tell before it (progress), or the
 work takes longer than a proxy waits, the response becomes a stream of events with a keep-alive. A client that
-closes the connection while it waits has called the work off.
+closes the connection while it waits has called the work off. Only where the stream can be taken up again, which is
+in a session, the work goes on for a while, and what is said meanwhile is kept.
 
 Nothing is set up for that until it is needed: most calls are over in a fraction of a millisecond.
 """
@@ -10,8 +11,9 @@ Nothing is set up for that until it is needed: most calls are over in a fraction
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 
 from starlette.types import Receive, Scope, Send
 
@@ -19,11 +21,13 @@ from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.answering import Answer
 from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, RequestId, RpcError
 from mcp_agent.transports.http import send_json
-from mcp_agent.transports.sse_stream import send_stream
+from mcp_agent.transports.replay import Replay, event_id, new_stream
+from mcp_agent.transports.sse_stream import framed, priming, send_events
 
 _WATCH_EVERY_S = 0.05
 _STREAM_AFTER_S = 15.0
 _MOST_UNSENT = 200
+RESUME_WITHIN_S = 30.0
 
 
 class Watch:
@@ -69,18 +73,34 @@ class Exchange:
         self._scope, self._receive, self._send, self._watch = scope, receive, send, watch
         self._accepts_json, self._accepts_stream = accepts_json, accepts_stream
         self.headers: dict[str, str] = {}
+        self.stream = ""
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._worker: asyncio.Task[None] | None = None
         self._side_task: asyncio.Task[None] | None = None
         self._is_streaming = False
         self._client_left = False
         self._is_called_off = False
-        self._unsent: deque[bytes | None] = deque()
+        self._is_answered = False
+        self._said = 0
+        self._unsent: deque[tuple[int, bytes]] = deque()
         self._woken = asyncio.Event()
+        self._replay: Replay | None = None
+        self._primes = False
+        self._readers = 0
+        self._grace: asyncio.TimerHandle | None = None
+
+    def keep_in(self, replay: Replay, *, primes: bool) -> None:
+        """Let a client whose connection breaks take the stream up again; `primes` says that it knows of that."""
+        self._replay, self._primes = replay, primes
 
     def notify(self, message: bytes) -> None:
         """Send `message` before the answer, if the client can read a stream. May be called from any thread."""
-        if self._accepts_stream:
+        if not self._accepts_stream:
+            return
+        if threading.get_ident() == self._thread:
+            self._queue(message)
+        else:
             self._loop.call_soon_threadsafe(self._queue, message)
 
     def cancel(self) -> None:
@@ -106,17 +126,27 @@ class Exchange:
         finally:
             self._watch.remove(self)
             self._worker = None
+            if self._grace is not None:
+                self._grace.cancel()
             if self._side_task is not None and not self._is_streaming:
                 self._side_task.cancel()
         if self._client_left:
             return
         if self._is_streaming:
             self._queue(answer.body)
-            self._unsent.append(None)
+            self._is_answered = True
             assert self._side_task is not None, "a stream has a task that writes it"
-            await self._side_task
+            await asyncio.wait([self._side_task])
+            if not self._side_task.cancelled():
+                self._side_task.result()
         else:
             await send_json(self._send, answer.status, answer.body, self.headers)
+
+    async def resume(self, after: int, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        """Send what was said after the message with number `after`, on a new connection, and go on from there."""
+        assert self._replay is not None, "only a stream with ids can be found to be resumed"
+        self._unsent = deque(self._replay.after(self.stream, after))
+        await self._written(self._new_reader(), scope, receive, send, headers)
 
     def look_out(self) -> None:
         """The work is taking its time: look out for a client that leaves, and for the moment to open a stream."""
@@ -143,7 +173,10 @@ class Exchange:
         if len(self._unsent) >= _MOST_UNSENT:
             # A client that does not read loses progress notifications, never the answer, which comes last.
             self._unsent.popleft()
-        self._unsent.append(message)
+        self._said += 1
+        if self._replay is not None:
+            self._replay.keep(self.stream, self._said, message)
+        self._unsent.append((self._said, message))
         self._woken.set()
 
     def _start_stream(self) -> None:
@@ -152,22 +185,51 @@ class Exchange:
         if self._side_task is not None:
             self._side_task.cancel()
         self._is_streaming = True
+        self.stream = new_stream("request")
         self._side_task = asyncio.create_task(self._stream())
 
     async def _stream(self) -> None:
-        await send_stream(self._messages(), self._scope, self._receive, self._send, self.headers)
-        if self._worker is not None:
-            self._leave()
+        await self._written(self._new_reader(), self._scope, self._receive, self._send, self.headers)
 
-    async def _messages(self) -> AsyncIterator[bytes]:
-        while True:
-            while self._unsent:
-                message = self._unsent.popleft()
-                if message is None:
-                    return
-                yield message
-            self._woken.clear()
-            await self._woken.wait()
+    async def _written(self, reader: int, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        try:
+            await send_events(self._events(reader), scope, receive, send, headers)
+        except asyncio.CancelledError:
+            # The token was revoked or the daemon stops: nobody may come back for the rest.
+            self._leave()
+            raise
+        finally:
+            self._lose(reader)
+
+    def _new_reader(self) -> int:
+        """The connection that is written to from now on; the one before it stops."""
+        self._readers += 1
+        self._woken.set()
+        if self._grace is not None:
+            self._grace.cancel()
+        return self._readers
+
+    async def _events(self, reader: int) -> AsyncGenerator[bytes, None]:
+        if self._primes and reader == 1:
+            yield priming(event_id(self.stream, 0))
+        while self._readers == reader:
+            if self._unsent:
+                number, message = self._unsent.popleft()
+                yield framed(message, None if self._replay is None else event_id(self.stream, number))
+            elif self._is_answered:
+                return
+            else:
+                self._woken.clear()
+                await self._woken.wait()
+
+    def _lose(self, reader: int) -> None:
+        """A connection is gone. If it was the last and there is work left, wait for the client to come back."""
+        if self._worker is None or self._client_left or self._readers != reader:
+            return
+        if self._replay is None:
+            self._leave()
+        else:
+            self._grace = self._loop.call_later(RESUME_WITHIN_S, self._leave)
 
     def _leave(self) -> None:
         self._client_left = True

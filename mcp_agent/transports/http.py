@@ -74,7 +74,7 @@ def principal(scope: Scope) -> Principal:
     return found
 
 
-def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None = None) -> Caller:
+def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None = None, connection: str = "") -> Caller:
     """The caller behind a request, bound by its token's profile and by the profile in the URL, if there is one.
 
     How results are written: the wire's own way, else what the connection's header says, else what the token says.
@@ -83,4 +83,4 @@ def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None 
     narrowed_to = scope.get("path_params", {}).get("profile")
     if form is None:
         form = _FORMS.get((header(scope, b"x-mcp-agent-form") or b"").lower(), who.form)
-    return Caller(who.name, Access(who.profile, narrowed_to), transport, client, form)
+    return Caller(who.name, Access(who.profile, narrowed_to), transport, client, form, connection)

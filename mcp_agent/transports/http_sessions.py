@@ -11,12 +11,14 @@ import re
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 
 from mcp_agent.events import EventHub, Subscription
 from mcp_agent.protocol.eras import LATEST_HANDSHAKE
 from mcp_agent.protocol.jsonrpc import RequestId
 from mcp_agent.protocol.methods import Conversation
 from mcp_agent.transports.exchange import Exchange
+from mcp_agent.transports.replay import Replay, new_stream
 
 MOST_SESSIONS = 200
 IDLE_S = 900.0
@@ -31,6 +33,10 @@ class HttpSession:
         self.conversation = Conversation(version)
         self.subscription = subscription
         self.in_flight: dict[RequestId, Exchange] = {}
+        self.replay = Replay()
+        # The session's own stream, which is opened with GET, and how many messages it has carried.
+        self.stream = new_stream("session")
+        self.said = 0
         self.open_streams = 0
         self.used_at = time.monotonic()
 
@@ -42,8 +48,10 @@ class HttpSession:
 class HttpSessions:
     """The sessions of one daemon, least recently used first."""
 
-    def __init__(self, hub: EventHub) -> None:
+    def __init__(self, hub: EventHub, ended: Callable[[str], None] = lambda session_id: None) -> None:
+        """`ended` is told the id of a session whose client has left."""
         self._hub = hub
+        self._told_ended = ended
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._ended: OrderedDict[str, None] = OrderedDict()
 
@@ -89,3 +97,4 @@ class HttpSessions:
     def _drop(self, session: HttpSession) -> None:
         self._sessions.pop(session.id, None)
         session.subscription.close()
+        self._told_ended(session.id)

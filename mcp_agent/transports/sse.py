@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls import Caller
-from mcp_agent.events import EventHub
+from mcp_agent.events import Event, EventHub, Gap, SessionExit, SessionOutput, Subscription
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
 from mcp_agent.protocol.methods import Conversation, Methods, Request
+from mcp_agent.transports.events import named
 from mcp_agent.transports.http import ClientLeft, caller, principal, read_body, send_empty, send_error, send_json
 from mcp_agent.transports.sse_stream import framed, send_events
+from registry.gate import Gate
 
 MOST_CLIENTS = 200
 _MOST_WAITING = 100
@@ -32,54 +33,48 @@ _TRANSPORT = "sse"
 class SseClient:
     """One open stream and the work that was asked for through it."""
 
-    def __init__(self, who: Caller) -> None:
+    def __init__(self, who: Caller, subscription: Subscription, *, hears_named_events: bool) -> None:
         self.who = who
         self.conversation = Conversation(eras.HANDSHAKE_VERSIONS[0])
         self.in_flight: dict[RequestId, asyncio.Task[None]] = {}
-        self._unsent: deque[bytes] = deque()
-        self._woken = asyncio.Event()
+        self._subscription = subscription
+        self._hears_named_events = hears_named_events
         self._loop = asyncio.get_running_loop()
-        self._is_ended = False
 
     @property
     def is_behind(self) -> bool:
         """Whether more waits for this client than it may keep waiting."""
-        return len(self._unsent) + len(self.in_flight) >= _MOST_WAITING
+        return self._subscription.unsent + len(self.in_flight) >= _MOST_WAITING
 
     def say(self, message: bytes) -> None:
-        """Send `message` on the stream."""
-        self._unsent.append(message)
-        self._woken.set()
-
-    def tell(self, message: bytes) -> None:
-        """Send `message` if the client keeps up."""
-        if not self.is_behind:
-            self.say(message)
+        """Send `message` on the stream, before all events that wait."""
+        self._subscription.answer(framed(message))
 
     def report(self, message: bytes) -> None:
-        """As `tell`, from any thread, as progress comes."""
-        self._loop.call_soon_threadsafe(self.tell, message)
+        """Send `message` if the client keeps up. May be called from any thread, as progress is."""
+        self._loop.call_soon_threadsafe(self._say_unless_behind, message)
 
-    def end(self) -> None:
-        self._is_ended = True
-        self._woken.set()
+    def written(self, event: Event) -> bytes | None:
+        """An event as this client hears it on its stream."""
+        if self._hears_named_events and isinstance(event, SessionOutput | SessionExit | Gap):
+            return named(event)
+        notification = self.conversation.notification(event)
+        return None if notification is None else framed(notification)
 
-    async def messages(self) -> AsyncIterator[bytes]:
-        while True:
-            while self._unsent:
-                yield framed(self._unsent.popleft())
-            if self._is_ended:
-                return
-            self._woken.clear()
-            await self._woken.wait()
+    def _say_unless_behind(self, message: bytes) -> None:
+        if not self.is_behind:
+            self.say(message)
 
 
 class Sse:
     """The ASGI applications behind GET /sse and POST /messages."""
 
-    def __init__(self, methods: Methods, hub: EventHub) -> None:
+    def __init__(self, methods: Methods, gate: Gate, hub: EventHub, ended: Callable[[str], None]) -> None:
+        """`ended` is told the id of a client whose stream is over."""
         self._methods = methods
+        self._gate = gate
         self._hub = hub
+        self._told_ended = ended
         self._clients: dict[str, SseClient] = {}
 
     async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,17 +82,21 @@ class Sse:
             await send_error(send, 503, "too many streams are open", headers={"retry-after": "5"})
             return
         client_id = secrets.token_urlsafe(24)
-        client = SseClient(caller(scope, _TRANSPORT))
+        wanted = parse_qs(scope["query_string"].decode("latin-1")).get("events", [""])[0]
+        who = caller(scope, _TRANSPORT, connection=client_id)
+        subscription = self._hub.subscribe(lambda: self._gate.offers(who.access, "shell"))
+        client = SseClient(who, subscription, hears_named_events=wanted == "named")
         self._clients[client_id] = client
-        telling = asyncio.create_task(self._tell(client))
         endpoint = f"{scope.get('root_path', '')}/messages?session_id={client_id}"
+        subscription.answer(f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode())
         try:
-            await send_events(_opened(endpoint, client), scope, receive, send)
+            await send_events(subscription.messages(client.written), scope, receive, send)
         finally:
             del self._clients[client_id]
-            telling.cancel()
+            subscription.close()
             for task in client.in_flight.values():
                 task.cancel()
+            self._told_ended(client_id)
 
     async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -146,23 +145,5 @@ class Sse:
 
     def _request(self, client: SseClient, message: Message) -> Request:
         who = client.who
-        named = Caller(who.name, who.access, who.transport, client.conversation.client, who.form)
+        named = Caller(who.name, who.access, who.transport, client.conversation.client, who.form, who.connection)
         return Request(message, named, client.conversation, client.report)
-
-    async def _tell(self, client: SseClient) -> None:
-        """Pass on what the client hears without having asked; the end of the daemon ends its stream."""
-        subscription = self._hub.subscribe()
-        try:
-            async for told in subscription.events():
-                notification = client.conversation.notification(told)
-                if notification is not None:
-                    client.tell(notification)
-            client.end()
-        finally:
-            subscription.close()
-
-
-async def _opened(endpoint: str, client: SseClient) -> AsyncGenerator[bytes, None]:
-    yield f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode()
-    async for event in client.messages():
-        yield event

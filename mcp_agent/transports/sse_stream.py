@@ -13,6 +13,7 @@ from contextlib import aclosing
 from starlette.types import Receive, Scope, Send
 
 KEEP_ALIVE_S = 15.0
+RETRY_MS = 500
 _KEEP_ALIVE = b": keep-alive\r\n\r\n"
 _HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -22,9 +23,15 @@ _HEADERS = (
 )
 
 
-def framed(message: bytes) -> bytes:
+def framed(message: bytes, event_id: str | None = None) -> bytes:
     """One message as one event. Its JSON is one line, so it needs one data field."""
-    return b"event: message\r\ndata: " + message + b"\r\n\r\n"
+    named = b"" if event_id is None else b"id: " + event_id.encode("latin-1") + b"\r\n"
+    return b"event: message\r\n" + named + b"data: " + message + b"\r\n\r\n"
+
+
+def priming(event_id: str) -> bytes:
+    """The event without a message that gives a client an id to come back with, and says how soon it may."""
+    return f"id: {event_id}\r\nretry: {RETRY_MS}\r\ndata: \r\n\r\n".encode("latin-1")
 
 
 async def send_stream(

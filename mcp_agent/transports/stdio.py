@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
+import stat
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -29,7 +31,11 @@ log = logging.getLogger(__name__)
 
 MOST_LINE_BYTES = 16 * 1024 * 1024
 _MOST_UNWRITTEN = 1_000
+_MANY_UNWRITTEN = 8
+_LOOK_AGAIN_S = 0.02
+_READ_BYTES = 65_536
 _FINISH_S = 5.0
+_GRACE_S = 2.0
 
 
 async def serve_stdio(daemon: Daemon) -> None:
@@ -45,33 +51,40 @@ class _StdioServer:
         self._caller = Caller("stdio", Access(), "stdio")
         self._conversation = Conversation(eras.LATEST_HANDSHAKE)
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
+        self._listening: set[asyncio.Task[None]] = set()
         self._out = _Output(output)
         self._is_open = False
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
+        self._daemon.sessions.clean_up()
         tasks: set[asyncio.Task[None]] = set()
-        background = [asyncio.create_task(self._daemon.follow_registry()), asyncio.create_task(self._tell())]
+        following, telling = asyncio.create_task(self._daemon.follow_registry()), asyncio.create_task(self._tell())
         try:
             async for line in lines:
                 if line.strip():
                     task = asyncio.create_task(self._serve(line))
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
-            self._daemon.hub.close()
-            if tasks:
-                # The client has closed its side; what it asked before that is still answered.
-                await asyncio.wait(tasks, timeout=_FINISH_S)
+            # The client has closed its side; what it asked before that is still answered, and exits are told.
+            if asked := tasks - self._listening:
+                await asyncio.wait(asked, timeout=_FINISH_S)
+            await self._daemon.stop(_GRACE_S)
+            await asyncio.wait([telling, *tasks], timeout=_FINISH_S)
         finally:
-            for each in (*tasks, *background):
+            for each in (*tasks, following, telling):
                 each.cancel()
             self._out.close()
 
     async def _tell(self) -> None:
         """Send a handshake client what changed, once it has said that it is ready."""
-        async for told in self._daemon.hub.subscribe().events():
-            notification = self._conversation.notification(told)
-            if self._is_open and notification is not None:
+        subscription = self._daemon.hub.subscribe(self._may_hear)
+        async for notification in subscription.messages(self._conversation.notification):
+            if self._is_open:
+                await self._out.has_room()
                 self._out.write(notification)
+
+    def _may_hear(self) -> bool:
+        return self._daemon.gate.offers(self._caller.access, "shell")
 
     async def _serve(self, line: bytes) -> None:
         value: Any = None
@@ -100,13 +113,16 @@ class _StdioServer:
             if eras.is_stateless(message) and message.method == LISTEN:
                 eras.envelope(message)
                 Filter(message)
-                async for each in listen(message, self._daemon.hub):
+                self._listening.add(task)
+                async for each in listen(message, self._daemon.hub, self._may_hear):
+                    await self._out.has_room()
                     self._out.write(each)
             else:
                 answer = await answered(self._daemon.methods, self._request(message))
                 self._out.write(answer.body)
         finally:
             del self._in_flight[request_id]
+            self._listening.discard(task)
 
     async def _serve_batch(self, values: list[Any]) -> None:
         if self._conversation.version not in eras.BATCH_VERSIONS:
@@ -132,22 +148,36 @@ class _StdioServer:
 
 
 class _Output:
-    """Writes messages from a thread, so that a client that stops reading stops only what it would have read."""
+    """Writes messages, so that a client that stops reading stops only what it would have read.
+
+    A short message that the pipe has room for is written at once; anything else is left to a thread.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._room = select.poll()
+        self._room.register(descriptor, select.POLLOUT)
         self._waiting: list[bytes] = []
         self._changed = threading.Condition()
+        self._is_writing = False
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="stdout-writer", daemon=True)
         self._thread.start()
 
     def write(self, message: bytes) -> None:
         with self._changed:
+            if len(message) < select.PIPE_BUF and not self._waiting and not self._is_writing and self._has_room():
+                self._write(message + b"\n")
+                return
             if len(self._waiting) >= _MOST_UNWRITTEN and b'"id":' not in message[:40]:
                 return
             self._waiting.append(message)
             self._changed.notify()
+
+    async def has_room(self) -> None:
+        """Wait until few messages are unwritten: what a client has not asked for is not heaped up before it."""
+        while len(self._waiting) > _MANY_UNWRITTEN and not self._is_closed:  # noqa: ASYNC110 - a thread empties it
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
     def close(self) -> None:
         with self._changed:
@@ -155,19 +185,31 @@ class _Output:
             self._changed.notify()
         self._thread.join(timeout=_FINISH_S)
 
+    def _has_room(self) -> bool:
+        """Whether PIPE_BUF bytes can be written without waiting; that is what a pipe promises when it is ready."""
+        return [ready for _, ready in self._room.poll(0)] == [select.POLLOUT]
+
     def _run(self) -> None:
-        while True:
+        is_well = True
+        while is_well:
             with self._changed:
+                self._is_writing = False
                 self._changed.wait_for(lambda: self._waiting or self._is_closed)
                 messages, self._waiting = self._waiting, []
                 if not messages:
                     return
-            data = memoryview(b"".join(message + b"\n" for message in messages))
-            try:
-                while data:
-                    data = data[os.write(self._descriptor, data) :]
-            except OSError:
-                return
+                self._is_writing = True
+            is_well = self._write(b"".join(message + b"\n" for message in messages))
+
+    def _write(self, lines: bytes) -> bool:
+        """Whether all of it could be written; if not, the client is gone."""
+        data = memoryview(lines)
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError:
+            return False
+        return True
 
 
 def _claimed_output() -> int:
@@ -179,8 +221,48 @@ def _claimed_output() -> int:
     return own
 
 
-async def _lines() -> AsyncIterator[bytes]:
-    """The lines of standard input. A thread reads them: input may be a pipe, a file or a terminal."""
+def _lines() -> AsyncIterator[bytes]:
+    """The lines of standard input."""
+    mode = os.fstat(0).st_mode
+    return _lines_of_pipe() if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else _lines_of_file()
+
+
+async def _lines_of_pipe() -> AsyncIterator[bytes]:
+    """Lines that a client sends. The loop says when there is something, so that reading does not wait."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(0, readable.set)
+    ready = select.poll()
+    ready.register(0, select.POLLIN)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while True:
+            await readable.wait()
+            readable.clear()
+            # The loop may have said so once more for what has been read by now, and a read would wait.
+            if not ready.poll(0):
+                continue
+            data = os.read(0, _READ_BYTES)
+            if not data:
+                break
+            first, *others = data.split(b"\n")
+            parts.append(first)
+            size += len(first)
+            for next_part in others:
+                yield b"".join(parts)
+                parts, size = [next_part], len(next_part)
+            if size >= MOST_LINE_BYTES:
+                yield b"".join(parts)
+                parts, size = [], 0
+    finally:
+        loop.remove_reader(0)
+    if size:
+        yield b"".join(parts)
+
+
+async def _lines_of_file() -> AsyncIterator[bytes]:
+    """Lines of a terminal or a file. A thread reads them: a loop can wait for neither."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
     room = threading.Semaphore(64)

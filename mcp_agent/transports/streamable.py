@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.events import EventHub
+from mcp_agent.events import EventHub, MayHear
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
-from mcp_agent.protocol.methods import Conversation, Methods, Request
+from mcp_agent.protocol.methods import Conversation, Methods, Request, is_of_shell
+from mcp_agent.transports import replay
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import (
     ClientLeft,
@@ -28,7 +30,7 @@ from mcp_agent.transports.http import (
     send_json,
 )
 from mcp_agent.transports.http_sessions import HttpSession, HttpSessions
-from mcp_agent.transports.sse_stream import send_stream
+from mcp_agent.transports.sse_stream import framed, priming, send_events, send_stream
 from registry.gate import Gate
 
 log = logging.getLogger(__name__)
@@ -106,6 +108,9 @@ class StreamableHttp:
             envelope = eras.envelope(message, scope["headers"])
             if message.method == LISTEN:
                 Filter(message)
+            tool = self._gate.catalog.get(str(message.params.get("name"))) if message.method == "tools/call" else None
+            if tool is not None:
+                eras.check_arguments(message, scope["headers"], tool.header_arguments)
         except RpcError as error:
             await send_json(send, eras.http_status(error), jsonrpc.failure(message.id, error))
             return
@@ -113,7 +118,9 @@ class StreamableHttp:
             if not accepted(scope)[1]:
                 await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
                 return
-            await send_stream(listen(message, self._hub), scope, receive, send)
+            access = caller(scope, _TRANSPORT).access
+            told = listen(message, self._hub, lambda: self._gate.offers(access, "shell"))
+            await send_stream(told, scope, receive, send)
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
         request = Request(message, who, None, exchange.notify)
@@ -142,12 +149,15 @@ class StreamableHttp:
                 _cancel(session, message)
             await send_empty(send, 202)
             return
-        who = caller(scope, _TRANSPORT, client=conversation.client)
+        connection = session.id if session else ""
+        who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection)
         request = Request(message, who, conversation, exchange.notify)
         if session is None:
             await exchange.run(message.id, answered(self._methods, request))
             return
         session.in_flight[message.id] = exchange
+        # Before the handshake nobody knows which version the client speaks.
+        exchange.keep_in(session.replay, primes=message.method != "initialize" and _knows_priming(conversation))
         try:
             await exchange.run(message.id, answered(self._methods, request))
         finally:
@@ -176,9 +186,28 @@ class StreamableHttp:
             return
         session.open_streams += 1
         try:
-            await send_stream(_told(session), scope, receive, send, {"mcp-session-id": session.id})
+            await self._stream(session, scope, receive, send)
         finally:
             session.open_streams -= 1
+
+    async def _stream(self, session: HttpSession, scope: Scope, receive: Receive, send: Send) -> None:
+        """The session's own stream, or the rest of the one that `Last-Event-ID` names."""
+        headers = {"mcp-session-id": session.id}
+        stream, number = replay.parsed(header(scope, b"last-event-id") or b"") or ("", 0)
+        if not replay.is_of_request(stream):
+            after = number if stream == session.stream else None
+            access = caller(scope, _TRANSPORT).access
+            told = _told(session, after, lambda: self._gate.offers(access, "shell"))
+            await send_events(told, scope, receive, send, headers)
+            return
+        for exchange in session.in_flight.values():
+            if exchange.stream == stream:
+                await exchange.resume(number, scope, receive, send, headers)
+                return
+        if not session.replay.knows(stream):
+            await send_error(send, 410, "what followed that event is no longer kept", "send the request again")
+            return
+        await send_events(_kept(session, stream, number), scope, receive, send, headers)
 
     async def _delete(self, scope: Scope, send: Send) -> None:
         session = self._session(scope)
@@ -198,13 +227,31 @@ class StreamableHttp:
         return self._sessions.find(session_id, principal(scope).name, spoken)
 
 
-async def _told(session: HttpSession) -> AsyncIterator[bytes]:
+async def _told(session: HttpSession, after: int | None, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
     """What a session's client hears on its own stream. A second stream takes over from the first."""
-    session.subscription = subscription = session.subscription.handed_over()
-    async for told in subscription.events():
-        notification = session.conversation.notification(told)
-        if notification is not None:
-            yield notification
+    session.subscription = subscription = session.subscription.handed_over(may_hear)
+    if after is not None:
+        for number, message in list(session.replay.after(session.stream, after)):
+            # The owner may have taken the shell away from this client since.
+            if may_hear() or not is_of_shell(message):
+                yield framed(message, replay.event_id(session.stream, number))
+    elif _knows_priming(session.conversation):
+        yield priming(replay.event_id(session.stream, session.said))
+    async with aclosing(subscription.messages(session.conversation.notification)) as messages:
+        async for message in messages:
+            session.said += 1
+            session.replay.keep(session.stream, session.said, message)
+            yield framed(message, replay.event_id(session.stream, session.said))
+
+
+async def _kept(session: HttpSession, stream: str, after: int) -> AsyncGenerator[bytes, None]:
+    for number, message in list(session.replay.after(stream, after)):
+        yield framed(message, replay.event_id(stream, number))
+
+
+def _knows_priming(conversation: Conversation) -> bool:
+    """Whether the client takes an event without a message for what it is; those of older versions may not."""
+    return conversation.version >= "2025-11-25"
 
 
 def _cancel(session: HttpSession, message: Message) -> None:

@@ -45,7 +45,7 @@ class Bench:
     @property
     def round_s(self) -> float:
         """How long a round goes on where it makes as many calls as it can."""
-        return 0.25 if self.is_quick else 1.0
+        return 0.25 if self.is_quick else 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Row:
     unit: str
     goal: Goal
     contest: Callable[[Bench], AbstractContextManager[tuple[Meter, Meter]]]
-    rounds: int = 7
+    rounds: int = 15
 
 
 @dataclass(frozen=True, slots=True)

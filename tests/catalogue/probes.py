@@ -78,3 +78,17 @@ def explode(ctx: ToolContext) -> Said:
 def strict(ctx: ToolContext, *, file_path: str, max_output_bytes: int = 1) -> Said:
     """Answer arguments that do not fit with a JSON-RPC error."""
     return Said(file_path)
+
+
+@tool("probes", effect="read")
+async def tell(ctx: ToolContext, *, folder: str, steps: int = 2) -> Said:
+    """Log step after step, each when a file with its number is in `folder`; being called off leaves a file too."""
+    try:
+        for step in range(1, steps + 1):
+            while not Path(folder, str(step)).exists():
+                await asyncio.sleep(0.01)
+            ctx.log("warning", f"step {step}")
+    except asyncio.CancelledError:
+        Path(folder, "cancelled").touch()
+        raise
+    return Said("told")

@@ -51,7 +51,7 @@ def test_a_handshake_for_another_version_settles_on_the_latest(version: str) -> 
 def test_a_message_belongs_to_the_stateless_era_by_its_mark() -> None:
     assert eras.is_stateless(_call())
     assert not eras.is_stateless(Message(1, "tools/call", {}))
-    assert not eras.is_stateless(Message(1, "initialize", {"_meta": _META}))
+    assert eras.is_stateless(Message(1, "initialize", {"_meta": _META}))
 
 
 def test_an_envelope_says_who_is_asking() -> None:

@@ -33,7 +33,10 @@ class PrintingServer(uvicorn.Server):
 
 def main() -> None:
     app = Starlette(routes=[Route("/mcp", echo, methods=["POST"])])
-    config = uvicorn.Config(app, port=0, loop="uvloop", http="httptools", access_log=False, log_level="warning")
+    # Kept open while the other side is started, however long that takes.
+    config = uvicorn.Config(
+        app, port=0, loop="uvloop", http="httptools", access_log=False, log_level="warning", timeout_keep_alive=60
+    )
     PrintingServer(config).run()
 
 

@@ -47,7 +47,10 @@ def over_http() -> None:
 
     # JSON answers cost it less than its default, a stream for every answer.
     app = _server().streamable_http_app(json_response=True)
-    config = uvicorn.Config(app, port=0, loop="uvloop", http="httptools", access_log=False, log_level="warning")
+    # Kept open while the other side is started, however long that takes.
+    config = uvicorn.Config(
+        app, port=0, loop="uvloop", http="httptools", access_log=False, log_level="warning", timeout_keep_alive=60
+    )
     Announcing(config).run()
 
 

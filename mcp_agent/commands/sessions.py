@@ -1,0 +1,74 @@
+"""`mcp-agent sessions`: what runs in the daemon, for the person at the machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import urllib.parse
+from typing import Any
+
+import orjson
+
+from mcp_agent.commands import running
+from mcp_agent.commands.running import RunningDaemon
+from mcp_agent.config import BadConfig, load
+
+
+def list_sessions(options: argparse.Namespace) -> int:
+    sessions = _asked(_daemon(options), "GET", "/api/sessions")["sessions"]
+    if options.json:
+        print(orjson.dumps(sessions, option=orjson.OPT_INDENT_2).decode())
+        return 0
+    if not sessions:
+        print("no sessions")
+    for each in sessions:
+        state = "running" if each["running"] else f"exit {each['exit_code']}"
+        command = " ".join(each["command"].split())[:80]
+        print(f"{each['id']:10} {state:10} {each['age_s']:8.0f} s {each['output_bytes']:12} bytes  {command}")
+    return 0
+
+
+def tail_session(options: argparse.Namespace) -> int:
+    path = f"/events?session_id={urllib.parse.quote(options.id)}&since={options.since}"
+    code = 0
+    try:
+        for name, event in _daemon(options).events(path):
+            if name == "shell_session_output":
+                stream = sys.stderr if event["stream"] == "stderr" else sys.stdout
+                stream.write(event["chunk"])
+                stream.flush()
+            elif name == "gap":
+                print(f"[{event.get('lost_bytes', 'some')} bytes are gone here]", file=sys.stderr)
+            elif name == "shell_session_exit":
+                code = event["exit_code"]
+                break
+    except running.NotReached as error:
+        raise BadConfig(f"the daemon cannot be reached: {error}") from None
+    return code
+
+
+def stop_session(options: argparse.Namespace) -> int:
+    path = f"/api/sessions/{urllib.parse.quote(options.id)}/stop"
+    told = _asked(_daemon(options), "POST", path, {"signal": options.signal})
+    how = f"exit {told['exit_code']}" + (f", signal {told['signal']}" if told["signal"] else "")
+    print(f"{told['id']} has ended: {how}{', killed after its grace' if told['escalated'] else ''}")
+    return 0
+
+
+def _daemon(options: argparse.Namespace) -> RunningDaemon:
+    daemon = running.find(load(vars(options)))
+    if daemon is None:
+        raise BadConfig("no daemon is running; sessions live in one: mcp-agent serve")
+    return daemon
+
+
+def _asked(daemon: RunningDaemon, method: str, path: str, body: Any = None) -> Any:
+    try:
+        status, answer = daemon.request(method, path, body)
+    except running.NotReached as error:
+        raise BadConfig(f"the daemon cannot be reached: {error}") from None
+    if status == 200:
+        return answer
+    refused = answer.get("error", {}) if isinstance(answer, dict) else {}
+    hint = f" ({refused['hint']})" if refused.get("hint") else ""
+    raise BadConfig(f"{refused.get('message', f'the daemon answered {status}')}{hint}")

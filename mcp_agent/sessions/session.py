@@ -1,0 +1,259 @@
+"""A session: one command, its output, how it ended, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from mcp_agent.events import EventHub
+from mcp_agent.sessions.log import OutputLog, Stream, whole_characters
+from mcp_agent.sessions.process import Child, Status
+
+_LOOK_AGAIN_S = 0.05
+_MOST_READERS = 256
+
+
+class Capture:
+    """The beginning and the end of one stream: half of `most_bytes` each, and how much there was in all."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._half = most_bytes // 2
+        self._head: list[bytes] = []
+        self._head_bytes = 0
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self._half - self._head_bytes
+        if room > 0:
+            part = data[:room]
+            self._head.append(part)
+            self._head_bytes += len(part)
+            data = data[room:]
+        if data:
+            self._tail.append(data)
+            self._tail_bytes += len(data)
+            while self._tail_bytes - len(self._tail[0]) >= self._half:
+                self._tail_bytes -= len(self._tail.popleft())
+
+    def text(self) -> tuple[str, str, int]:
+        """The head, the tail, and how many bytes are missing between them."""
+        head, tail = b"".join(self._head), b"".join(self._tail)
+        if len(head) + len(tail) == self.total and len(tail) <= self._half:
+            return (head + tail).decode("utf-8", "replace"), "", 0
+        head, tail = whole_characters(head), tail[-self._half :]
+        start = 0
+        while start < min(3, len(tail)) and tail[start] & 0xC0 == 0x80:
+            start += 1
+        tail = tail[start:]
+        return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), self.total - len(head) - len(tail)
+
+
+class Keeper(Protocol):
+    """Who owns sessions and ends them."""
+
+    def exited(self, session: Session) -> None: ...
+
+    def adopt(self, session: Session, ends_in_s: float | None) -> bool: ...
+
+    def release(self, session: Session, *, keeps_output: bool) -> None: ...
+
+    def abandon(self, session: Session, grace_s: float) -> None: ...
+
+    async def stop(self, session: Session, number: int, grace_s: float | None = None) -> bool: ...
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A live or finished command. Clients hear of it once it is published; until then it is a call of somebody's."""
+
+    id: str
+    command: str
+    cwd: Path
+    log: OutputLog
+    hub: EventHub
+    connection: str
+    keeper: Keeper
+    captures: dict[Stream, Capture] = field(default_factory=dict)
+    has_terminal: bool = False
+    is_published: bool = False
+    started_at: float = field(default_factory=time.time)
+    started_monotonic: float = field(default_factory=time.monotonic)
+    ended_monotonic: float | None = None
+    status: Status | None = None
+    is_ending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    expiry: asyncio.TimerHandle | None = None
+    _child: Child | None = None
+    _given: dict[str, int] = field(default_factory=dict)
+    _waiters: set[asyncio.Future[None]] = field(default_factory=set)
+    _exit_waiters: set[asyncio.Future[None]] = field(default_factory=set)
+    _retry: asyncio.TimerHandle | None = None
+
+    @property
+    def child(self) -> Child:
+        assert self._child is not None, "a session has a child from its start"
+        return self._child
+
+    @child.setter
+    def child(self, child: Child) -> None:
+        self._child = child
+
+    @property
+    def pid(self) -> int:
+        return self.child.pid
+
+    @property
+    def output_path(self) -> str | None:
+        return None if self.log.spool is None else str(self.log.path)
+
+    @property
+    def is_running(self) -> bool:
+        return self.status is None
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self.status is None else self.status.exit_code
+
+    @property
+    def signal(self) -> str | None:
+        return None if self.status is None else self.status.signal
+
+    @property
+    def end(self) -> int:
+        return self.log.end
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.started_monotonic
+
+    def publish(self) -> None:
+        """From here on every client hears of it, from its first byte."""
+        self.log.to_file()
+        self.is_published = True
+        self.hub.started(self.log)
+
+    def hear(self, stream: Stream, data: bytes) -> bool:
+        """The child has printed. False to let it wait: a client that keeps taking would lose something."""
+        self.log.append(stream, data)
+        if self.captures:
+            capture = self.captures.get(stream)
+            if capture is not None:
+                capture.add(data)
+        if self._waiters:
+            _wake(self._waiters)
+        if self.is_published and self.status is None:
+            self.hub.stirred(self.log)
+        return self._has_room()
+
+    def ended(self, status: Status) -> None:
+        self.status = status
+        self.ended_monotonic = time.monotonic()
+        if self.is_published:
+            self.hub.exited(self.log, status.exit_code, status.signal)
+        _wake(self._waiters)
+        _wake(self._exit_waiters)
+        self.keeper.exited(self)
+
+    def finished(self) -> None:
+        """Nobody holds its output any more."""
+        self.log.seal()
+
+    async def changed(self, within_s: float | None) -> bool:
+        """Wait for output or the exit. False if neither came in time."""
+        return await self._woken(self._waiters, within_s)
+
+    async def over(self, within_s: float | None) -> bool:
+        """Wait for the exit. False if it did not come in time."""
+        return not self.is_running or await self._woken(self._exit_waiters, within_s)
+
+    def given_to(self, reader: str) -> int:
+        """Where the output that `reader` was last given ended."""
+        return self._given.get(reader, 0)
+
+    def give(self, reader: str, offset: int) -> None:
+        self._given.pop(reader, None)
+        self._given[reader] = offset
+        while len(self._given) > _MOST_READERS:
+            del self._given[next(iter(self._given))]
+
+    def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
+        return self.log.text(offset, most_bytes)
+
+    def captured(self, stream: Stream) -> tuple[str, str, int]:
+        capture = self.captures.get(stream)
+        return ("", "", 0) if capture is None else capture.text()
+
+    async def write(self, data: bytes) -> int:
+        return await self.child.write(data)
+
+    def close_input(self) -> None:
+        if not self.has_terminal:
+            self.child.close_input()
+
+    @property
+    def takes_input(self) -> bool:
+        return self.child.takes_input
+
+    def adopt(self, ends_in_s: float | None) -> bool:
+        return self.keeper.adopt(self, ends_in_s)
+
+    def release(self, *, keeps_output: bool) -> None:
+        self.keeper.release(self, keeps_output=keeps_output)
+
+    def abandon(self, grace_s: float) -> None:
+        self.keeper.abandon(self, grace_s)
+
+    async def stop(self, number: int, grace_s: float | None = None) -> bool:
+        return await self.keeper.stop(self, number, grace_s)
+
+    def close(self) -> None:
+        """Let go of everything but the output."""
+        if self._retry is not None:
+            self._retry.cancel()
+        if self.expiry is not None:
+            self.expiry.cancel()
+        self.child.close()
+        self.log.seal()
+
+    def _has_room(self) -> bool:
+        to = self.log.excess()
+        if not to:
+            return True
+        if self.is_published and self.status is None and self.hub.is_needed(self.log, to, self._look_again):
+            if self._retry is None:
+                self._retry = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look_again)
+            return False
+        self.log.free(to)
+        return True
+
+    def _look_again(self) -> None:
+        """A client has moved on, or has had its time: go on if nobody needs what must go."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._has_room():
+            self.child.resume()
+
+    async def _woken(self, waiters: set[asyncio.Future[None]], within_s: float | None) -> bool:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters.add(waiter)
+        try:
+            async with asyncio.timeout(within_s):
+                await waiter
+        except TimeoutError:
+            return False
+        finally:
+            waiters.discard(waiter)
+        return True
+
+
+def _wake(waiters: set[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

@@ -1,0 +1,198 @@
+"""All the processes of a command, found and ended: its session, its process group, its descendants, its tag.
+
+A process that makes a session of its own has left the group, and one that forks twice has left its parent; but each
+has inherited the tag in its environment. Nobody else's process is ever signalled: a process is held by a pidfd, its
+start time is compared while it is held, and only then does it get the signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+TAG = "MCP_AGENT_SESSION"
+_LAST_RESORT_S = 3.0
+
+
+class Member(NamedTuple):
+    """A process, by its number and the moment of its start: together they name one process for ever."""
+
+    pid: int
+    started: int
+
+
+class _Entry(NamedTuple):
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    started: int
+
+
+def started(pid: int) -> int | None:
+    """When the process began, in ticks since the machine did; None if there is none of that number."""
+    entry = _entry(pid)
+    return None if entry is None else entry.started
+
+
+def tagged(value: str) -> bytes:
+    """What is in the environment of a process whose tag begins with `value`."""
+    return f"{TAG}={value}".encode()
+
+
+def find(tag: bytes, leaders: Iterable[int] = ()) -> set[Member]:
+    """Every living process with the tag, of the sessions of `leaders`, or descended from one of those.
+
+    A leader's number counts only while it cannot have been given to another process: the caller holds it unreaped.
+    """
+    own = os.getpid()
+    leading = frozenset(leaders)
+    entries = {entry.pid: entry for entry in _entries() if entry.pid != own}
+    found = {
+        pid
+        for pid, entry in entries.items()
+        if pid in leading or entry.session in leading or entry.group in leading or _has(pid, tag)
+    }
+    children: dict[int, list[int]] = {}
+    for entry in entries.values():
+        children.setdefault(entry.parent, []).append(entry.pid)
+    waiting = list(found)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return {Member(pid, entries[pid].started) for pid in found if entries[pid].state not in "ZX"}
+
+
+def send(member: Member, number: int) -> bool:
+    """Signal exactly this process. False if it is gone, whoever has its number now."""
+    try:
+        descriptor = os.pidfd_open(member.pid)
+    except OSError:
+        return False
+    try:
+        if started(member.pid) != member.started:
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+async def end(members: Callable[[], set[Member]], number: int, grace_s: float) -> bool:
+    """Signal all `members` until there are none, with KILL once the grace is over. True if it came to that."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + grace_s
+    signalled: set[Member] = set()
+    escalated = False
+    while found := await asyncio.to_thread(members):
+        left = deadline - loop.time()
+        if left <= 0:
+            escalated = escalated or number != signal.SIGKILL
+            if left < -_LAST_RESORT_S:
+                break
+            for member in found:
+                send(member, signal.SIGKILL)
+            await _gone(found, 0.5)
+            continue
+        for member in found - signalled:
+            send(member, number)
+            # A stopped process would not hear it.
+            send(member, signal.SIGCONT)
+        signalled |= found
+        await _gone(found, left)
+    return escalated
+
+
+def end_now(members: Callable[[], set[Member]], grace_s: float) -> int:
+    """The same without an event loop, for the start of a daemon. How many processes there were."""
+    import time
+
+    deadline = time.monotonic() + grace_s
+    seen: set[Member] = set()
+    while found := members():
+        left = deadline - time.monotonic()
+        if left < -_LAST_RESORT_S:
+            break
+        for member in found if left <= 0 else found - seen:
+            send(member, signal.SIGKILL if left <= 0 else signal.SIGTERM)
+            send(member, signal.SIGCONT)
+        seen |= found
+        time.sleep(0.02)
+    return len(seen)
+
+
+def orphans(own_session: int) -> set[Member]:
+    """Dead children of ours that no code of ours started: adopted ones, of other sessions than our own."""
+    own = os.getpid()
+    return {
+        Member(entry.pid, entry.started)
+        for entry in _entries()
+        if entry.parent == own and entry.state == "Z" and entry.session != own_session
+    }
+
+
+async def _gone(members: Iterable[Member], within_s: float) -> None:
+    """Wait until all of them are dead, or for so long."""
+    loop = asyncio.get_running_loop()
+    held: list[int] = []
+    left: set[int] = set()
+    done = loop.create_future()
+
+    def dead(descriptor: int) -> None:
+        loop.remove_reader(descriptor)
+        left.discard(descriptor)
+        if not left and not done.done():
+            done.set_result(None)
+
+    try:
+        for member in members:
+            with contextlib.suppress(OSError):
+                descriptor = os.pidfd_open(member.pid)
+                held.append(descriptor)
+                if started(member.pid) == member.started:
+                    left.add(descriptor)
+                    loop.add_reader(descriptor, dead, descriptor)
+        if left:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await done
+    finally:
+        for descriptor in held:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+
+
+def _entries() -> Iterable[_Entry]:
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names alone; a Path each would double the time
+        if name.isdecimal():
+            entry = _entry(int(name))
+            if entry is not None:
+                yield entry
+
+
+def _entry(pid: int) -> _Entry | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The name of a program is in parentheses and may hold any character, these too.
+    fields = text[text.rindex(b")") + 2 :].split()
+    return _Entry(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def _has(pid: int, tag: bytes) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return environment.startswith(tag) or b"\0" + tag in environment

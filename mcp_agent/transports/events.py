@@ -1,0 +1,195 @@
+"""/events: the output of sessions as named server-sent events, without loss to a client that keeps taking.
+
+    GET /events                             every session, from now on
+    GET /events?session_id=ID&since=OFFSET  one session, from a byte of its output on; negative counts from the end
+    Last-Event-ID: boot.number              what came after that event, from the spool
+
+The stream is written by hand: each chunk is encoded once for all clients that are at the same place, which a
+response class with a generator for each client cannot do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.parse
+from collections.abc import Callable
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent.events import Event, EventHub, Gap, SessionExit, SessionOutput
+from mcp_agent.reading import Reader, Told
+from mcp_agent.sessions.log import Exit, Lost, Mark, OutputLog
+from mcp_agent.transports.http import caller, header, send_error
+from registry.gate import Gate
+
+MOST_CLIENTS = 256
+KEEP_ALIVE_S = 15.0
+_AT_ONCE_BYTES = 128 * 1024
+_FRAMES_BYTES = 16 * 1024 * 1024
+_KEEP_ALIVE = b": keep-alive\n\n"
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class _BadRequest(Exception):
+    def __init__(self, status: int, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.hint = status, message, hint
+
+
+class Events:
+    """The ASGI application behind /events."""
+
+    def __init__(self, hub: EventHub, gate: Gate) -> None:
+        self._hub = hub
+        self._gate = gate
+        self._frames = _Frames(hub.boot)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":
+            await send_error(send, 405, "use GET here", headers={"allow": "GET"})
+            return
+        access = caller(scope, "events").access
+
+        def may_hear() -> bool:
+            return self._gate.offers(access, "shell")
+
+        try:
+            if not may_hear():
+                raise _BadRequest(403, "the shell tools are switched off for this token")
+            if self._hub.readers >= MOST_CLIENTS:
+                raise _BadRequest(503, f"{MOST_CLIENTS} clients are connected, and that is as many as there may be")
+            reader, first = self._reader(scope)
+        except _BadRequest as error:
+            await send_error(send, error.status, error.message, error.hint)
+            return
+        await self._stream(reader, first, may_hear, receive, send)
+
+    async def _stream(
+        self, reader: Reader, first: bytes, may_hear: Callable[[], bool], receive: Receive, send: Send
+    ) -> None:
+        woken = asyncio.Event()
+        reader.woken = woken.set
+        self._hub.follow(reader)
+        leaving = asyncio.create_task(_left(receive, reader))
+        loop = asyncio.get_running_loop()
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.body", "body": first, "more_body": True})
+            while may_hear() and not leaving.done():
+                woken.clear()
+                body = b"".join([self._frames.of(log, told) for log, told in reader.take(_AT_ONCE_BYTES)])
+                if body:
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+                    reader.took(len(body), loop.time())
+                    continue
+                if reader.is_closed:
+                    break
+                reader.caught_up(loop.time())
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE_S):
+                        await woken.wait()
+                except TimeoutError:
+                    await send({"type": "http.response.body", "body": _KEEP_ALIVE, "more_body": True})
+                reader.caught_up(loop.time())
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._hub.unfollow(reader)
+            leaving.cancel()
+
+    def _reader(self, scope: Scope) -> tuple[Reader, bytes]:
+        """Where the client wants to begin, and what it is told before that."""
+        query = urllib.parse.parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        unknown = set(query) - {"session_id", "since"}
+        if unknown:
+            raise _BadRequest(400, f"there is no parameter {min(unknown)[:60]!r}", "session_id and since are")
+        session_id = query["session_id"][-1] if "session_id" in query else None
+        since = _offset(query["since"][-1]) if "since" in query else None
+        if since is not None and session_id is None:
+            raise _BadRequest(400, "since counts the bytes of one session: pass session_id too")
+        last = header(scope, b"last-event-id")
+        reader = Reader(session_id)
+        if session_id is not None and self._hub.log(session_id) is None and last is None:
+            known = ", ".join(log.session_id for log in self._hub.logs) or "none"
+            raise _BadRequest(404, f"there is no session {session_id[:60]!r}", f"there are: {known}")
+        if last:
+            return reader, self._resumed(reader, last.decode("latin-1"))
+        for log in self._hub.logs:
+            if since is not None:
+                reader.add(log, min(since if since >= 0 else max(0, log.end + since), log.end))
+            elif log.exit is None or session_id is not None:
+                reader.add(log, log.end)
+        return reader, b": connected\n\n"
+
+    def _resumed(self, reader: Reader, last: str) -> bytes:
+        boot, _, text = last.partition(".")
+        if boot != self._hub.boot or not text.isdecimal():
+            # Another start of the daemon: its sessions are gone, and of this one's nothing has been told.
+            for log in self._hub.logs:
+                reader.add(log, 0)
+            message = "the daemon has been restarted; the output of its earlier sessions is gone"
+            return b"event: gap\ndata: " + orjson.dumps({"type": "gap", "reason": message}) + b"\n\n"
+        number = int(text)
+        for log in self._hub.logs:
+            if log.exit is None or log.exit.number > number:
+                reader.add(log, log.after(number))
+        return b": resumed\n\n"
+
+
+class _Frames:
+    """Encoded events of the last few megabytes: the second client that is at the same place gets the same bytes."""
+
+    def __init__(self, boot: str) -> None:
+        self._boot = boot
+        self._frames: dict[tuple[str, int, int], bytes] = {}
+        self._size = 0
+
+    def of(self, log: OutputLog, told: Told) -> bytes:
+        if isinstance(told, Lost):
+            return named(Gap(log.session_id, told.offset, told.end))
+        if isinstance(told, Exit):
+            return named(SessionExit.of(log.session_id, told), self._id(told.number))
+        # The end too: a client that asked for an offset within a piece is not at the place of another.
+        key = log.session_id, told.offset, told.end
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = self._encoded(log, told)
+            self._size += len(frame)
+            while self._size > _FRAMES_BYTES:
+                self._size -= len(self._frames.pop(next(iter(self._frames))))
+        return frame
+
+    def _encoded(self, log: OutputLog, mark: Mark) -> bytes:
+        data = log.data(mark)
+        if len(data) < mark.end - mark.offset:
+            return named(Gap(log.session_id, mark.offset, mark.end))
+        output = SessionOutput(log.session_id, mark.stream, data.decode("utf-8", "replace"), mark.offset)
+        return named(output, self._id(mark.number))
+
+    def _id(self, number: int) -> str:
+        return f"{self._boot}.{number}"
+
+
+def named(event: Event, event_id: str | None = None) -> bytes:
+    """What happens in a session as a named event, for any wire that sends those."""
+    assert isinstance(event, SessionOutput | SessionExit | Gap), "only these have a name of their own"
+    head = f"event: {event.name}\n" if event_id is None else f"event: {event.name}\nid: {event_id}\n"
+    return b"".join((head.encode(), b"data: ", orjson.dumps(event.as_object()), b"\n\n"))
+
+
+async def _left(receive: Receive, reader: Reader) -> None:
+    """Return when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    reader.close()
+
+
+def _offset(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise _BadRequest(400, f"since is {text[:40]!r} and must be a whole number") from None

@@ -1,0 +1,1 @@
+"""What clients hear of sessions, on every wire."""

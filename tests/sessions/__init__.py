@@ -1,0 +1,1 @@
+"""Sessions: their output, their limits, their end."""

@@ -1,0 +1,137 @@
+"""The log of a session: offsets that never move, numbers that order, holes that are told."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_agent.sessions import log as logs
+from mcp_agent.sessions.log import Lost, OutputLog, Piece, unfinished
+from mcp_agent.sessions.spool import HEAD_BYTES
+
+_MIB = 1024 * 1024
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[OutputLog]:
+    made = OutputLog("s1", tmp_path / "s1.log", 8 * _MIB)
+    numbers = itertools.count(1)
+    made.publish(lambda: next(numbers))
+    yield made
+    made.remove()
+
+
+def _fill(log: OutputLog, size: int) -> bytes:
+    """Print so much, as a child does, and let go what must go. What was printed."""
+    blocks = [bytes([65 + index % 26]) * 65_536 for index in range(size // 65_536)]
+    for block in blocks:
+        log.append("stdout", block)
+        if to := log.excess():
+            log.free(to)
+    return b"".join(blocks)
+
+
+def test_pieces_keep_their_stream_their_offset_and_their_order(log: OutputLog) -> None:
+    log.append("stdout", b"one")
+    log.append("stderr", b"two")
+    assert log.at(0) == Piece(1, 0, "stdout", b"one")
+    assert log.at(3) == Piece(2, 3, "stderr", b"two")
+    assert log.at(4) == Piece(2, 4, "stderr", b"wo")
+    assert log.at(6) is None
+
+
+def test_output_that_left_memory_is_read_from_the_file(log: OutputLog) -> None:
+    written = _fill(log, 3 * _MIB)
+    assert log.path.read_bytes() == written
+    first = log.at(0)
+    assert isinstance(first, Piece)
+    assert first.data == written[:65_536]
+
+
+def test_a_full_spool_keeps_the_first_megabyte_and_the_newest(log: OutputLog) -> None:
+    written = _fill(log, 40 * _MIB)
+    kept, place, lost = b"", 0, []
+    while (found := log.at(place)) is not None:
+        if isinstance(found, Lost):
+            lost.append(found)
+            place = found.end
+            continue
+        assert found.data == written[place : found.end]
+        kept += found.data
+        place = found.end
+    assert [gone.offset for gone in lost] == [HEAD_BYTES]
+    assert len(kept) + lost[0].end - lost[0].offset == len(written)
+    assert 6 * _MIB <= len(kept) <= 9 * _MIB
+
+
+def test_freed_blocks_are_given_back_to_the_disk_and_offsets_stay(log: OutputLog) -> None:
+    written = _fill(log, 40 * _MIB)
+    status = log.path.stat()
+    assert status.st_size == len(written)
+    assert status.st_blocks * 512 <= 10 * _MIB
+    with log.path.open("rb") as file:
+        file.seek(39 * _MIB)
+        assert file.read() == written[39 * _MIB :]
+
+
+def test_a_number_leads_back_to_the_place_behind_its_piece(log: OutputLog) -> None:
+    for text in (b"a", b"bb", b"ccc"):
+        log.append("stdout", text)
+    assert [log.after(number) for number in (0, 1, 2, 3, 9)] == [0, 1, 3, 6, 6]
+
+
+def test_a_number_whose_piece_is_gone_leads_into_the_hole(log: OutputLog) -> None:
+    _fill(log, 40 * _MIB)
+    # The 320th piece ended at 20 MiB.
+    place = log.after(320)
+    found = log.at(place)
+    assert isinstance(found, Lost)
+    assert 18 * _MIB <= place <= 20 * _MIB
+    assert found.end > 30 * _MIB
+
+
+def test_a_log_that_becomes_public_late_is_numbered_from_its_first_piece(tmp_path: Path) -> None:
+    log = OutputLog("s1", tmp_path / "s1.log", 8 * _MIB)
+    log.append("stdout", b"before")
+    numbers = itertools.count(70)
+    log.publish(lambda: next(numbers))
+    log.append("stdout", b"after")
+    assert [log.next_number(0), log.next_number(6)] == [70, 71]
+
+
+def test_very_many_small_pieces_cost_bounded_memory(log: OutputLog) -> None:
+    for _ in range(logs.MOST_PIECES + 1_000):
+        log.append("stdout", b"x")
+    assert len(log._starts) <= logs.MOST_PIECES
+    end_of_head = log.at(logs.MOST_PIECES // 8)
+    assert isinstance(end_of_head, Lost)
+    assert log.at(log.end - 1) is not None
+
+
+def test_a_file_that_takes_no_more_leaves_the_newest_in_memory(log: OutputLog) -> None:
+    log.to_file()
+    assert log.spool is not None
+    log.append("stdout", b"first")
+    log.spool.is_full = True
+    for _ in range(32):
+        log.append("stdout", b"y" * 65_536)
+    assert log.at(0) == Piece(1, 0, "stdout", b"first")
+    gone = log.at(5)
+    assert isinstance(gone, Lost)
+    assert isinstance(log.at(gone.end), Piece)
+
+
+@pytest.mark.parametrize("text", ["ä", "€", "😀", "a€", "ascii"])
+def test_an_unfinished_character_is_found_at_every_cut(text: str) -> None:
+    data = text.encode()
+    for cut in range(1, len(data) + 1):
+        whole = data[: cut - unfinished(data[:cut])]
+        assert text.startswith(whole.decode())
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"\x80\x80\x80\x80", b"a\xc0", b"\xf8\x88"])
+def test_bytes_that_begin_no_character_are_not_waited_for(data: bytes) -> None:
+    assert unfinished(data) == 0

@@ -1,0 +1,34 @@
+"""schemathesis reads /openapi.json and holds the daemon to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests import cache
+from tests.daemon import running
+
+_EXAMPLES = 1_000 if os.environ.get("MCP_AGENT_TEST_LONG") else 50
+_PATIENCE_S = 600.0
+
+
+def test_the_daemon_keeps_to_its_openapi_description(home: Path) -> None:
+    """With the tools that only read: what is made up here is also done."""
+    program = [cache.python("schemathesis==4.32.5"), "-c", "from schemathesis.cli import schemathesis; schemathesis()"]
+    with running(home, "--profile", "read-only") as daemon:
+        options = ["--header", f"Authorization: Bearer {daemon.token}", "--max-examples", str(_EXAMPLES)]
+        # A path can be a path and lead nowhere: no schema says which files there are.
+        options += ["--exclude-checks", "positive_data_acceptance", "--generation-deterministic", "--no-color"]
+        done = subprocess.run(
+            [*program, "run", f"{daemon.url}/openapi.json", *options],
+            capture_output=True,
+            text=True,
+            cwd=home,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+        log = daemon.stderr.read_text()
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    assert " passed" in done.stdout
+    assert "Traceback" not in log

@@ -1,0 +1,46 @@
+"""What is kept of a document: the sections the question is about, under their headings, with whole code blocks."""
+
+import pytest
+
+from tools.pruning import engine
+
+TOPICS = ["Install", "Configure", "Deploy", "Monitor", "Upgrade", "Remove", "Translate", "Contribute"]
+
+
+def manual(heading: str) -> list[str]:
+    lines: list[str] = []
+    for topic in TOPICS:
+        lines += [line.format(topic) for line in heading.split("|")]
+        lines += ["", *(f"To {topic.lower()} the product, read step {n} with care." for n in range(15)), ""]
+    return lines
+
+
+def kept_of(lines: list[str], question: str, *, ratio: float = 0.7) -> list[str]:
+    selection = engine.prune("\n".join(lines), question, source_type="docs", max_prune_ratio=ratio, min_keep_lines=0)
+    return [lines[number - 1] for number in selection.kept()]
+
+
+@pytest.mark.parametrize(("heading", "first"), [("## {}", "## Monitor"), ("{}\n|=========", "Monitor")])
+def test_a_kept_paragraph_has_its_heading(heading: str, first: str) -> None:
+    lines = "\n".join(manual(heading)).split("\n")
+    at = lines.index("To monitor the product, read step 9 with care.")
+    lines[at] = "The watchdog listens on port 9100."
+    kept = kept_of(lines, "which port does the watchdog use?")
+    assert "The watchdog listens on port 9100." in kept
+    assert first in kept
+
+
+def test_a_hash_inside_a_code_block_is_no_heading() -> None:
+    lines = manual("## {}")
+    at = lines.index("To monitor the product, read step 9 with care.")
+    block = ["```sh", "# watchdog", "start --port 9100", "```"]
+    lines[at:at] = block
+    kept = kept_of(lines, "watchdog port")
+    assert [line for line in kept if line in block] == block
+    assert "## Monitor" in kept
+
+
+def test_a_code_block_that_never_closes_is_one_block() -> None:
+    lines = [*manual("## {}"), "```", *(f"output {n}" for n in range(30))]
+    kept = kept_of(lines, "install")
+    assert sum(line.startswith("output ") for line in kept) in (0, 30)

@@ -1,0 +1,1 @@
+"""The four shell tools, called with real processes."""

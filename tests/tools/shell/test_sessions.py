@@ -1,0 +1,185 @@
+"""The three session tools: start, talk, stop."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.shell_host import ShellHost, shell_host
+
+
+async def test_a_session_has_an_id_a_pid_and_a_file_with_its_output(shell: ShellHost) -> None:
+    started = await shell.call("shell_start_session", command="echo one; echo two >&2; cat")
+    assert Path(f"/proc/{started['pid']}").exists()
+    await shell.read(started["session_id"], "one[^$]*two|two[^$]*one")
+    assert sorted(Path(started["output_path"]).read_text().split()) == ["one", "two"]
+
+
+async def test_input_reaches_it_and_its_answer_comes_back(shell: ShellHost) -> None:
+    session = await shell.start("cat")
+    sent = await shell.call("shell_send_input", session_id=session, input="héllo\n", wait_ms=10_000)
+    assert sent == {
+        "session_id": session,
+        "bytes_written": 7,
+        "output": "héllo\n",
+        "offset": 0,
+        "next_offset": 7,
+        "wait_ms": 10_000,
+        "running": True,
+    }
+
+
+async def test_without_a_wait_only_what_was_written_is_told(shell: ShellHost) -> None:
+    session = await shell.start("cat")
+    sent = await shell.call("shell_send_input", session_id=session, input="abc")
+    assert sent == {"session_id": session, "bytes_written": 3}
+
+
+async def test_a_wait_is_clamped_and_the_value_used_is_told(shell: ShellHost) -> None:
+    session = await shell.start("echo done")
+    sent = await shell.call("shell_send_input", session_id=session, input="", wait_ms=3_600_000)
+    assert sent["wait_ms"] == 30_000
+
+
+async def test_a_wait_ends_at_the_pattern_although_more_output_comes(shell: ShellHost) -> None:
+    session = await shell.start("echo warming up; sleep 0.4; echo listening on 8000; sleep 300")
+    sent = await shell.call(
+        "shell_send_input", session_id=session, input="", wait_ms=20_000, until=r"^listening on \d+$"
+    )
+    assert (sent["matched"], sent["output"]) == (True, "warming up\nlistening on 8000\n")
+
+
+async def test_a_wait_ends_when_output_has_begun_and_paused(shell: ShellHost) -> None:
+    session = await shell.start("echo prompt; sleep 300")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    sent = await shell.call("shell_send_input", session_id=session, input="", wait_ms=20_000)
+    assert sent["output"] == "prompt\n"
+    assert loop.time() - began < 10
+
+
+async def test_a_pattern_that_would_never_end_is_refused(shell: ShellHost) -> None:
+    session = await shell.start("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | head -c 60000 | tr -d '\\n'; sleep 300")
+    sent = await shell.call("shell_send_input", session_id=session, input="", wait_ms=5_000, until="(a|aa)+$b")
+    assert sent["error"]["code"] == "BAD_PATTERN"
+
+
+async def test_each_caller_is_given_what_is_new_to_it(shell: ShellHost) -> None:
+    session = await shell.start("cat")
+    first = await shell.call("shell_send_input", connection="a", session_id=session, input="1\n", wait_ms=10_000)
+    second = await shell.call("shell_send_input", connection="a", session_id=session, input="2\n", wait_ms=10_000)
+    other = await shell.call("shell_send_input", connection="b", session_id=session, input="", wait_ms=10_000)
+    assert (first["output"], second["output"], other["output"]) == ("1\n", "2\n", "1\n2\n")
+
+
+@pytest.mark.parametrize(("since", "output"), [(0, "123456789\n"), (4, "56789\n"), (-3, "89\n"), (99, "")])
+async def test_output_is_read_from_any_offset(shell: ShellHost, since: int, output: str) -> None:
+    session = await shell.start("echo 123456789")
+    await shell.read(session, "9")
+    sent = await shell.call("shell_send_input", session_id=session, input="", wait_ms=0, since=since)
+    assert sent["output"] == output
+
+
+async def test_long_output_comes_a_page_at_a_time_and_none_is_missing(shell: ShellHost) -> None:
+    session = await shell.start("seq 1 50000")
+    text, offset = "", 0
+    while True:
+        page = await shell.call("shell_send_input", session_id=session, input="", wait_ms=10_000, since=offset)
+        assert page["offset"] == offset
+        text, offset = text + page["output"], page["next_offset"]
+        if not page["running"] and "more" not in page:
+            break
+    assert text == "".join(f"{number}\n" for number in range(1, 50_001))
+
+
+async def test_the_end_of_input_can_be_sent(shell: ShellHost) -> None:
+    session = await shell.start("sort")
+    sent = await shell.call("shell_send_input", session_id=session, input="b\na\n", eof=True, wait_ms=10_000)
+    assert (sent["output"], sent["exit_code"]) == ("a\nb\n", 0)
+
+
+async def test_a_finished_session_can_be_read_and_not_written_to(shell: ShellHost) -> None:
+    session = await shell.start("echo last words; exit 4")
+    read = await shell.call("shell_send_input", session_id=session, input="", wait_ms=10_000)
+    assert (read["output"], read["running"], read["exit_code"]) == ("last words\n", False, 4)
+    refused = await shell.call("shell_send_input", session_id=session, input="hello?\n")
+    assert refused["error"]["code"] == "SESSION_ENDED"
+    assert "exit code 4" in refused["error"]["message"]
+
+
+async def test_an_unknown_session_is_refused_with_the_live_ones(shell: ShellHost) -> None:
+    session = await shell.start("sleep 300")
+    refused = await shell.call("shell_send_input", session_id="s00000000", input="")
+    assert refused["error"]["code"] == "SESSION_NOT_FOUND"
+    assert f"{session} (sleep 300)" in refused["error"]["hint"]
+
+
+async def test_variables_are_added_and_our_tag_stays(shell: ShellHost) -> None:
+    environment = {"GREETING": "hello", "MCP_AGENT_SESSION": "forged"}
+    session = await shell.start('echo "$GREETING $MCP_AGENT_SESSION"', env=environment)
+    output = (await shell.read(session, "\n"))["output"]
+    assert output == f"hello {shell.daemon.hub.boot}-{session}\n"
+
+
+async def test_a_terminal_has_its_size_and_hears_ctrl_c(shell: ShellHost) -> None:
+    session = await shell.start(
+        "stty size; trap 'echo caught; exit 7' INT; echo ready; cat", pty=True, cols=91, rows=17
+    )
+    assert (await shell.read(session, "ready"))["output"].startswith("17 91\r\n")
+    ended = await shell.call("shell_send_input", session_id=session, input="\x03", wait_ms=10_000, until="caught")
+    assert ended["matched"]
+    ended = await shell.call("shell_send_input", session_id=session, input="", wait_ms=10_000)
+    assert (ended["running"], ended["exit_code"]) == (False, 7)
+
+
+async def test_stop_ends_it_and_says_how(shell: ShellHost) -> None:
+    session = await shell.start("sleep 300")
+    stopped = await shell.call("shell_stop_session", session_id=session)
+    assert stopped == {"session_id": session, "stopped": True, "exit_code": 143, "signal": "TERM"}
+    again = await shell.call("shell_stop_session", session_id=session)
+    assert (again["stopped"], again["already_ended"]) == (True, True)
+
+
+@pytest.mark.parametrize(("signal", "code"), [("INT", 130), ("SIGHUP", 129), ("9", 137), (10, 138), ("term", 143)])
+async def test_a_signal_goes_by_name_or_number(shell: ShellHost, signal: str | int, code: int) -> None:
+    session = await shell.start("exec sleep 300")
+    assert (await shell.call("shell_stop_session", session_id=session, signal=signal))["exit_code"] == code
+
+
+async def test_a_signal_that_does_not_exist_is_refused(shell: ShellHost) -> None:
+    session = await shell.start("sleep 300")
+    refused = await shell.call("shell_stop_session", session_id=session, signal="TREM")
+    assert refused["error"]["code"] == "INVALID_PARAMS"
+
+
+async def test_a_session_that_ignores_the_signal_is_killed_after_its_grace(shell: ShellHost) -> None:
+    session = await shell.start("trap '' TERM; echo ready; while true; do sleep 1; done")
+    await shell.read(session, "ready")
+    stopped = await shell.call("shell_stop_session", session_id=session)
+    assert (stopped["exit_code"], stopped["signal"], stopped["escalated"]) == (137, "KILL", True)
+
+
+async def test_the_eleventh_session_is_refused_when_fifty_start_at_once(shell: ShellHost) -> None:
+    calls = [shell.call("shell_start_session", command="exec sleep 300") for _ in range(50)]
+    answers = await asyncio.gather(*calls)
+    started = [answer for answer in answers if "session_id" in answer]
+    refused = {answer["error"]["code"] for answer in answers if "error" in answer}
+    assert (len(started), refused) == (10, {"SESSION_LIMIT"})
+    assert len(shell.processes()) == 10
+
+
+async def test_a_place_is_free_again_after_a_stop(tmp_path: Path) -> None:
+    async with shell_host(tmp_path, max_sessions=1) as host:
+        session = await host.start("sleep 300")
+        assert (await host.call("shell_start_session", command="true"))["error"]["code"] == "SESSION_LIMIT"
+        await host.call("shell_stop_session", session_id=session)
+        await host.start("true")
+
+
+async def test_a_session_is_ended_when_its_time_is_over(tmp_path: Path) -> None:
+    async with shell_host(tmp_path, session_age_s=1) as host:
+        session = await host.start("sleep 300")
+        ended = await host.call("shell_send_input", session_id=session, input="", wait_ms=10_000)
+        assert (ended["running"], ended["signal"]) == (False, "TERM")

@@ -1,0 +1,1 @@
+"""Line pruning: what a question needs of a text, with the rest replaced by markers."""

@@ -1,0 +1,61 @@
+"""The pruned text as a reader sees it: kept lines as they were, and a marker where lines are missing."""
+
+from dataclasses import dataclass
+
+from tools.pruning.engine.selection import DroppedBlock, Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One dropped block and the marker that stands for it, whether or not the marker is in the text."""
+
+    original_start_line: int
+    original_end_line: int
+    pruned_line_count: int
+    reason: str
+    marker: str
+    kind: str = "pruned_block"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    pruned_text: str
+    annotations: tuple[Annotation, ...]
+
+
+def render(
+    text: str, selection: Selection, prune_id: str, *, annotate_lines: bool = False, include_markers: bool = True
+) -> Rendered:
+    """Write the kept lines of the text the selection was made from. With `annotate_lines` each begins with `N│ `.
+
+    With nothing dropped and no annotation the text comes back as it is, character for character. The empty string
+    after a final newline is no line to a reader, so it gets no number.
+    """
+    lines = text.split("\n")
+    if len(lines) != selection.total_lines:
+        raise ValueError(f"the selection is of {selection.total_lines} lines and the text has {len(lines)}")
+    if annotate_lines:
+        unnumbered = lines[-1:] if lines[-1] == "" else []
+        numbered = lines[: len(lines) - len(unnumbered)]
+        lines = [f"{number}│ {line}" for number, line in enumerate(numbered, start=1)] + unnumbered
+    annotations = tuple(_annotation(block, prune_id) for block in selection.dropped)
+    written: list[str] = []
+    following = 0
+    for block, annotation in zip(selection.dropped, annotations, strict=True):
+        written += lines[following : block.start - 1]
+        if include_markers:
+            written.append(annotation.marker)
+        following = block.end
+    written += lines[following:]
+    return Rendered(pruned_text="\n".join(written), annotations=annotations)
+
+
+def _annotation(block: DroppedBlock, prune_id: str) -> Annotation:
+    span = f"lignes {block.start}-{block.end} ({block.line_count})"
+    return Annotation(
+        original_start_line=block.start,
+        original_end_line=block.end,
+        pruned_line_count=block.line_count,
+        reason=block.reason,
+        marker=f"⟦PRUNÉ: prune_id={prune_id} {span} raison={block.reason}⟧",
+    )

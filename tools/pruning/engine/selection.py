@@ -1,0 +1,51 @@
+"""What pruning decides: the blocks of lines to leave out, and why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+SourceType = Literal["code", "logs", "docs"]
+WarningCode = Literal["constraints_unmet"]
+
+
+class GaveUp(Exception):
+    """The deadline passed before a selection was reached. The caller lets the whole text through."""
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedBlock:
+    """Lines `start` to `end`, both included and counted from 1, with a short reason in French."""
+
+    start: int
+    end: int
+    reason: str
+
+    @property
+    def line_count(self) -> int:
+        return self.end - self.start + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Blocks to drop, in order and apart. Lines are those of `text.split("\\n")`."""
+
+    dropped: tuple[DroppedBlock, ...]
+    total_lines: int
+    source_type: SourceType
+    warnings: tuple[WarningCode, ...] = ()
+
+    @property
+    def dropped_lines(self) -> int:
+        return sum(block.line_count for block in self.dropped)
+
+    @property
+    def kept_lines(self) -> int:
+        return self.total_lines - self.dropped_lines
+
+    def kept(self) -> Iterator[int]:
+        """Give the numbers of the kept lines, from 1, in order."""
+        following = 1
+        for block in self.dropped:
+            yield from range(following, block.start)
+            following = block.end + 1
+        yield from range(following, self.total_lines + 1)

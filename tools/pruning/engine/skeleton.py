@@ -1,0 +1,29 @@
+"""The outline of a text: lines kept for orientation even where the question does not reach.
+
+The outline may cost no more than its allowance. Imports come first, since they stand together; then definitions or
+headings, the most promising first, each charged for the marker that sets it apart.
+"""
+
+import numpy as np
+
+from tools.pruning.engine.choice import MARKER_TOKENS, runs
+from tools.pruning.engine.layout import Bools, Floats, Ints
+from tools.pruning.engine.structure import Structure
+
+
+def skeleton_of(structure: Structure, tokens: Ints, worth: Floats, *, allowance_tokens: float) -> Bools:
+    """Mark as much of the outline as the allowance pays for."""
+    outline = np.zeros(tokens.size, dtype=np.bool_)
+    left = allowance_tokens
+    starts, lengths = runs(structure.is_import)
+    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        if structure.is_import[start]:
+            price = float(tokens[start : start + length].sum()) + (MARKER_TOKENS if start > 0 else 0)
+            if price <= left:
+                outline[start : start + length] = True
+                left -= price
+    headers = np.flatnonzero(structure.is_header)
+    ranked = headers[np.argsort(-worth[headers], kind="stable")]
+    spent = np.cumsum(tokens[ranked] + MARKER_TOKENS)
+    outline[ranked[spent <= left]] = True
+    return outline

@@ -1,0 +1,144 @@
+"""Which lines open a definition, and which definition each line belongs to.
+
+Definitions are recognised by the pattern of their first line and bounded by indentation, in any language that
+indents its blocks. No grammar is consulted: a file that does not parse is pruned like any other.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tools.pruning.engine.layout import Bools, Ints, Layout
+from tools.pruning.engine.words import Words
+
+_MODIFIERS = (
+    r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
+    r"|extern|const|override|virtual|inline|sealed|synchronized|open|suspend|data|partial|declare)\s+)"
+)
+_HEADER = re.compile(
+    r"\s*+(?:"
+    + _MODIFIERS
+    + r"*(?:def|class|func|fn|fun|function|impl|struct|enum|trait|interface|mod|module|namespace|type|macro_rules!"
+    r"|object|record|protocol|extension)\b[\s<*(]+[\w<$(]"
+    r"|" + _MODIFIERS + r"+[\w<>\[\],.?&@ ]+\("
+    r"|(?!(?:if|for|while|switch|catch|return|else|do|with|match|elif|using|lock|loop|go|defer|select|await|yield|new)\b)"
+    r"(?:[\w<>\[\],.?&]+\s+)*\w+\([^;]*\)[^;=]*\{\s*$"
+    r"|[^=;/*#]*(?:=|\(|:|,)\s*(?:async\s+)?(?:function\b[^;]*|(?:\([^()]*\)|\w+)\s*=>)\s*\{\s*$"
+    r")"
+)
+_IMPORT = re.compile(
+    r"\s*+(?:import\b|from\s+\S+\s+import\b|(?:pub\s+)?use\s+\w|#include\b|package\s|extern\s+crate\b|require\b"
+    r"|(?:const|let|var)\s.*=\s*require\()"
+)
+_LONGEST_HEADER = 400
+_HEADER_WORDS = (
+    "def class func fn fun function impl struct enum trait interface mod module namespace type macro_rules object"
+    " record protocol extension pub export public private protected internal static final abstract async unsafe extern"
+    " override virtual inline sealed synchronized open suspend data partial declare"
+).split()
+_IMPORT_WORDS = ("import", "from", "use", "include", "package", "extern", "require")
+_CONTINUES = np.zeros(128, dtype=np.bool_)
+_CONTINUES[[ord(c) for c in "})]{"]] = True
+_LEADS = np.zeros(128, dtype=np.bool_)
+_LEADS[[ord(c) for c in "#@/*"]] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """`scope[i]` is the line of the innermost header around line i (its own line for a header), or -1.
+
+    Comments and decorators directly above a header have the header's scope. `parent` has the header around the
+    scope of each header line, or -1; it says nothing of other lines.
+    """
+
+    is_header: Bools
+    is_import: Bools
+    is_comment: Bools
+    scope: Ints
+    parent: Ints
+
+
+def structure_of(layout: Layout, words: Words) -> Structure:
+    lines = layout.lines
+    total = len(lines)
+    quoted = in_triple_quotes(lines)
+    is_comment = _LEADS[layout.first] | quoted
+    may_open = (words.lines_with(_HEADER_WORDS, total) | (layout.last == ord("{"))) & ~is_comment
+    headers = [i for i in np.flatnonzero(may_open).tolist() if _HEADER.match(lines[i], 0, _LONGEST_HEADER)]
+    is_header = np.zeros(total, dtype=np.bool_)
+    is_header[headers] = True
+    continues = _CONTINUES[layout.first]
+    may_import = words.lines_with(_IMPORT_WORDS, total) & ~quoted
+    imports = [i for i in np.flatnonzero(may_import).tolist() if _IMPORT.match(lines[i], 0, _LONGEST_HEADER)]
+    scope, parent = _scopes(layout, is_header, continues)
+    _claim_leads(scope, headers, layout, is_comment)
+    return Structure(
+        is_header=is_header,
+        is_import=_imports(layout, imports, continues),
+        is_comment=is_comment,
+        scope=scope,
+        parent=parent,
+    )
+
+
+def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, Ints]:
+    """Walk the lines at which a scope can open or close; between them nothing changes."""
+    total = len(layout)
+    parent = np.full(total, -1, dtype=np.int64)
+    solid = np.flatnonzero(~layout.is_blank)
+    indent, opens, goes_on = layout.indent[solid], is_header[solid], continues[solid]
+    turns = opens.copy()
+    turns[1:] |= (indent[1:] < indent[:-1]) | opens[:-1] | goes_on[:-1]
+    at = solid[turns]
+    scopes: list[int] = []
+    open_headers, open_indents = [-1], [-1]
+    for i, column, is_open, is_closer in zip(
+        at.tolist(), indent[turns].tolist(), opens[turns].tolist(), goes_on[turns].tolist(), strict=True
+    ):
+        while column < open_indents[-1] or (column == open_indents[-1] and not is_closer):
+            open_headers.pop()
+            open_indents.pop()
+        if is_open:
+            parent[i] = open_headers[-1]
+            open_headers.append(i)
+            open_indents.append(column)
+        scopes.append(open_headers[-1])
+    lengths = np.diff(np.concatenate(([0], at, [total])))
+    return np.repeat(np.array([-1, *scopes], dtype=np.int64), lengths), parent
+
+
+def _imports(layout: Layout, opening: list[int], continues: Bools) -> Bools:
+    """Mark import statements to their end: the lines that are indented under them and the bracket that closes."""
+    is_import = np.zeros(len(layout), dtype=np.bool_)
+    for first in opening:
+        indent = layout.indent[first]
+        last = first
+        while (
+            last + 1 < len(layout)
+            and not layout.is_blank[last + 1]
+            and (layout.indent[last + 1] > indent or (continues[last + 1] and layout.indent[last + 1] == indent))
+        ):
+            last += 1
+        is_import[first : last + 1] = True
+    return is_import
+
+
+def _claim_leads(scope: Ints, headers: list[int], layout: Layout, is_comment: Bools) -> None:
+    for header in headers:
+        above = header - 1
+        indent = layout.indent[header]
+        while (
+            above >= 0 and is_comment[above] and not layout.is_blank[above] and abs(layout.indent[above] - indent) <= 1
+        ):
+            scope[above] = header
+            above -= 1
+
+
+def in_triple_quotes(lines: list[str]) -> Bools:
+    """Mark the lines of triple-quoted strings, with the lines on which one opens or closes."""
+    toggles = np.zeros(len(lines), dtype=np.int64)
+    for i in [i for i, line in enumerate(lines) if '"""' in line or "'''" in line]:
+        toggles[i] = lines[i].count('"""') + lines[i].count("'''")
+    is_open: Bools = np.cumsum(toggles) % 2 == 1
+    return is_open | (toggles > 0)

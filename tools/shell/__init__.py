@@ -1,0 +1,1 @@
+"""The four shell tools: one command at a time, and sessions that go on."""

@@ -1,0 +1,205 @@
+"""shell_exec: run a command to its end, or until it has run so long that it becomes a session."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+import orjson
+
+from tools.context import Sessions, ShellSession, ToolContext
+from tools.errors import InvalidParams
+from tools.params import Field
+from tools.results import Result
+from tools.spec import tool
+
+DEFAULT_TIMEOUT_S = 600
+GRACE_S = 1.0
+TIMED_OUT = 124
+_MOST_OUTPUT_BYTES = 1024 * 1024
+# What fits one message, written twice as JSON in JSON.
+_MOST_WIRE_BYTES = 900_000
+_SESSION_PAGE_BYTES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Executed(Result):
+    """What came of a command. While it runs there is no exit code, and a session to follow it by."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str | None
+    signal: str | None = None
+    timed_out: bool | None = None
+    truncated: bool | None = None
+    missing_bytes: int | None = None
+    output_path: str | None = None
+    running: bool | None = None
+    session_id: str | None = None
+    duration_s: float | None = None
+
+    def render(self) -> str:
+        facts = [f"exit {self.exit_code}"]
+        if self.running:
+            facts = [f"still running as session {self.session_id}"]
+        elif self.timed_out:
+            facts = ["timed out, ended"]
+        elif self.signal:
+            facts = [f"exit {self.exit_code}, signal {self.signal}"]
+        facts.append(f"{self.duration_s:g} s")
+        if self.missing_bytes:
+            facts.append(f"{self.missing_bytes} bytes left out; all of it in {self.output_path}")
+        text = f"[{' · '.join(facts)}]\n{self.stdout}"
+        if self.stderr:
+            text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
+        return text
+
+
+@tool("shell", effect="execute", title="Run a command", destructive=True, deadline_s=86_400)
+async def shell_exec(
+    ctx: ToolContext,
+    *,
+    command: Annotated[str, Field(description="Command line for sh -c.", min_length=1)],
+    cwd: Annotated[str | None, Field(description="Folder to run it in.")] = None,
+    timeout_seconds: Annotated[
+        float | None, Field(description="End it after so long (600; as a session, an hour).", minimum=0.01)
+    ] = None,
+    capture_stderr: bool = True,
+    yield_ms: Annotated[
+        int | None, Field(description="Still running then, it becomes a session; 0 waits to the end.", minimum=0)
+    ] = None,
+    max_output_bytes: Annotated[
+        int, Field(description="Most bytes a stream; beyond, head and tail.", minimum=256, maximum=_MOST_OUTPUT_BYTES)
+    ] = _MOST_OUTPUT_BYTES,
+) -> Executed:
+    """Run a command and return its output when it finishes. stdin is empty. For servers and watchers use
+    shell_start_session."""
+    check_text("command", command)
+    began = time.monotonic()
+    session = sessions(ctx).execute(
+        command,
+        ctx.paths.resolve(cwd or "."),
+        connection=ctx.connection,
+        captures={"stdout": max_output_bytes, "stderr": max_output_bytes},
+        hears_stderr=capture_stderr,
+    )
+    timed_out = False
+    try:
+        if not await _over(session, began, timeout_seconds, ctx.yield_ms if yield_ms is None else yield_ms):
+            if session.is_running and _is_due(began, timeout_seconds):
+                timed_out = True
+                await session.stop(signal.SIGTERM, GRACE_S)
+            else:
+                return _running(ctx, session, began, timeout_seconds)
+    except asyncio.CancelledError:
+        session.abandon(GRACE_S)
+        raise
+    result = _result(session, began, capture_stderr, timed_out)
+    session.release(keeps_output=bool(result.truncated))
+    return result
+
+
+def sessions(ctx: ToolContext) -> Sessions:
+    assert ctx.sessions is not None, "the daemon hands every call its sessions"
+    return ctx.sessions
+
+
+def check_text(name: str, text: str) -> None:
+    """Raise InvalidParams for what no command line and no environment can hold."""
+    if "\0" in text:
+        issue = {"path": f"arguments.{name}", "code": "invalid_string", "message": "invalid_string"}
+        raise InvalidParams(f"{name} has a NUL character in it, which no process can be given", issues=[issue])
+
+
+async def _over(session: ShellSession, began: float, timeout_s: float | None, yield_ms: int) -> bool:
+    """Wait for the end. False if it is time to yield, with a session to yield to, or to time out."""
+    limit_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
+    yields = yield_ms > 0
+    while session.is_running:
+        spent_s = time.monotonic() - began
+        if spent_s >= limit_s:
+            return False
+        left_s = limit_s - spent_s
+        if yields:
+            if spent_s * 1000 >= yield_ms:
+                if session.adopt(None if timeout_s is None else left_s):
+                    return False
+                # As many sessions run as there may be: wait on, and try again when one may be over.
+                left_s = min(left_s, 1.0)
+            else:
+                left_s = min(left_s, yield_ms / 1000 - spent_s)
+        await session.over(left_s)
+    return True
+
+
+def _is_due(began: float, timeout_s: float | None) -> bool:
+    return time.monotonic() - began >= (DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s)
+
+
+def _running(ctx: ToolContext, session: ShellSession, began: float, timeout_s: float | None) -> Executed:
+    text, _, end = session.text(max(0, session.end - _SESSION_PAGE_BYTES), _SESSION_PAGE_BYTES)
+    session.give(ctx.connection, end)
+    return Executed(
+        exit_code=None,
+        stdout=text,
+        stderr=None,
+        truncated=True if session.end > _SESSION_PAGE_BYTES else None,
+        output_path=session.output_path,
+        running=True,
+        session_id=session.id,
+        duration_s=_since(began),
+    )
+
+
+def _result(session: ShellSession, began: float, hears_stderr: bool, timed_out: bool) -> Executed:
+    out, out_missing = _fitted(*session.captured("stdout"), _MOST_WIRE_BYTES)
+    room = _MOST_WIRE_BYTES - _wire_bytes(out)
+    error, error_missing = _fitted(*session.captured("stderr"), max(room, _MOST_WIRE_BYTES // 4))
+    if _wire_bytes(out) + _wire_bytes(error) > _MOST_WIRE_BYTES:
+        out, out_missing = _fitted(*session.captured("stdout"), _MOST_WIRE_BYTES * 3 // 4)
+    missing = out_missing + error_missing
+    return Executed(
+        exit_code=TIMED_OUT if timed_out else session.exit_code,
+        stdout=out,
+        stderr=error if hears_stderr else None,
+        signal=None if timed_out else session.signal,
+        timed_out=True if timed_out else None,
+        truncated=True if missing else None,
+        missing_bytes=missing or None,
+        output_path=session.output_path if missing else None,
+        duration_s=_since(began),
+    )
+
+
+def _fitted(head: str, tail: str, missing: int, most_bytes: int) -> tuple[str, int]:
+    """Head and tail as one text with a note between them, small enough for the wire."""
+    if not missing and len(head) * 14 <= most_bytes:
+        return head, 0
+    size = _wire_bytes(head) + _wire_bytes(tail)
+    if size > most_bytes:
+        if not missing:
+            middle = len(head) // 2
+            head, tail = head[:middle], head[middle:]
+        share = most_bytes / size * 0.95
+        cut_head, cut_tail = head[: int(len(head) * share)], tail[len(tail) - int(len(tail) * share) :]
+        missing += len((head[len(cut_head) :] + tail[: len(tail) - len(cut_tail)]).encode())
+        head, tail = cut_head, cut_tail
+        if _wire_bytes(head) + _wire_bytes(tail) > most_bytes:
+            # What is costly to write lies at the ends.
+            return _fitted(head, tail, missing, most_bytes)
+    if not missing:
+        return head + tail, 0
+    return f"{head}\n[… {missing} bytes left out …]\n{tail}", missing
+
+
+def _wire_bytes(text: str) -> int:
+    """How large the text becomes as JSON, and as that JSON in a JSON string."""
+    once = orjson.dumps(text)
+    return len(once) + len(once) + once.count(b"\\") + once.count(b'"')
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 3)
