@@ -178,16 +178,16 @@ class ToolContext:
     is_cancelled: Callable[[], bool] = field(default=_never)
     report: Callable[[float, float | None, str | None], None] = field(default=_unheard)
     tell: Callable[[LogLevel, str], None] = field(default=_unheard)
-    artifacts: Artifacts = field(default_factory=NoArtifacts)
-    journal: Journal = field(default_factory=lambda: Journal(None))
-    revs: Revs = field(default_factory=Revs)
-    line_indexes: LineIndexes = field(default_factory=LineIndexes)
-    engine: Engine = field(default_factory=find_engine)
     sessions: Sessions | None = None
     # Who asks, as far as one conversation goes: what was given to one client has not been given to another.
     connection: str = ""
     # How long a call on this wire may wait for a command before it answers with a session; 0 is to the end.
     yield_ms: int = 0
+    artifacts: Artifacts = field(default_factory=NoArtifacts)
+    journal: Journal = field(default_factory=lambda: Journal(None))
+    revs: Revs = field(default_factory=Revs)
+    line_indexes: LineIndexes = field(default_factory=LineIndexes)
+    engine: Engine = field(default_factory=find_engine)
 
     def check(self) -> None:
         """Stop here if nobody waits for the answer any more. Never call it half-way through a write."""
