@@ -106,6 +106,7 @@ class Daemon:
         self.sessions.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
         self.audit.close()
+        self.artifacts.close()
 
 
 def compose(

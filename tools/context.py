@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -101,6 +101,9 @@ class ShellSession(Protocol):
 
     def captured(self, stream: Literal["stdout", "stderr"]) -> tuple[str, str, int]:
         """The beginning and the end of a stream, and how many bytes are missing between them."""
+
+    def whole(self) -> Iterator[bytes]:
+        """All of its output that is kept, to be read from any thread. Raises OSError, also while it is read."""
 
     def given_to(self, reader: str) -> int: ...
 
