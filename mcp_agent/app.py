@@ -20,8 +20,7 @@ from mcp_agent.protocol.kept import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
-from mcp_agent.sessions.manager import Limits as SessionLimits
-from mcp_agent.sessions.manager import SessionManager
+from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
@@ -51,10 +50,10 @@ class Daemon:
         threads: ThreadPoolExecutor,
         dispatcher: Dispatcher,
         methods: Methods,
-        sessions: SessionManager,
         surroundings: ToolContext,
         artifacts: ArtifactStore,
         audit: Audit,
+        sessions: SessionManager,
     ) -> None:
         self.config = config
         self.file = file
@@ -63,11 +62,11 @@ class Daemon:
         self.threads = threads
         self.dispatcher = dispatcher
         self.methods = methods
-        self.sessions = sessions
         self.engine = surroundings.engine
         self.journal = surroundings.journal
         self.artifacts = artifacts
         self.audit = audit
+        self.sessions = sessions
         self.started_at = time.time()
         self.reloads = 0
         self.problems: tuple[Problem, ...] = ()
@@ -107,6 +106,7 @@ class Daemon:
         self.sessions.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
         self.audit.close()
+        self.artifacts.close()
 
 
 def compose(
@@ -124,7 +124,7 @@ def compose(
     gate = Gate(catalog, _pinned(file.load_or_create(), config.profile))
     record = Record(config.state_dir / "sessions")
     hub = EventHub(record.boot)
-    limits = SessionLimits(
+    limits = Limits(
         sessions=config.max_sessions,
         age_s=config.session_age_s,
         spool_bytes=config.session_spool_mib * 1024 * 1024,
@@ -141,10 +141,10 @@ def compose(
     surroundings = ToolContext(
         "",
         OpenPaths(directory, config.closed),
-        journal=journal,
-        engine=find_engine(),
         sessions=sessions,
         yield_ms=config.yield_ms,
+        journal=journal,
+        engine=find_engine(),
     )
     dispatcher = Dispatcher(gate, surroundings, threads, artifacts, audit)
     every_kind: list[Resources] = [
@@ -155,7 +155,7 @@ def compose(
         *resources,
     ]
     methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
-    return Daemon(config, file, gate, hub, threads, dispatcher, methods, sessions, surroundings, artifacts, audit)
+    return Daemon(config, file, gate, hub, threads, dispatcher, methods, surroundings, artifacts, audit, sessions)
 
 
 def journal_of(config: Config) -> Journal:

@@ -91,14 +91,14 @@ class Dispatcher:
             lambda: call.is_cancelled,
             call.report or _unheard,
             call.tell or _unheard,
+            around.sessions,
+            caller.reader,
+            around.yield_ms if caller.is_on_mcp else 0,
             self._artifacts.of(caller.name),
             around.journal,
             around.revs,
             around.line_indexes,
             around.engine,
-            around.sessions,
-            caller.reader,
-            around.yield_ms if caller.is_on_mcp else 0,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
         if is_traced:
