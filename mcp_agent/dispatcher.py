@@ -140,10 +140,10 @@ class Dispatcher:
                 work = partial(self._worked, call, tool, grant, context, arguments)
                 return await loop.run_in_executor(self._threads, work)
             outcome = Outcome(call.id, grant.form, result=await tool.function(context, **arguments))
-        fitting = self._shaper.fitting(outcome, call.caller)
-        if fitting is not None:
-            return outcome._replace(written=fitting)
-        return await loop.run_in_executor(self._threads, partial(self._written, call, outcome, tool.category))
+        written = self._shaper.fitting(outcome, call.caller)
+        if written is None:
+            return await loop.run_in_executor(self._threads, partial(self._written, call, outcome, tool.category))
+        return outcome._replace(written=written)
 
     def _worked(
         self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]

@@ -51,8 +51,18 @@ class Shaper:
     def __init__(self, artifacts: ArtifactStore) -> None:
         self._artifacts = artifacts
 
+    def written(self, outcome: Outcome, caller: Caller, domain: str) -> Written:
+        """`outcome` as it goes out, small enough for one message. Touches the disk only if it is not by itself."""
+        written = self.fitting(outcome, caller)
+        if written is not None:
+            return written
+        if chosen(outcome.form, caller) == "text":
+            return self._spilled_text(outcome.render(), caller, domain)
+        value = outcome.as_object()
+        return self._spilled_object(value, orjson.dumps(value), caller, domain)
+
     def fitting(self, outcome: Outcome, caller: Caller) -> Written | None:
-        """`outcome` as it goes out; None if it is too large for one message. Never touches the disk."""
+        """`outcome` as it goes out if that fits one message, else None."""
         blocks = outcome.result.blocks() if outcome.result is not None and caller.is_on_mcp else None
         if blocks is not None:
             encoded = orjson.dumps(blocks)
@@ -61,18 +71,7 @@ class Shaper:
             text = outcome.render()
             return text if len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES else None
         encoded = orjson.dumps(outcome.as_object())
-        fits = len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES
-        return encoded if fits else None
-
-    def written(self, outcome: Outcome, caller: Caller, domain: str) -> Written:
-        """`outcome` as it goes out, small enough for one message: if it is not by itself, its whole is kept."""
-        fitting = self.fitting(outcome, caller)
-        if fitting is not None:
-            return fitting
-        if chosen(outcome.form, caller) == "text":
-            return self._spilled_text(outcome.render(), caller, domain)
-        value = outcome.as_object()
-        return self._spilled_object(value, orjson.dumps(value), caller, domain)
+        return encoded if len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES else None
 
     def _spilled_text(self, text: str, caller: Caller, domain: str) -> str:
         whole = text.encode("utf-8", "replace")
