@@ -201,7 +201,7 @@ class ArtifactStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for one thread at a time; commits at the end. Raises OSError, as the rest of the store does."""
+        """The connection, for one thread at a time; commits at the end. Raises OSError, as all of the store does."""
         import sqlite3
 
         with self._lock:
