@@ -17,6 +17,9 @@ from mcp_agent.logs import event
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
+from mcp_agent.pruning import settings as pruning_settings
+from mcp_agent.pruning.pruner import HostPruner
+from mcp_agent.pruning.recovery import Recovery
 from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
@@ -44,6 +47,7 @@ class Daemon:
         dispatcher: Dispatcher,
         methods: Methods,
         sessions: SessionManager,
+        pruner: HostPruner,
     ) -> None:
         self.config = config
         self.file = file
@@ -53,6 +57,7 @@ class Daemon:
         self.dispatcher = dispatcher
         self.methods = methods
         self.sessions = sessions
+        self.pruner = pruner
         self.started_at = time.time()
         self.reloads = 0
         self.problems: tuple[Problem, ...] = ()
@@ -90,6 +95,7 @@ class Daemon:
     def close(self) -> None:
         self.hub.close()
         self.sessions.close()
+        self.pruner.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -116,10 +122,14 @@ def compose(
     )
     sessions = SessionManager(hub, record, limits)
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
-    dispatcher = Dispatcher(gate, OpenPaths(directory), threads, sessions, config.yield_ms)
+    pruning = pruning_settings.load(os.environ, directory, None)
+    pruner = HostPruner(pruning, Recovery(config.pruned_dir, pruning.ttl_s))
+    dispatcher = Dispatcher(
+        gate, OpenPaths(directory), threads, sessions, config.yield_ms, pruner=pruner, root=pruning.root
+    )
     every_kind: list[Resources] = [HostResources(gate), SessionResources(gate, sessions), *resources]
     methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
-    return Daemon(config, file, gate, hub, threads, dispatcher, methods, sessions)
+    return Daemon(config, file, gate, hub, threads, dispatcher, methods, sessions, pruner)
 
 
 def _pinned(profiles: Profiles, profile_id: str | None) -> Profiles:

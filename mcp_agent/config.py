@@ -84,6 +84,11 @@ class Config:
         return self.state_dir / "tokens.json"
 
     @property
+    def pruned_dir(self) -> Path:
+        """What was pruned, for as long as its lines can be brought back."""
+        return self.state_dir / "pruned"
+
+    @property
     def runtime_file(self) -> Path:
         """Where a running daemon says how it is reached, for the commands of the same user."""
         return self.state_dir / "daemon.json"

@@ -8,13 +8,16 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from mcp_agent.calls import Call, Outcome, Refusal
+from mcp_agent.focusing import focused
 from mcp_agent.logs import event
 from registry.gate import Gate, Grant, UnknownTool
-from tools.context import Cancelled, Paths, Sessions, ToolContext
+from tools.context import Cancelled, Paths, Pruner, Sessions, ToolContext
 from tools.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
+from tools.pruning.argument import FOCUS
 from tools.results import Result
 from tools.spec import Tool
 
@@ -27,9 +30,19 @@ class Dispatcher:
     """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else."""
 
     def __init__(
-        self, gate: Gate, paths: Paths, threads: Executor, sessions: Sessions | None = None, yield_ms: int = 0
+        self,
+        gate: Gate,
+        paths: Paths,
+        threads: Executor,
+        sessions: Sessions | None = None,
+        yield_ms: int = 0,
+        *,
+        pruner: Pruner | None = None,
+        root: Path | None = None,
     ) -> None:
         self._gate = gate
+        self._pruner = pruner
+        self._root = root or Path()
         self._paths = paths
         self._threads = threads
         self._sessions = sessions
@@ -48,13 +61,11 @@ class Dispatcher:
         try:
             arguments = tool.parse(call.arguments)
         except InvalidParams as error:
-            event(log, logging.INFO, "tool.request_invalid", request_id=call.id, tool=tool.name, message=error.message)
-            if tool.json_rpc_errors:
-                return Outcome(call.id, refusal=_invalid_params(tool, error))
-            return Outcome(call.id, grant.form, error=error)
+            return self._unfit(call, tool, grant, error)
         return await self._executed(call, tool, grant, arguments)
 
-    async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: Mapping[str, Any]) -> Outcome:
+    async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: dict[str, Any]) -> Outcome:
+        question = arguments.pop(FOCUS, None) if tool.takes_focus else None
         started = time.perf_counter()
         context = ToolContext(
             call.id,
@@ -64,6 +75,9 @@ class Dispatcher:
             call.tell or _unheard,
             sessions=self._sessions,
             connection=call.caller.reader,
+            owner=call.caller.name,
+            pruner=self._pruner,
+            root=self._root,
             yield_ms=self._yield_ms if call.caller.is_on_mcp else 0,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
@@ -74,6 +88,12 @@ class Dispatcher:
                 result = tool.function(context, **arguments)
             else:
                 result = await self._run(tool, grant, context, arguments)
+            if question is not None and self._pruner is not None:
+                result = await focused(
+                    result, question, self._pruner, tool=tool.name, call_id=call.id, owner=call.caller.name
+                )
+        except InvalidParams as error:
+            return self._unfit(call, tool, grant, error)
         except ToolError as error:
             return self._failed(call, error, grant)
         except Refused as error:
@@ -107,8 +127,14 @@ class Dispatcher:
                 result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         return result
 
+    def _unfit(self, call: Call, tool: Tool, grant: Grant, error: InvalidParams) -> Outcome:
+        event(log, logging.INFO, "tool.request_invalid", request_id=call.id, tool=tool.name, message=error.message)
+        if tool.json_rpc_errors:
+            return Outcome(call.id, refusal=_invalid_params(tool, error))
+        return Outcome(call.id, grant.form, error=error)
+
     def _failed(self, call: Call, error: ToolError, grant: Grant | None = None) -> Outcome:
-        event(log, logging.INFO, "tool.exec_failed", request_id=call.id, tool=call.tool, code=error.code)
+        event(log, logging.INFO, "tool.exec_failed", request_id=call.id, tool=call.tool, **error.facts)
         form = grant.form if grant is not None else self._gate.form(call.caller.access)
         return Outcome(call.id, form, error=error)
 

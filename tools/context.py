@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from tools.pruning.engine import Selection, SourceType
+from tools.pruning.metadata import Focused
+
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 
@@ -116,6 +119,40 @@ class Sessions(Protocol):
         """Raises SessionNotFound."""
 
 
+class Pruner(Protocol):
+    """The engine that prunes, and what it pruned, kept for a while so that every dropped line can be had back."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def max_input_chars(self) -> int:
+        """The longest text that the built-in engine is given."""
+
+    async def select(
+        self,
+        text: str,
+        question: str,
+        *,
+        source_type: SourceType | None,
+        max_prune_ratio: float,
+        min_keep_lines: int,
+        timeout_s: float,
+    ) -> Selection:
+        """The built-in engine's choice of lines. Raises GaveUp when time is up, RuntimeError if the engine failed."""
+
+    async def focus(
+        self, text: str, question: str | None, *, tool: str, call_id: str, owner: str, markers: bool = True
+    ) -> Focused:
+        """What a question needs of a tool's output. Never fails: what cannot be pruned comes back whole."""
+
+    async def keep(self, owner: str, text: str) -> str:
+        """Keep a text for its owner; the id to ask for it by. The same text has the same id."""
+
+    async def kept(self, owner: str, prune_id: str) -> str | None:
+        """The text of that id, or None if there is none of this owner, or not any more."""
+
+
 class Cancelled(Exception):
     """The caller is gone or has called off; raised by `ToolContext.check` and caught by the dispatcher."""
 
@@ -140,6 +177,11 @@ class ToolContext:
     sessions: Sessions | None = None
     # Who asks, as far as one conversation goes: what was given to one client has not been given to another.
     connection: str = ""
+    # Whose call it is: what is kept for one caller is not there for another.
+    owner: str = ""
+    pruner: Pruner | None = None
+    # The folder that read, bash and grep work in; read and grep cannot leave it.
+    root: Path = Path()
     # How long a call on this wire may wait for a command before it answers with a session; 0 is to the end.
     yield_ms: int = 0
 

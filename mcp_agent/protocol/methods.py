@@ -97,7 +97,7 @@ class Methods:
         self._prompts = prompts
         self._working_directory = working_directory
         self._live_sessions = live_sessions
-        self._tool_entries: dict[str, orjson.Fragment] = {}
+        self._tool_entries: dict[Tool, orjson.Fragment] = {}
 
     async def answer(self, request: Request) -> Payload:
         """The result of a request. Raises RpcError."""
@@ -263,9 +263,9 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "params.cursor is not one of ours: this list has one page")
 
     def _tool_entry(self, tool: Tool) -> orjson.Fragment:
-        entry = self._tool_entries.get(tool.name)
+        entry = self._tool_entries.get(tool)
         if entry is None:
-            entry = self._tool_entries[tool.name] = orjson.Fragment(orjson.dumps(tool_entry(tool)))
+            entry = self._tool_entries[tool] = orjson.Fragment(orjson.dumps(tool_entry(tool)))
         return entry
 
 
