@@ -62,6 +62,10 @@ class Daemon:
         self.reloads = 0
         self.problems: tuple[Problem, ...] = ()
 
+    def clean_up(self) -> None:
+        """End what an earlier daemon left behind when it was killed."""
+        self.sessions.clean_up()
+
     async def follow_registry(self) -> None:
         """Until cancelled, put every good state of tools.json into force as it is saved."""
         await watch(self.file, self.apply, self.keep_last_good)

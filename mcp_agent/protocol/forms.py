@@ -46,6 +46,8 @@ def tool_result(outcome: Outcome, caller: Caller) -> dict[str, Any]:
     """`outcome` as the result of `tools/call`, small enough for one message."""
     form = chosen(outcome.form, caller)
     result = _written(outcome, form)
+    if caller.transport == "rpc" and outcome.result is not None and outcome.result.is_owed_whole:
+        return result
     most = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
     # Escaping makes six bytes out of one at worst: only what could be too large is measured.
     is_one_text = len(result["content"]) == 1 and "text" in result["content"][0]

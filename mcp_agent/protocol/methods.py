@@ -169,6 +169,13 @@ class Methods:
             raise RpcError(outcome.refusal.code, outcome.refusal.message, outcome.refusal.data)
         return tool_result(outcome, request.caller)
 
+    async def _health(self, request: Request) -> Payload:
+        """Older clients of the pruner ask by a method what the tool of that name says."""
+        outcome = await self._dispatcher.call(Call(new_call_id(), request.caller, "health", {}))
+        if outcome.refusal is not None:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found: health")
+        return outcome.as_object()
+
     def _resources_list(self, request: Request) -> Payload:
         self._check_cursor(request)
         return {"resources": [entry for kind in self._resources for entry in kind.listed(request.caller.access)]}
@@ -353,6 +360,7 @@ _HANDSHAKE: Mapping[str, Method] = {
     **_BOTH,
     "initialize": Methods._initialize,
     "ping": Methods._ping,
+    "health": Methods._health,
     "resources/subscribe": Methods._resources_subscribe,
     "resources/unsubscribe": Methods._resources_unsubscribe,
     "logging/setLevel": Methods._set_level,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import subprocess
@@ -14,7 +15,10 @@ from typing import Any
 import orjson
 
 import tools.pruning.engine
+from mcp_agent.logs import event
 from tools.pruning.engine import DroppedBlock, GaveUp, Selection, SourceType
+
+log = logging.getLogger(__name__)
 
 _PROGRAM = Path(tools.pruning.engine.__file__).with_name("worker.py")
 _LENGTH_BYTES = 8
@@ -72,7 +76,11 @@ class Workers:
         """Start a process now, for a server that exists to prune."""
         async with self._turns:
             if not self._idle:
-                self._idle.append(await self._started())
+                try:
+                    self._idle.append(await self._started())
+                except RuntimeError as error:
+                    # Whoever asks first tries again, and is told.
+                    event(log, logging.WARNING, "pruner.engine_failed", message=str(error))
 
     def close(self) -> None:
         while self._idle:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from tools.context import Pruner, ToolContext
@@ -12,13 +14,12 @@ from tools.params import Field
 from tools.pruning.engine import GaveUp, Selection, SourceType, render
 from tools.results import Result
 from tools.spec import tool
-from tools.tokens import estimate
+from tools.tokens import estimate_roughly
 
 log = logging.getLogger(__name__)
 
-# Beyond this, tokens are estimated from slices: the estimate reads every word and would take longer than pruning.
-_ESTIMATED_WHOLE_CHARS = 64_000
-_SLICES = 16
+# A longer text is put together in a thread: on the event loop it would hold up other calls.
+_SMALL_CHARS = 32_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ class Pruned(Result):
     stats: dict[str, Any]
     warnings: list[str]
 
+    @property
+    def is_owed_whole(self) -> bool:
+        return True
+
     def render(self) -> str:
         kept = f"{self.stats['kept_lines']} of {self.stats['original_lines']} lines kept"
         return f"[{' · '.join([self.prune_id, kept, *self.warnings])}]\n{self.pruned_text}"
@@ -59,18 +64,8 @@ async def prune_text(
     began = time.perf_counter()
     prune_id = await pruner.keep(ctx.owner, text)
     selection, warnings = await _selected(pruner, text, goal_hint, source_type, options)
-    if selection is None:
-        return _pruned(prune_id, text, text, [], _lines(text), 0, began, warnings)
-    rendered = render(
-        text,
-        selection,
-        prune_id,
-        annotate_lines=options.annotate_lines,
-        include_markers=options.include_markers,
-    )
-    annotations = [asdict(annotation) for annotation in rendered.annotations]
-    dropped = selection.dropped_lines
-    return _pruned(prune_id, text, rendered.pruned_text, annotations, _lines(text), dropped, began, warnings)
+    write = partial(_written, prune_id, text, selection, options, warnings, began)
+    return write() if len(text) < _SMALL_CHARS else await asyncio.to_thread(write)
 
 
 def pruner_of(ctx: ToolContext) -> Pruner:
@@ -101,24 +96,29 @@ async def _selected(
     return (None if selection.warnings else selection), list(selection.warnings)
 
 
-def _pruned(
-    prune_id: str,
-    text: str,
-    pruned_text: str,
-    annotations: list[dict[str, Any]],
-    original_lines: int,
-    pruned_lines: int,
-    began: float,
-    warnings: list[str],
+def _written(
+    prune_id: str, text: str, selection: Selection | None, options: Options, warnings: list[str], began: float
 ) -> Pruned:
-    before = _tokens(text)
+    pruned_text, annotations, dropped = text, [], 0
+    if selection is not None:
+        rendered = render(
+            text,
+            selection,
+            prune_id,
+            annotate_lines=options.annotate_lines,
+            include_markers=options.include_markers,
+        )
+        pruned_text, dropped = rendered.pruned_text, selection.dropped_lines
+        annotations = [asdict(annotation) for annotation in rendered.annotations]
+    total = _lines(text)
+    before = estimate_roughly(text)
     stats = {
-        "original_lines": original_lines,
-        "kept_lines": original_lines - pruned_lines,
-        "pruned_lines": pruned_lines,
-        "pruned_ratio": round(pruned_lines / original_lines, 4) if original_lines else 0.0,
+        "original_lines": total,
+        "kept_lines": total - dropped,
+        "pruned_lines": dropped,
+        "pruned_ratio": round(dropped / total, 4) if total else 0.0,
         "tokens_est_before": before,
-        "tokens_est_after": before if pruned_text is text else _tokens(pruned_text),
+        "tokens_est_after": before if pruned_text is text else estimate_roughly(pruned_text),
         "elapsed_ms": round((time.perf_counter() - began) * 1000),
         "used_fallback": bool(warnings),
     }
@@ -128,12 +128,3 @@ def _pruned(
 def _lines(text: str) -> int:
     """How many lines a reader sees: the empty string after a final newline is none."""
     return text.count("\n") + (0 if text.endswith("\n") or not text else 1)
-
-
-def _tokens(text: str) -> int:
-    if len(text) <= _ESTIMATED_WHOLE_CHARS:
-        return estimate(text)
-    size = _ESTIMATED_WHOLE_CHARS // _SLICES
-    step = (len(text) - size) // (_SLICES - 1)
-    seen = sum(estimate(text[start : start + size]) for start in range(0, _SLICES * step, step))
-    return round(seen * len(text) / (size * _SLICES))

@@ -28,6 +28,10 @@ class Recovered(Result):
     raw_text: str
     metadata: dict[str, Any]
 
+    @property
+    def is_owed_whole(self) -> bool:
+        return True
+
     def render(self) -> str:
         return self.raw_text
 
