@@ -16,7 +16,9 @@ from mcp_agent import __version__
 from tests.daemon import PATIENCE_S
 from tests.pruning.server import OPTIONS, PRUNER, Pruner, clean, pruner
 
-CODE = "\n".join(f"def step_{n}(pool):\n    value = pool.take({n})\n    return value + {n}\n" for n in range(100)).rstrip()
+CODE = "\n".join(
+    f"def step_{n}(pool):\n    value = pool.take({n})\n    return value + {n}\n" for n in range(100)
+).rstrip()
 
 EXAMPLES = r"""
 curl -sS \
