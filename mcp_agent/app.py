@@ -10,23 +10,31 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from mcp_agent.artifacts import ArtifactStore, Quotas
+from mcp_agent.audit import Audit
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
+from mcp_agent.protocol.kept import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
 from mcp_agent.pruning import settings as pruning_settings
 from mcp_agent.pruning.pruner import HostPruner
 from mcp_agent.pruning.recovery import Recovery
-from mcp_agent.sessions.manager import Limits, SessionManager
+from mcp_agent.sessions.manager import Limits as SessionLimits
+from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.store import RegistryFile
+from tools.context import ToolContext
+from tools.filesystem.ripgrep import find_engine
+from tools.journal import Journal
+from tools.journal import Limits as JournalLimits
 from tools.paths import OpenPaths
 
 log = logging.getLogger(__name__)
@@ -47,6 +55,9 @@ class Daemon:
         dispatcher: Dispatcher,
         methods: Methods,
         sessions: SessionManager,
+        surroundings: ToolContext,
+        artifacts: ArtifactStore,
+        audit: Audit,
         pruner: HostPruner,
     ) -> None:
         self.config = config
@@ -57,6 +68,10 @@ class Daemon:
         self.dispatcher = dispatcher
         self.methods = methods
         self.sessions = sessions
+        self.engine = surroundings.engine
+        self.journal = surroundings.journal
+        self.artifacts = artifacts
+        self.audit = audit
         self.pruner = pruner
         self.started_at = time.time()
         self.reloads = 0
@@ -101,6 +116,7 @@ class Daemon:
         self.sessions.close()
         self.pruner.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
+        self.audit.close()
 
 
 def compose(
@@ -118,7 +134,7 @@ def compose(
     gate = Gate(catalog, _pinned(file.load_or_create(), config.profile))
     record = Record(config.state_dir / "sessions")
     hub = EventHub(record.boot)
-    limits = Limits(
+    limits = SessionLimits(
         sessions=config.max_sessions,
         age_s=config.session_age_s,
         spool_bytes=config.session_spool_mib * 1024 * 1024,
@@ -126,14 +142,49 @@ def compose(
     )
     sessions = SessionManager(hub, record, limits)
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
+    journal = journal_of(config)
+    for sentence in journal.recover():
+        event(log, logging.WARNING, "journal.recovered", message=sentence)
+    artifacts = artifacts_of(config)
+    artifacts.recover()
+    audit = Audit(config.audit_dir)
     pruning = pruning_settings.load(os.environ, directory, None)
     pruner = HostPruner(pruning, Recovery(config.pruned_dir, pruning.ttl_s))
-    dispatcher = Dispatcher(
-        gate, OpenPaths(directory), threads, sessions, config.yield_ms, pruner=pruner, root=pruning.root
+    surroundings = ToolContext(
+        "",
+        OpenPaths(directory, config.closed),
+        journal=journal,
+        engine=find_engine(),
+        sessions=sessions,
+        yield_ms=config.yield_ms,
+        pruner=pruner,
+        root=pruning.root,
     )
-    every_kind: list[Resources] = [HostResources(gate), SessionResources(gate, sessions), *resources]
+    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, audit)
+    every_kind: list[Resources] = [
+        HostResources(gate),
+        SessionResources(gate, sessions),
+        ArtifactResources(artifacts),
+        UndoResources(journal),
+        *resources,
+    ]
     methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
-    return Daemon(config, file, gate, hub, threads, dispatcher, methods, sessions, pruner)
+    return Daemon(
+        config, file, gate, hub, threads, dispatcher, methods, sessions, surroundings, artifacts, audit, pruner
+    )
+
+
+def journal_of(config: Config) -> Journal:
+    """The journal of a state folder, for the daemon and for the commands that work beside it."""
+    limits = JournalLimits(total_bytes=config.journal_mb * 1024 * 1024, age_s=config.journal_days * 86_400.0)
+    return Journal(config.journal_dir, limits)
+
+
+def artifacts_of(config: Config) -> ArtifactStore:
+    quotas = Quotas(
+        config.artifacts_mb * 1_000_000, config.artifacts_caller_mb * 1_000_000, config.artifacts_days * 86_400.0
+    )
+    return ArtifactStore(config.artifacts_dir, quotas)
 
 
 def _pinned(profiles: Profiles, profile_id: str | None) -> Profiles:

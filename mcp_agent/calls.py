@@ -59,18 +59,43 @@ class Refusal(NamedTuple):
     data: Mapping[str, Any] | None = None
 
 
+class Blocks(NamedTuple):
+    """The content of a result that is no single object, such as an image: a list of MCP's blocks, as JSON."""
+
+    encoded: bytes
+
+
+# What goes out: the object as JSON, its rendering, or blocks.
+Written = bytes | str | Blocks
+
+
 class Outcome(NamedTuple):
-    """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them."""
+    """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
+
+    `written` is the result or the error as it goes out.
+    """
 
     call_id: str
     form: Form = "auto"
     result: Result | None = None
     error: ToolError | None = None
     refusal: Refusal | None = None
+    written: Written | None = None
 
     @property
     def is_error(self) -> bool:
         return self.error is not None
+
+    @property
+    def written_bytes(self) -> int:
+        """How much goes out, without what a wire puts around it."""
+        match self.written:
+            case None:
+                return 0
+            case str(text):
+                return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+            case Blocks(encoded) | encoded:
+                return len(encoded)
 
     def as_object(self) -> dict[str, Any]:
         answer = self.result or self.error

@@ -112,6 +112,26 @@ def _parser() -> argparse.ArgumentParser:
     for action in (listing, tail, stop):
         _settings(action, ("config", "state_dir"))
 
+    undo = commands.add_parser("undo", help="take back a change that a tool made to a file")
+    undo.add_argument("id", nargs="?", metavar="ID", help="the undo_id of the change (default: the last one)")
+    undo.add_argument("--list", action="store_true", help="show what can be undone, the newest first")
+    undo.add_argument("--force", action="store_true", help="also if the file has changed since")
+    _settings(undo, ("config", "state_dir"))
+    undo.set_defaults(command=_command("undo", "undo"))
+
+    artifacts = commands.add_parser("artifacts", help="list, show and remove what was too large for a result")
+    deeds = artifacts.add_subparsers(required=True, metavar="list|show|rm", parser_class=_Parser)
+    kept = deeds.add_parser("list", help="all artifacts, the newest first")
+    kept.set_defaults(command=_command("artifacts", "list_artifacts"))
+    whole = deeds.add_parser("show", help="print an artifact")
+    whole.add_argument("ref", help="ax://<domain>/<id>")
+    whole.set_defaults(command=_command("artifacts", "show"))
+    gone = deeds.add_parser("rm", help="remove artifacts")
+    gone.add_argument("refs", nargs="+", metavar="ref", help="ax://<domain>/<id>")
+    gone.set_defaults(command=_command("artifacts", "remove"))
+    for deed in (kept, whole, gone):
+        _settings(deed, ("config", "state_dir"))
+
     token = commands.add_parser("token", help="a token and a profile for each client")
     actions = token.add_subparsers(required=True, metavar="create|list|show|revoke|rotate", parser_class=_Parser)
     create = actions.add_parser("create", help="make a token for a client; it is shown once")

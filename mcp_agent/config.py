@@ -54,6 +54,11 @@ SETTINGS = (
     Setting("session_age_s", "seconds after which a session is ended", "3600"),
     Setting("session_spool_mib", "megabytes of output kept of each session: the first one and the newest", "64"),
     Setting("stop_on_disconnect", "true ends a client's sessions when it disconnects", "false"),
+    Setting("journal_mb", "most megabytes of old states kept for undo", "200"),
+    Setting("journal_days", "how many days a change can be undone", "7"),
+    Setting("artifacts_mb", "most megabytes of artifacts kept in all", "1000"),
+    Setting("artifacts_caller_mb", "most megabytes of artifacts kept for one caller", "100"),
+    Setting("artifacts_days", "how many days an artifact is kept", "7"),
     Setting("log_level", f"how much to log: {', '.join(LEVELS)}", "info"),
 )
 
@@ -77,6 +82,11 @@ class Config:
     session_age_s: int = 3_600
     session_spool_mib: int = 64
     stop_on_disconnect: bool = False
+    journal_mb: int = 200
+    journal_days: int = 7
+    artifacts_mb: int = 1000
+    artifacts_caller_mb: int = 100
+    artifacts_days: int = 7
 
     @property
     def clients_file(self) -> Path:
@@ -92,6 +102,31 @@ class Config:
     def runtime_file(self) -> Path:
         """Where a running daemon says how it is reached, for the commands of the same user."""
         return self.state_dir / "daemon.json"
+
+    @property
+    def journal_dir(self) -> Path:
+        return self.state_dir / "journal"
+
+    @property
+    def artifacts_dir(self) -> Path:
+        return self.state_dir / "artifacts"
+
+    @property
+    def audit_dir(self) -> Path:
+        return self.state_dir / "audit"
+
+    @property
+    def closed(self) -> tuple[Path, ...]:
+        """What the filesystem tools must not touch, by the names it has and by the places those lead to."""
+        own = (
+            self.token_file,
+            self.clients_file,
+            self.journal_dir,
+            self.artifacts_dir,
+            self.audit_dir,
+            self.pruned_dir,
+        )
+        return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:
@@ -135,6 +170,11 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         session_age_s=_number(values.get("session_age_s"), 3_600, least=1),
         session_spool_mib=_number(values.get("session_spool_mib"), 64, least=8),
         stop_on_disconnect=_truth(values.get("stop_on_disconnect")),
+        journal_mb=_number(values.get("journal_mb"), 200, least=0),
+        journal_days=_number(values.get("journal_days"), 7, least=0),
+        artifacts_mb=_number(values.get("artifacts_mb"), 1000, least=0),
+        artifacts_caller_mb=_number(values.get("artifacts_caller_mb"), 100, least=0),
+        artifacts_days=_number(values.get("artifacts_days"), 7, least=0),
     )
 
 

@@ -1,4 +1,7 @@
-"""The one path of a call: may the caller, do the arguments fit, run it, answer. Every wire comes through here."""
+"""The one path of a call: may the caller, do the arguments fit, run it, write the answer, put it on record.
+
+Every wire comes through here.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from mcp_agent.artifacts import ArtifactStore
+from mcp_agent.audit import Audit
 from mcp_agent.calls import Call, Outcome, Refusal
 from mcp_agent.focusing import focused
 from mcp_agent.logs import event
+from mcp_agent.shaping import Shaper
 from registry.gate import Gate, Grant, UnknownTool
-from tools.context import Cancelled, Paths, Pruner, Sessions, ToolContext
+from tools.context import Cancelled, Pruner, ToolContext
 from tools.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
 from tools.pruning.argument import FOCUS
 from tools.results import Result
@@ -27,29 +32,40 @@ INVALID_PARAMS = -32602
 
 
 class Dispatcher:
-    """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else."""
+    """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else.
+
+    `surroundings` is the context that every call's own is made from.
+    """
 
     def __init__(
         self,
         gate: Gate,
-        paths: Paths,
+        surroundings: ToolContext,
         threads: Executor,
-        sessions: Sessions | None = None,
-        yield_ms: int = 0,
-        *,
-        pruner: Pruner | None = None,
-        root: Path | None = None,
+        artifacts: ArtifactStore,
+        audit: Audit,
     ) -> None:
         self._gate = gate
-        self._pruner = pruner
-        self._root = root or Path()
-        self._paths = paths
+        self._surroundings = surroundings
         self._threads = threads
-        self._sessions = sessions
-        self._yield_ms = yield_ms
+        self._artifacts = artifacts
+        self._audit = audit
+        self._shaper = Shaper(artifacts)
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
+        started = time.perf_counter()
+        try:
+            outcome = await self._answered(call)
+        except BaseException:
+            self._audit.record(call, None, started, 0)
+            raise
+        if outcome.refusal is None and outcome.written is None:
+            outcome = self._written(call, outcome, "errors")
+        self._audit.record(call, outcome, started, outcome.written_bytes)
+        return outcome
+
+    async def _answered(self, call: Call) -> Outcome:
         if log.isEnabledFor(logging.DEBUG):
             event(log, logging.DEBUG, "tool.request_received", request_id=call.id, tool=call.tool)
         try:
@@ -65,33 +81,38 @@ class Dispatcher:
         return await self._executed(call, tool, grant, arguments)
 
     async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: dict[str, Any]) -> Outcome:
-        question = arguments.pop(FOCUS, None) if tool.takes_focus else None
         started = time.perf_counter()
+        question = arguments.pop(FOCUS, None) if tool.takes_focus else None
+        around = self._surroundings
+        caller = call.caller
         context = ToolContext(
             call.id,
-            self._paths,
+            around.paths,
             lambda: call.is_cancelled,
             call.report or _unheard,
             call.tell or _unheard,
-            sessions=self._sessions,
-            connection=call.caller.reader,
-            owner=call.caller.name,
-            pruner=self._pruner,
-            root=self._root,
-            yield_ms=self._yield_ms if call.caller.is_on_mcp else 0,
+            self._artifacts.of(caller.name),
+            around.journal,
+            around.revs,
+            around.line_indexes,
+            around.engine,
+            around.sessions,
+            caller.reader,
+            around.yield_ms if caller.is_on_mcp else 0,
+            caller.name,
+            around.pruner,
+            around.root,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
         if is_traced:
             event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
-            if tool.instant is not None and tool.instant(context, **arguments):
-                result = tool.function(context, **arguments)
+            if question is not None and around.pruner is not None:
+                outcome = await self._focused(call, tool, grant, context, arguments, question, around.pruner)
+            elif tool.instant is not None and tool.instant(context, **arguments):
+                outcome = self._worked(call, tool, grant, context, arguments)
             else:
-                result = await self._run(tool, grant, context, arguments)
-            if question is not None and self._pruner is not None:
-                result = await focused(
-                    result, question, self._pruner, tool=tool.name, call_id=call.id, owner=call.caller.name
-                )
+                outcome = await self._run(call, tool, grant, context, arguments)
         except InvalidParams as error:
             return self._unfit(call, tool, grant, error)
         except ToolError as error:
@@ -115,17 +136,55 @@ class Dispatcher:
         if is_traced:
             took_ms = round((time.perf_counter() - started) * 1000, 1)
             event(log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms)
-        return Outcome(call.id, grant.form, result=result)
+        return outcome
 
-    async def _run(self, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]) -> Result:
-        result: Result
+    async def _run(
+        self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]
+    ) -> Outcome:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(grant.deadline_s):
+            if not tool.is_async:
+                work = partial(self._worked, call, tool, grant, context, arguments)
+                return await loop.run_in_executor(self._threads, work)
+            outcome = Outcome(call.id, grant.form, result=await tool.function(context, **arguments))
+        return await self._shaped(call, outcome, tool.category)
+
+    async def _focused(
+        self,
+        call: Call,
+        tool: Tool,
+        grant: Grant,
+        context: ToolContext,
+        arguments: Mapping[str, Any],
+        question: str,
+        pruner: Pruner,
+    ) -> Outcome:
+        """Run the tool as ever, and leave of its result what the question needs."""
         async with asyncio.timeout(grant.deadline_s):
             if tool.is_async:
                 result = await tool.function(context, **arguments)
             else:
                 work = partial(tool.function, context, **arguments)
                 result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        return result
+        result = await focused(result, question, pruner, tool=tool.name, call_id=call.id, owner=context.owner)
+        return await self._shaped(call, Outcome(call.id, grant.form, result=result), tool.category)
+
+    async def _shaped(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
+        written = self._shaper.fitting(outcome, call.caller)
+        if written is None:
+            work = partial(self._written, call, outcome, domain)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return outcome._replace(written=written)
+
+    def _worked(
+        self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]
+    ) -> Outcome:
+        """Written where it was made: a large result is encoded, and kept if it must be, beside the loop."""
+        result: Result = tool.function(context, **arguments)
+        return self._written(call, Outcome(call.id, grant.form, result=result), tool.category)
+
+    def _written(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
+        return outcome._replace(written=self._shaper.written(outcome, call.caller, domain))
 
     def _unfit(self, call: Call, tool: Tool, grant: Grant, error: InvalidParams) -> Outcome:
         event(log, logging.INFO, "tool.request_invalid", request_id=call.id, tool=tool.name, message=error.message)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.config import SETTINGS
-from mcp_agent.protocol.forms import TEXT_CLIENTS
+from mcp_agent.shaping import TEXT_CLIENTS
 from registry.catalog import discover, label
 from registry.profiles import SHIPPED
 from tools import errors

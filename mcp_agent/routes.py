@@ -10,6 +10,7 @@ from mcp_agent.app import Daemon
 from mcp_agent.pruning.http import Prune
 from mcp_agent.security import Guard, OpenStreams
 from mcp_agent.tokens import Tokens
+from mcp_agent.transports.artifacts import Artifacts
 from mcp_agent.transports.control import Control
 from mcp_agent.transports.events import Events
 from mcp_agent.transports.health import Health
@@ -53,6 +54,7 @@ def http_app(
             routes=[
                 Route("/mcp/{profile}", streamable),
                 Route("/tools/{name}", _App(openapi.call)),
+                Route("/artifacts/{domain}/{id}", Artifacts(daemon.artifacts)),
                 Route("/api/{rest:path}", Control(daemon, health)),
             ],
             redirect_slashes=False,

@@ -23,6 +23,7 @@ async def test_a_file_is_read(shared_daemon: Daemon, connect: Connect, tmp_path:
     async with connect(shared_daemon) as peer:
         answer = await peer.call("fs_read", path=str(file))
     assert not answer.is_error
+    assert answer.object.pop("rev")
     assert answer.object == {"path": str(file), "content": "één\ntwo\n", "size": 10}
 
 
@@ -91,10 +92,14 @@ def _off(tool: str) -> dict[str, object]:
     return {"id": tool, "enabled": False}
 
 
-async def test_a_result_over_a_million_bytes_is_not_sent(
+async def test_a_result_over_a_million_bytes_is_cut_and_kept_whole(
     shared_daemon: Daemon, connect: Connect, tmp_path: Path
 ) -> None:
     (tmp_path / "escapes").write_bytes(b"\x1b" * 390_000)
     async with connect(shared_daemon) as peer:
         answer = await peer.call("fs_read", path=str(tmp_path / "escapes"), max_bytes=400_000)
-    assert answer.object["error"]["code"] == "TOO_LARGE"
+        found = await peer.call("fs_grep", base=answer.object["artifactRef"], pattern="escapes")
+    assert not answer.is_error
+    assert answer.object["truncated"] is True
+    assert answer.object["artifactRef"] in answer.object["hint"]
+    assert len(found.object["matches"]) == 1

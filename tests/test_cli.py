@@ -14,6 +14,7 @@ import pytest
 from mcp_agent import __version__, cli
 from registry.catalog import discover
 from tests.daemon import COMMAND, PATIENCE_S, command, environment
+from tools.revs import rev_of_bytes
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def test_tools_gives_the_list_as_json(run: Run) -> None:
 
 def test_switches_are_saved_in_the_file(run: Run, tools_json: Path) -> None:
     assert run("disable", "fs_read") == Said(0, "fs_read is off\n", "")
-    assert "fs_read" not in run("tools").out
+    assert "fs_read " not in run("tools").out
     assert run("disable", "filesystem") == Said(0, "filesystem is off\n", "")
     assert run("enable", "fs_read").out == "fs_read is on, but its category is off: mcp-agent enable filesystem\n"
     assert run("enable", "filesystem") == Said(0, "filesystem is on\n", "")
@@ -209,9 +210,10 @@ def test_profiles_are_listed_shown_and_chosen(run: Run, tools_json: Path) -> Non
 
 def test_a_call_gives_text_or_json(run: Run, home: Path) -> None:
     (home / "x y").write_text("one\n")
-    assert run("call", "fs_read", "path=x y") == Said(0, f"{home / 'x y'} · 4 bytes\none\n\n", "")
+    rev = rev_of_bytes(b"one\n")
+    assert run("call", "fs_read", "path=x y") == Said(0, f"{home / 'x y'} · 4 bytes · rev {rev}\none\n\n", "")
     said = run("call", "fs_read", "path=x y", "max_bytes=2", "--json")
-    expected = {"path": str(home / "x y"), "content": "on", "truncated": True, "size": 4}
+    expected = {"path": str(home / "x y"), "content": "on", "truncated": True, "size": 4, "next_line": 1, "rev": rev}
     assert (said.code, json.loads(said.out)) == (0, expected)
 
 

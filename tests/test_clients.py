@@ -13,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.daemon import COMMAND, EVERY_TOOL, PATIENCE_S, Daemon, environment
 from tests.peers import official
+from tools.revs import rev_of_bytes
 
 _ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -67,8 +68,9 @@ async def test_claude_code_is_given_text_and_nothing_twice(daemon: Daemon, tmp_p
     ):
         result = await peer.client.call_tool("fs_read", {"path": str(tmp_path / "a.txt")})
     assert result.structured_content is None
+    rev = rev_of_bytes(b'say "hi"\n')
     assert [block.model_dump(include={"text"}) for block in result.content] == [
-        {"text": f'{tmp_path / "a.txt"} · 9 bytes\nsay "hi"\n'}
+        {"text": f'{tmp_path / "a.txt"} · 9 bytes · rev {rev}\nsay "hi"\n'}
     ]
 
 
@@ -104,7 +106,7 @@ async def test_open_webui_gets_text_by_the_header_of_its_connection(daemon: Daem
         )
     result = answer.json()["result"]
     assert result == {
-        "content": [{"type": "text", "text": f"{tmp_path / 'a.txt'} · 1 bytes\nx"}],
+        "content": [{"type": "text", "text": f"{tmp_path / 'a.txt'} · 1 bytes · rev {rev_of_bytes(b'x')}\nx"}],
         "isError": False,
     }
 

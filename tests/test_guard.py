@@ -103,6 +103,7 @@ def test_health_has_two_fields_for_anyone_and_all_for_the_owner(shared_daemon: D
         "pid",
         "uptime_s",
         "registry",
+        "search",
         "clients",
         "limits",
     }

@@ -89,3 +89,23 @@ def test_a_head_without_end_is_cut_off(shared_daemon: Daemon, head: bytes) -> No
 def test_a_head_that_is_too_large_is_told_so(shared_daemon: Daemon) -> None:
     answer = send(shared_daemon, b"GET / HTTP/1.1\r\nX: " + b"x" * 65_600)
     assert (answer.status, answer.message) == (431, "the head of a request may have 65536 bytes")
+
+
+def test_a_head_that_never_comes_is_not_waited_for(shared_daemon: Daemon) -> None:
+    """Neither by who sends nothing, nor by who stops half-way, nor by who has had an answer before that."""
+    address = (urlsplit(shared_daemon.url).hostname, urlsplit(shared_daemon.url).port)
+    whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    clients = []
+    for sent in (b"", whole[:20], whole + whole[:20]):
+        client = socket.create_connection(address, 3 * PATIENCE_S)
+        client.sendall(sent)
+        clients.append(client)
+    received = []
+    for client in clients:
+        with client:
+            parts = []
+            while part := client.recv(65_536):
+                parts.append(part)
+            received.append(b"".join(parts))
+    assert received[:2] == [b"", b""]
+    assert received[2].count(b"HTTP/1.1 200") == 1

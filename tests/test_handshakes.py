@@ -147,7 +147,8 @@ async def test_resources_prompts_and_levels_are_served(shared_daemon: Daemon) ->
 
 async def test_every_tool_says_what_it_does_to_the_world(shared_daemon: Daemon) -> None:
     tools = (await shared_daemon.rpc("tools/list"))["result"]["tools"]
-    assert tools[1]["annotations"] == {
+    reading = next(tool for tool in tools if tool["name"] == "fs_read")
+    assert reading["annotations"] == {
         "title": "Read a file",
         "readOnlyHint": True,
         "destructiveHint": False,

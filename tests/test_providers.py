@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 
 from mcp_agent.app import Daemon, compose
@@ -22,7 +23,7 @@ from tests.conformance.fixtures import PIXEL
 
 @pytest.fixture
 def host(tmp_path: Any) -> Daemon:
-    config = load({"config": str(tmp_path / "tools.json")}, {"HOME": str(tmp_path)})
+    config = load({"config": str(tmp_path / "tools.json"), "state_dir": str(tmp_path / "state")}, {})
     catalog = Catalog([*discover().tools, *discover(conformance).tools])
     return compose(config, catalog, tmp_path, resources=[FixtureResources()], prompts=[FixturePrompts()])
 
@@ -32,15 +33,15 @@ async def _answer(
 ) -> Any:
     conversation = None if stateless else Conversation(eras.LATEST_HANDSHAKE, log_level="info")
     notify = None if heard is None else lambda message: heard.append(json.loads(message)["params"])
-    request = Request(Message(1, method, params), Caller("a-test", Access(), "test"), conversation, notify)
+    request = Request(Message(1, method, params), Caller("a-test", Access(), "http"), conversation, notify)
     return await host.methods.answer(request)
 
 
 async def test_the_name_in_a_template_is_completed_from_the_callers_tools(host: Daemon) -> None:
     ref = {"type": "ref/resource", "uri": "host://tools/{name}"}
-    argument = {"name": "name", "value": "fs_"}
+    argument = {"name": "name", "value": "fs_re"}
     found = await _answer(host, "completion/complete", ref=ref, argument=argument)
-    assert found == {"completion": {"values": ["fs_list", "fs_read"], "total": 2, "hasMore": False}}
+    assert found == {"completion": {"values": ["fs_read", "fs_read_range"], "total": 2, "hasMore": False}}
 
 
 async def test_an_argument_of_a_prompt_is_completed_by_its_provider(host: Daemon) -> None:
@@ -83,7 +84,7 @@ async def test_a_prompt_that_cannot_be_given_is_refused(host: Daemon, name: Any,
 async def test_a_result_of_blocks_is_sent_as_it_is(host: Daemon) -> None:
     result = await _answer(host, "tools/call", name="test_image_content")
     block = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
-    assert result == {"content": [block], "isError": False}
+    assert orjson.loads(orjson.dumps(result)) == {"content": [block], "isError": False}
 
 
 async def test_a_handshake_client_hears_a_tools_log_from_its_level_on(host: Daemon) -> None:

@@ -21,6 +21,7 @@ import pytest
 from mcp_agent import __version__
 from tests.daemon import COMMAND, PATIENCE_S, Daemon, command, environment, running
 from tests.raw import request
+from tools.revs import rev_of_bytes
 
 
 def _status(daemon: Daemon) -> Any:
@@ -87,7 +88,10 @@ def test_a_call_goes_through_the_daemon_where_its_working_directory_is(home: Pat
     (home / "here").mkdir()
     (home / "here" / "x").write_text("one")
     with running(home, cwd=home / "here") as daemon:
-        assert daemon.cli("call", "fs_read", "path=x").stdout == f"{home / 'here' / 'x'} · 3 bytes\none\n"
+        assert (
+            daemon.cli("call", "fs_read", "path=x").stdout
+            == f"{home / 'here' / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
+        )
         assert json.loads(daemon.cli("call", "fs_read", "path=x", "--json").stdout)["content"] == "one"
         failed = daemon.cli("call", "fs_read", "path=nowhere")
         assert (failed.returncode, failed.stdout) == (1, "")
@@ -98,7 +102,7 @@ def test_a_call_goes_through_the_daemon_where_its_working_directory_is(home: Pat
         assert (unknown.returncode, unknown.stderr) == (2, "mcp-agent: Unknown tool: fs_raed (did you mean fs_read?)\n")
         # A tools.json of its own is not what the daemon goes by.
         own = command(home, "call", "fs_read", "path=here/x", "--config", str(home / "own.json"))
-        assert own.stdout == f"{home / 'here' / 'x'} · 3 bytes\none\n"
+        assert own.stdout == f"{home / 'here' / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
 
 
 def test_a_daemon_that_was_killed_is_not_waited_for(home: Path) -> None:
@@ -106,7 +110,10 @@ def test_a_daemon_that_was_killed_is_not_waited_for(home: Path) -> None:
         daemon.process.kill()
         daemon.process.wait(PATIENCE_S)
         (home / "x").write_text("one")
-        assert daemon.cli("call", "fs_read", "path=x").stdout == f"{home / 'x'} · 3 bytes\none\n"
+        assert (
+            daemon.cli("call", "fs_read", "path=x").stdout
+            == f"{home / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
+        )
         assert daemon.cli("disable", "fs_read").stdout == "fs_read is off\n"
 
 

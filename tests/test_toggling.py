@@ -149,7 +149,7 @@ async def test_a_watched_resource_is_reported_as_updated(daemon: Daemon) -> None
             break
         contents = (await peer.client.read_resource("host://tools", cache_mode="bypass")).contents
     overview = json.loads(contents[0].model_dump()["text"])
-    assert overview["categories"][0]["tools"][0] == {"name": "fs_list", "enabled": False}
+    assert overview["categories"][0]["tools"][0] == {"name": "fs_delete", "enabled": False}
 
 
 async def _problems(daemon: Daemon) -> list[dict[str, Any]]:
@@ -164,5 +164,5 @@ async def _problems(daemon: Daemon) -> list[dict[str, Any]]:
 
 async def _told_once(daemon: Daemon) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while (await daemon.rpc("tools/list"))["result"]["tools"]:
+        while any(tool["name"] == "fs_read" for tool in (await daemon.rpc("tools/list"))["result"]["tools"]):
             await asyncio.sleep(0.02)

@@ -9,6 +9,15 @@
     ├── IsBinary           IS_BINARY           bytes that are no text, where text is needed
     ├── IsSpecial          IS_SPECIAL          a pipe, a socket or a device, which is never opened
     ├── InvalidPath        INVALID_PATH        no file can have that name
+    ├── InvalidPattern     INVALID_PATTERN     a regular expression or a glob that cannot be read
+    ├── OutOfRange         OUT_OF_RANGE        a line or an offset past the end
+    ├── AlreadyExists      ALREADY_EXISTS      something is there, where nothing may be
+    ├── NotEmpty           NOT_EMPTY           a folder with something in it
+    ├── NoMatch            NO_MATCH            the text to change is not in the file
+    ├── CountMismatch      COUNT_MISMATCH      the text to change is there more or fewer times than expected
+    ├── StaleRev           STALE_REV           the file is not what the caller has seen
+    ├── NotEncodable       NOT_ENCODABLE       the file's encoding has no way to write that text
+    ├── Denied             DENIED              a rule of the owner, or a file of the daemon itself
     ├── PermissionDenied   PERMISSION_DENIED   the operating system says no
     ├── IoError            IO_ERROR            the operating system failed
     ├── SessionNotFound    SESSION_NOT_FOUND   no session has that id, or its hour is over
@@ -54,8 +63,9 @@ class ToolError(Exception):
         return {"code": self.code, "message": self.message}
 
     def render(self) -> str:
-        """The error as a model reads it: one line, and the hint on the next."""
-        return f"[{self.code}] {self.message}" + (f"\n{self.hint}" if self.hint else "")
+        """The error as a model reads it: one line, the hint on the next, then what there is to look at."""
+        shown = [value for value in self.fields.values() if isinstance(value, str) and "\n" in value]
+        return "\n".join([f"[{self.code}] {self.message}", *([self.hint] if self.hint else []), *shown])
 
 
 class Failed(ToolError):
@@ -130,6 +140,42 @@ class InvalidPath(ToolError):
     code = "INVALID_PATH"
 
 
+class InvalidPattern(ToolError):
+    code = "INVALID_PATTERN"
+
+
+class OutOfRange(ToolError):
+    code = "OUT_OF_RANGE"
+
+
+class AlreadyExists(ToolError):
+    code = "ALREADY_EXISTS"
+
+
+class NotEmpty(ToolError):
+    code = "NOT_EMPTY"
+
+
+class NoMatch(ToolError):
+    code = "NO_MATCH"
+
+
+class CountMismatch(ToolError):
+    code = "COUNT_MISMATCH"
+
+
+class StaleRev(ToolError):
+    code = "STALE_REV"
+
+
+class NotEncodable(ToolError):
+    code = "NOT_ENCODABLE"
+
+
+class Denied(ToolError):
+    code = "DENIED"
+
+
 class PermissionDenied(ToolError):
     code = "PERMISSION_DENIED"
 
@@ -182,5 +228,9 @@ def from_os_error(error: OSError, path: str) -> ToolError:
             return InvalidPath(f"{path[:80]}…: {reason}")
         case errno.ELOOP:
             return InvalidPath(f"{path}: its symbolic links lead in a circle")
+        case errno.ENOSPC | errno.EDQUOT:
+            return IoError(f"{path}: {reason}; nothing was changed", hint="free some space on that disk first")
+        case errno.EROFS:
+            return PermissionDenied(f"{path}: {reason}")
         case _:
             return IoError(f"{path}: {reason}")

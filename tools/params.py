@@ -54,7 +54,10 @@ class Issue(NamedTuple):
 
 
 class Parameter(NamedTuple):
+    """One argument. `keyword` is its name in Python, which ends in an underscore where the name is a word of Python."""
+
     name: str
+    keyword: str
     kind: Kind
     field: Field
     required: bool
@@ -161,12 +164,12 @@ class Parameters:
         for name, parameter in self._by_name.items():
             value = arguments.get(name)
             if value is not None:
-                checked[name] = parameter.check(value, _join(path, name), issues)
+                checked[parameter.keyword] = parameter.check(value, _join(path, name), issues)
             elif parameter.required:
                 where = _join(path, name)
                 issues.append(Issue(where, "invalid_type", f"{where} is missing: {_told(parameter)}"))
             else:
-                checked[name] = parameter.default
+                checked[parameter.keyword] = parameter.default
         if not arguments.keys() <= self._by_name.keys():
             unknown = [name for name in arguments if name not in self._by_name]
             issues.append(Issue(path, "unrecognized_keys", "; ".join(self._unknown(name) for name in unknown)))
@@ -273,7 +276,9 @@ class _Record(NamedTuple):
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, field = _understood(hint)
     required = default is inspect.Parameter.empty or default is dataclasses.MISSING
-    return Parameter(name, kind, field, required, None if required else default, field.has_bounds)
+    return Parameter(
+        name.removesuffix("_"), name, kind, field, required, None if required else default, field.has_bounds
+    )
 
 
 def _understood(hint: Any) -> tuple[Kind, Field]:

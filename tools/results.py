@@ -14,10 +14,15 @@ Block = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Result(ABC):
-    """Base of every result. A field that is None is absent from the object."""
+    """Base of every result. A field that is None is absent from the object.
+
+    A field whose name is a word of Python ends in an underscore here and not in the object.
+    """
 
     def as_object(self) -> dict[str, Any]:
-        return {name: value for name in _names(type(self)) if (value := getattr(self, name)) is not None}
+        return {
+            name: value for attribute, name in _names(type(self)) if (value := getattr(self, attribute)) is not None
+        }
 
     @abstractmethod
     def render(self) -> str:
@@ -37,5 +42,5 @@ class Result(ABC):
 
 
 @cache
-def _names(kind: type[Result]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+def _names(result: type[Result]) -> tuple[tuple[str, str], ...]:
+    return tuple((field.name, field.name.removesuffix("_")) for field in fields(result))

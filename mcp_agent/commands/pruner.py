@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mcp_agent import __version__, addresses, config, tokens
-from mcp_agent.config import BadConfig
+from mcp_agent import __version__, addresses, tokens
+from mcp_agent.config import BadConfig, Config, load
 from mcp_agent.logs import event, logging_to, standard_error
 from mcp_agent.pruning import settings as pruning_settings
 from mcp_agent.pruning.host import PRUNING, READING, PrunerHost
@@ -60,7 +60,7 @@ def _serve_stdio(settings: PruningSettings) -> None:
     from mcp_agent.transports.stdio import serve_stdio
 
     tokens.from_environment()
-    host = PrunerHost(settings, _state_dir(), READING)
+    host = PrunerHost(settings, _config(), READING)
     began = time.monotonic()
     event(log, logging.INFO, "mcp_pruner.ready", root=str(settings.root))
     is_graceful = False
@@ -79,15 +79,15 @@ def _serve_http(settings: PruningSettings) -> int:
     from mcp_agent import server
     from mcp_agent.pruning.routes import pruner_app
 
-    state_dir = _state_dir()
+    config = _config()
     token = tokens.from_environment()
     is_open = not addresses.is_loopback(settings.host)
-    known = tokens.Tokens(state_dir / "token", state_dir / "tokens.json", token)
+    known = tokens.Tokens(config.token_file, config.clients_file, token)
     if is_open or token is not None:
         known.reload()
     listener = server.bind(settings.host, settings.port)
     url = f"http://{addresses.in_url(settings.host)}:{listener.getsockname()[1]}"
-    host = PrunerHost(settings, state_dir, PRUNING)
+    host = PrunerHost(settings, config, PRUNING)
     app = pruner_app(host, known if is_open or token is not None else None, is_open_to_the_network=is_open)
 
     def announce() -> None:
@@ -100,5 +100,6 @@ def _serve_http(settings: PruningSettings) -> int:
     return 0
 
 
-def _state_dir() -> Path:
-    return config.load({}, {name: os.environ[name] for name in (_STATE_VARIABLE,) if name in os.environ}).state_dir
+def _config() -> Config:
+    """Where things are kept. The daemon's other settings are not the pruner's."""
+    return load({}, {name: os.environ[name] for name in (_STATE_VARIABLE,) if name in os.environ})

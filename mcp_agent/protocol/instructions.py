@@ -9,9 +9,15 @@ from typing import Protocol
 from registry.gate import Access, Gate
 
 _LINES = {
-    "filesystem": "Files: fs_list shows a folder, fs_read a file from its start. Paths may be absolute or relative.",
-    "shell": "Commands: shell_exec for what ends by itself, shell_start_session for servers, logs and prompts; read "
-    "and answer those with shell_send_input, end them with shell_stop_session.",
+    "filesystem": (
+        "Files: find with fs_search and fs_grep, read with fs_read_range, change with fs_patch. Every change can be "
+        'undone: fs_move with from: "undo://<undo_id>" and to: the path.'
+    ),
+    "shell": (
+        "Commands: shell_exec for what ends by itself, shell_start_session for servers, logs and prompts; read "
+        "and answer those with shell_send_input, end them with shell_stop_session."
+    ),
+    "artifacts": "What is too large for a result is kept: its artifactRef is read with artifact_read or fs_grep.",
 }
 _MOST_COMMAND = 60
 

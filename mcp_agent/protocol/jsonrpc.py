@@ -99,7 +99,10 @@ def message(value: Any) -> Message | None:
     request_id = value.get("id")
     if "id" in value and not is_id(request_id):
         raise RpcError(INVALID_REQUEST, f"the id of a request must be a whole number, or at most {MOST_ID} characters")
-    params = value.get("params", {})
+    # Some clients write null where they have none.
+    params = value.get("params")
+    if params is None:
+        params = {}
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "params must be an object")
     return Message(request_id, method, params)

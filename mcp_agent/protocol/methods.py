@@ -167,7 +167,7 @@ class Methods:
         outcome = await self._dispatcher.call(call)
         if outcome.refusal is not None:
             raise RpcError(outcome.refusal.code, outcome.refusal.message, outcome.refusal.data)
-        return tool_result(outcome, request.caller)
+        return tool_result(outcome)
 
     async def _health(self, request: Request) -> Payload:
         """Older clients of the pruner ask by a method what the tool of that name says."""
@@ -178,17 +178,17 @@ class Methods:
 
     def _resources_list(self, request: Request) -> Payload:
         self._check_cursor(request)
-        return {"resources": [entry for kind in self._resources for entry in kind.listed(request.caller.access)]}
+        return {"resources": [entry for kind in self._resources for entry in kind.listed(request.caller)]}
 
     def _templates_list(self, request: Request) -> Payload:
         self._check_cursor(request)
-        access = request.caller.access
-        return {"resourceTemplates": [entry for kind in self._resources for entry in kind.templates(access)]}
+        caller = request.caller
+        return {"resourceTemplates": [entry for kind in self._resources for entry in kind.templates(caller)]}
 
     async def _resources_read(self, request: Request) -> Payload:
         uri = _uri(request)
         for kind in self._resources:
-            contents = await kind.read(request.caller.access, uri)
+            contents = await kind.read(request.caller, uri)
             if contents is not None:
                 return {"contents": contents}
         # The era without handshakes has retired the code that the other one defines.
@@ -209,7 +209,7 @@ class Methods:
 
     def _prompts_list(self, request: Request) -> Payload:
         self._check_cursor(request)
-        return {"prompts": [entry for some in self._prompts for entry in some.listed(request.caller.access)]}
+        return {"prompts": [entry for some in self._prompts for entry in some.listed(request.caller)]}
 
     async def _prompts_get(self, request: Request) -> Payload:
         name, arguments = request.message.params.get("name"), request.message.params.get("arguments") or {}
@@ -217,15 +217,15 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "prompts/get needs params.name, a string")
         if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
             raise RpcError(INVALID_PARAMS, "params.arguments of prompts/get must be an object of strings")
-        access = request.caller.access
+        caller = request.caller
         for some in self._prompts:
-            entry = next((entry for entry in some.listed(access) if entry["name"] == name), None)
+            entry = next((entry for entry in some.listed(caller) if entry["name"] == name), None)
             if entry is None:
                 continue
             required = [each["name"] for each in entry.get("arguments", ()) if each.get("required")]
             if missing := [each for each in required if each not in arguments]:
                 raise RpcError(INVALID_PARAMS, f"the prompt {name} needs {' and '.join(missing)} in params.arguments")
-            prompt = await some.get(access, name, arguments)
+            prompt = await some.get(caller, name, arguments)
             if prompt is not None:
                 return prompt
         raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name[:100]}")
@@ -238,7 +238,6 @@ class Methods:
         name, value = argument.get("name"), argument.get("value")
         if not (isinstance(name, str) and isinstance(value, str)):
             raise RpcError(INVALID_PARAMS, "completion/complete needs params.argument with name and value, strings")
-        access = request.caller.access
         match ref:
             case {"type": "ref/prompt", "name": str(target)}:
                 providers: Sequence[Prompts | Resources] = self._prompts
@@ -250,7 +249,7 @@ class Methods:
                 )
                 raise RpcError(INVALID_PARAMS, message)
         for provider in providers:
-            values = await provider.completions(access, target, name, value)
+            values = await provider.completions(request.caller, target, name, value)
             if values is not None:
                 shown = values[:_MOST_COMPLETIONS]
                 return {"completion": {"values": shown, "total": len(values), "hasMore": len(shown) < len(values)}}

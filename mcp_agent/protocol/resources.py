@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from mcp_agent.calls import Caller
 from mcp_agent.events import session_uri
 from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.sessions.session import Session
@@ -32,14 +33,14 @@ _SESSION_PAGE_BYTES = 128 * 1024
 class Resources(Protocol):
     """One kind of resource. What asks for a URI gets None where it is of another kind, or nothing is there."""
 
-    def listed(self, access: Access) -> list[dict[str, Any]]: ...
+    def listed(self, caller: Caller) -> list[dict[str, Any]]: ...
 
-    def templates(self, access: Access) -> list[dict[str, Any]]: ...
+    def templates(self, caller: Caller) -> list[dict[str, Any]]: ...
 
-    async def read(self, access: Access, uri: str) -> list[dict[str, Any]] | None:
+    async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         """The contents, each with its `uri` and with `text` or, in Base64, `blob`."""
 
-    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+    async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         """What `value`, the beginning of a template's argument, could become; the likeliest first."""
 
 
@@ -49,7 +50,7 @@ class HostResources:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
-    def listed(self, access: Access) -> list[dict[str, Any]]:
+    def listed(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {
                 "uri": TOOLS_URI,
@@ -60,7 +61,7 @@ class HostResources:
             }
         ]
 
-    def templates(self, access: Access) -> list[dict[str, Any]]:
+    def templates(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {
                 "uriTemplate": _ONE_TOOL,
@@ -71,17 +72,18 @@ class HostResources:
             }
         ]
 
-    async def read(self, access: Access, uri: str) -> list[dict[str, Any]] | None:
+    async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
+        access = caller.access
         if uri == TOOLS_URI:
             return [_json(uri, self._overview(access))]
         name = uri.removeprefix(f"{TOOLS_URI}/")
         tool = self._gate.catalog.get(name) if name != uri else None
         return None if tool is None else [_json(uri, self._one(access, tool))]
 
-    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+    async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         if (template, argument) != (_ONE_TOOL, "name"):
             return None
-        return [tool.name for tool in self._gate.visible(access) if tool.name.startswith(value)]
+        return [tool.name for tool in self._gate.visible(caller.access) if tool.name.startswith(value)]
 
     def _overview(self, access: Access) -> dict[str, Any]:
         visible = set(self._gate.visible(access))
@@ -113,8 +115,8 @@ class SessionResources:
         self._gate = gate
         self._sessions = sessions
 
-    def listed(self, access: Access) -> list[dict[str, Any]]:
-        if not self._gate.offers(access, "shell"):
+    def listed(self, caller: Caller) -> list[dict[str, Any]]:
+        if not self._gate.offers(caller.access, "shell"):
             return []
         return [
             {
@@ -127,8 +129,8 @@ class SessionResources:
             for session in self._sessions.all
         ]
 
-    def templates(self, access: Access) -> list[dict[str, Any]]:
-        if not self._gate.offers(access, "shell"):
+    def templates(self, caller: Caller) -> list[dict[str, Any]]:
+        if not self._gate.offers(caller.access, "shell"):
             return []
         return [
             {
@@ -140,9 +142,9 @@ class SessionResources:
             }
         ]
 
-    async def read(self, access: Access, uri: str) -> list[dict[str, Any]] | None:
+    async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         named = _SESSION_URI.fullmatch(uri)
-        if named is None or not self._gate.offers(access, "shell"):
+        if named is None or not self._gate.offers(caller.access, "shell"):
             return None
         session = next((each for each in self._sessions.all if each.id == named["id"]), None)
         if session is None:
@@ -155,8 +157,8 @@ class SessionResources:
             meta["next"] = f"{session_uri(session.id)}?since={end}"
         return [{"uri": uri, "mimeType": "text/plain", "text": text, "_meta": meta}]
 
-    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
-        if (template, argument) != (_ONE_SESSION, "id") or not self._gate.offers(access, "shell"):
+    async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
+        if (template, argument) != (_ONE_SESSION, "id") or not self._gate.offers(caller.access, "shell"):
             return None
         return [session.id for session in self._sessions.all if session.id.startswith(value)]
 

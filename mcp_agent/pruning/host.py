@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from mcp_agent import __version__
+from mcp_agent.app import artifacts_of
+from mcp_agent.audit import Audit
+from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Payload, RpcError
@@ -21,6 +23,7 @@ from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
+from tools.context import ToolContext
 from tools.paths import OpenPaths
 
 READING = ("read", "bash", "grep")
@@ -33,24 +36,25 @@ _ANSWERED = frozenset(("initialize", "ping", "tools/list", "tools/call"))
 class PrunerHost:
     """What a wire needs of the pruner, for as long as the process lives."""
 
-    def __init__(self, settings: PruningSettings, state_dir: Path, names: Collection[str]) -> None:
+    def __init__(self, settings: PruningSettings, config: Config, names: Collection[str]) -> None:
         self.settings = settings
         self.gate = Gate(
             Catalog(tool for tool in discover().tools if tool.name in names), Profiles(DEFAULT_PROFILE, SHIPPED)
         )
-        record = Record(state_dir / "sessions")
+        record = Record(config.state_dir / "sessions")
         self.hub = EventHub(record.boot)
         self.sessions = SessionManager(self.hub, record, Limits())
-        self.pruner = HostPruner(settings, Recovery(state_dir / "pruned", settings.ttl_s))
+        self.pruner = HostPruner(settings, Recovery(config.pruned_dir, settings.ttl_s))
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
-        self.dispatcher = Dispatcher(
-            self.gate,
-            OpenPaths(settings.root),
-            self._threads,
-            self.sessions,
+        self._audit = Audit(config.audit_dir)
+        surroundings = ToolContext(
+            "",
+            OpenPaths(settings.root, config.closed),
+            sessions=self.sessions,
             pruner=self.pruner,
             root=settings.root,
         )
+        self.dispatcher = Dispatcher(self.gate, surroundings, self._threads, artifacts_of(config), self._audit)
         kind = ReadingMethods if "read" in names else PruningMethods
         self.methods: Methods = kind(self.gate, self.dispatcher, [], [], settings.root)
 
@@ -70,6 +74,7 @@ class PrunerHost:
         self.sessions.close()
         self.pruner.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._audit.close()
 
 
 class PruningMethods(Methods):

@@ -230,14 +230,14 @@ class OutputLog:
     def _head(self) -> int:
         """How many pieces are in the head, fixed when the first bytes behind it go."""
         if not self._head_pieces:
-            self._head_pieces = max(1, bisect_right(self._starts, HEAD_BYTES << 1) - 1)
+            self._head_pieces = max(1, bisect_right(self._starts, (HEAD_BYTES - 1) << 1 | 1))
             self._head_end = self._starts[self._head_pieces] >> 1
         return self._head_pieces
 
     def _drop_pieces(self) -> None:
         """So many small pieces that describing them costs too much: the oldest go, as if the file were full."""
         if not self._head_pieces:
-            self._head_pieces = min(max(1, bisect_right(self._starts, HEAD_BYTES << 1) - 1), MOST_PIECES // 8)
+            self._head_pieces = min(max(1, bisect_right(self._starts, (HEAD_BYTES - 1) << 1 | 1)), MOST_PIECES // 8)
             self._head_end = self._starts[self._head_pieces] >> 1
         self._drop(self._head_pieces, self._head_pieces + MOST_PIECES // 8)
 

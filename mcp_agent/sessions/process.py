@@ -8,6 +8,7 @@ which takes six times as long.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import os
@@ -24,7 +25,15 @@ from mcp_agent.sessions.log import Stream, unfinished
 
 READ_BYTES = 64 * 1024
 # How many reads one wake-up may take before others have their turn.
-_READS_AT_ONCE = 4
+_READS_AT_ONCE = 16
+# A child that writes without end is read a thousand times a second from a large pipe, and not at each of its writes,
+# which would be ten times as often.
+_FLOOD_BYTES = 8 * 1024
+_FLOOD_S = 0.002
+_FLOOD_PAUSE_S = 0.001
+_FLOOD_WORTH_BYTES = 128 * 1024
+_FLOOD_PIPE_BYTES = 1024 * 1024
+_SET_PIPE_SIZE = 1031
 _MOST_UNWRITTEN_S = 5.0
 SHELL = ("cmd.exe", "/c") if sys.platform == "win32" else ("/bin/sh", "-c")
 
@@ -61,7 +70,11 @@ class Status:
 class _Reader:
     descriptor: int
     stream: Stream
+    is_pipe: bool = True
     held: bytes = b""
+    read_at: float = 0.0
+    is_flood: bool = False
+    pausing: asyncio.TimerHandle | None = None
 
 
 @dataclass(slots=True)
@@ -106,8 +119,8 @@ class Child:
         """Stop reading for a while; the child waits once its pipe is full."""
         if not self.is_paused:
             self.is_paused = True
-            for descriptor in self._readers:
-                _loop().remove_reader(descriptor)
+            for reader in self._readers.values():
+                _unhear(reader)
 
     def resume(self) -> None:
         if self.is_paused:
@@ -185,8 +198,32 @@ class Child:
                 self._close_reader(reader)
                 return
             self._hear(reader, data)
-            if self.is_paused or len(data) < READ_BYTES // 4:
+            if self.is_paused:
                 return
+            if len(data) < READ_BYTES:
+                break
+        if reader.is_pipe:
+            self._spare(reader, len(data))
+
+    def _spare(self, reader: _Reader, size: int) -> None:
+        """Let a child that floods us fill its pipe for a moment before the next look."""
+        now = _loop().time()
+        if size >= _FLOOD_BYTES and now - reader.read_at < _FLOOD_S:
+            if not reader.is_flood:
+                reader.is_flood = True
+                with contextlib.suppress(OSError):
+                    # Where the user has no more to give, the pipe stays as it is.
+                    fcntl.fcntl(reader.descriptor, _SET_PIPE_SIZE, _FLOOD_PIPE_BYTES)
+            if _unread(reader.descriptor) < _FLOOD_WORTH_BYTES:
+                _loop().remove_reader(reader.descriptor)
+                reader.pausing = _loop().call_later(_FLOOD_PAUSE_S, self._look, reader)
+        reader.read_at = now
+
+    def _look(self, reader: _Reader) -> None:
+        reader.pausing = None
+        if reader.descriptor in self._readers and not self.is_paused:
+            _loop().add_reader(reader.descriptor, self._readable, reader)
+            self._readable(reader)
 
     def _hear(self, reader: _Reader, data: bytes) -> None:
         if reader.held:
@@ -223,7 +260,7 @@ class Child:
 
     def _drain(self, reader: _Reader) -> None:
         """What is in the pipe now: all of what the leader wrote, perhaps more, never more than the pipe holds."""
-        left = struct.unpack("i", fcntl.ioctl(reader.descriptor, termios.FIONREAD, b"\0\0\0\0"))[0]
+        left = _unread(reader.descriptor)
         while left > 0:
             try:
                 data = os.read(reader.descriptor, min(left, READ_BYTES))
@@ -245,7 +282,7 @@ class Child:
     def _close_reader(self, reader: _Reader) -> None:
         if self._readers.pop(reader.descriptor, None) is None:
             return
-        _loop().remove_reader(reader.descriptor)
+        _unhear(reader)
         if reader.held:
             held, reader.held = reader.held, b""
             self.heard(reader.stream, held)
@@ -348,8 +385,21 @@ def _spawn_on_terminal(
     child._stdin = ours
     # Kept until the leader is dead: with no user left, the terminal would say that it is over before it began.
     child._terminal = theirs
-    child._start([_Reader(ours, "stdout")])
+    child._start([_Reader(ours, "stdout", is_pipe=False)])
     return child
+
+
+def _unread(descriptor: int) -> int:
+    """How many bytes wait in a pipe or a terminal."""
+    size: int = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0"))[0]
+    return size
+
+
+def _unhear(reader: _Reader) -> None:
+    if reader.pausing is not None:
+        reader.pausing.cancel()
+        reader.pausing = None
+    _loop().remove_reader(reader.descriptor)
 
 
 def _status(pid: int) -> Status:

@@ -18,6 +18,8 @@ from mcp_agent.logs import event
 log = logging.getLogger(__name__)
 
 HEAD_BYTES = 1024 * 1024
+# A little more than the head stays, so that whoever reads it can read the last piece of it to its end.
+_HEAD_KEPT_BYTES = HEAD_BYTES + 128 * 1024
 BLOCK_BYTES = 1024 * 1024
 
 _KEEP_SIZE = 0x01
@@ -25,13 +27,13 @@ _PUNCH_HOLE = 0x02
 
 
 class Spool:
-    """The file. `written` is where it ends; bytes between `HEAD_BYTES` and `kept_from` are gone."""
+    """The file. `written` is where it ends; what lies between the head and `kept_from` is gone."""
 
     def __init__(self, path: Path, most_bytes: int) -> None:
         self.path = path
         self.most_bytes = max(most_bytes, HEAD_BYTES + 4 * BLOCK_BYTES)
         self.written = 0
-        self.kept_from = HEAD_BYTES
+        self.kept_from = _HEAD_KEPT_BYTES
         self.is_full = False
         self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 

@@ -10,8 +10,8 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
 from mcp_agent.app import Daemon
-from mcp_agent.protocol.forms import MOST_MESSAGE_BYTES
 from mcp_agent.security import MOST_BODY_BYTES
+from mcp_agent.shaping import MOST_MESSAGE_BYTES
 from mcp_agent.transports.http import send_error, send_object
 from mcp_agent.transports.http_sessions import MOST_SESSIONS, HttpSessions
 
@@ -41,11 +41,14 @@ class Health:
                 "reloads": daemon.reloads,
                 "problems": [problem.as_object() for problem in (*daemon.problems, *profiles.warnings)],
             },
+            "search": {"engine": daemon.engine.kind, "program": daemon.engine.program, "origin": daemon.engine.origin},
+            "sessions": {"running": len(daemon.sessions.live), "kept": len(daemon.sessions.all)},
             "clients": {"sessions": len(self._sessions), "streams": daemon.hub.count},
             "limits": {
                 "body_bytes": MOST_BODY_BYTES,
                 "message_bytes": MOST_MESSAGE_BYTES,
                 "sessions": MOST_SESSIONS,
+                "shell_sessions": daemon.sessions.limits.sessions,
             },
         }
 

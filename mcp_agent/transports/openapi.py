@@ -16,13 +16,11 @@ from mcp_agent.calls import Call, Outcome
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.answering import Answer
-from mcp_agent.protocol.forms import MOST_MESSAGE_BYTES
 from mcp_agent.protocol.jsonrpc import RpcError
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import ClientLeft, caller, read_body, send_error, send_object
 from registry.gate import Gate
-from tools.errors import TooLarge
 from tools.spec import Tool
 
 _TRANSPORT = "openapi"
@@ -85,7 +83,7 @@ class OpenApi:
         if not isinstance(arguments, dict):
             await send_error(send, 422, "the body must be a JSON object: the tool's arguments")
             return
-        call = Call(new_call_id(), caller(scope, _TRANSPORT), scope["path_params"]["name"], arguments)
+        call = Call(new_call_id(), caller(scope, _TRANSPORT, form="json"), scope["path_params"]["name"], arguments)
         await Exchange(scope, receive, send, self._watch).run(0, self._answer(call))
 
     async def _answer(self, call: Call) -> Answer:
@@ -94,11 +92,8 @@ class OpenApi:
             is_unknown = outcome.refusal.data is None
             error = {"error": {"message": outcome.refusal.message, **(outcome.refusal.data or {})}}
             return Answer(orjson.dumps(error), 404 if is_unknown else 422)
-        body = orjson.dumps(outcome.as_object())
-        if len(body) > MOST_MESSAGE_BYTES:
-            too_large = TooLarge(f"the result is {len(body)} bytes", hint="ask for less at once")
-            return Answer(orjson.dumps(too_large.as_object()), _MENDABLE)
-        return Answer(body, _status(outcome))
+        assert isinstance(outcome.written, bytes), "this wire asks for objects"
+        return Answer(outcome.written, _status(outcome))
 
 
 def document(tools: tuple[Tool, ...]) -> dict[str, Any]:

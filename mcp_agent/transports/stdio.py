@@ -232,12 +232,17 @@ async def _lines_of_pipe() -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(0, readable.set)
+    ready = select.poll()
+    ready.register(0, select.POLLIN)
     parts: list[bytes] = []
     size = 0
     try:
         while True:
             await readable.wait()
             readable.clear()
+            # The loop may have said so once more for what has been read by now, and a read would wait.
+            if not ready.poll(0):
+                continue
             data = os.read(0, _READ_BYTES)
             if not data:
                 break

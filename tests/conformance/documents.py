@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from registry.gate import Access
+from mcp_agent.calls import Caller
 from tests.conformance.fixtures import PIXEL, image, resource
 
 _TEXT = "test://static-text"
@@ -16,17 +16,17 @@ _TEMPLATE = "test://template/{id}/data"
 
 
 class FixtureResources:
-    def listed(self, access: Access) -> list[dict[str, Any]]:
+    def listed(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {"uri": _TEXT, "name": "static-text", "description": "A text.", "mimeType": "text/plain"},
             {"uri": _BINARY, "name": "static-binary", "description": "An image.", "mimeType": "image/png"},
             {"uri": _WATCHED, "name": "watched-resource", "description": "To watch.", "mimeType": "text/plain"},
         ]
 
-    def templates(self, access: Access) -> list[dict[str, Any]]:
+    def templates(self, caller: Caller) -> list[dict[str, Any]]:
         return [{"uriTemplate": _TEMPLATE, "name": "template", "description": "Data by its id."}]
 
-    async def read(self, access: Access, uri: str) -> list[dict[str, Any]] | None:
+    async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         if uri == _BINARY:
             return [{"uri": uri, "mimeType": "image/png", "blob": PIXEL}]
         if uri in (_TEXT, _WATCHED):
@@ -38,12 +38,12 @@ class FixtureResources:
             return [{"uri": uri, "mimeType": "application/json", "text": text}]
         return None
 
-    async def completions(self, access: Access, template: str, argument: str, value: str) -> list[str] | None:
+    async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         return [value] if (template, argument) == (_TEMPLATE, "id") else None
 
 
 class FixturePrompts:
-    def listed(self, access: Access) -> list[dict[str, Any]]:
+    def listed(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {"name": "test_simple_prompt", "description": "A prompt."},
             {"name": "test_prompt_with_arguments", "description": "A prompt.", "arguments": _needed("arg1", "arg2")},
@@ -55,7 +55,7 @@ class FixturePrompts:
             {"name": "test_prompt_with_image", "description": "A prompt with an image."},
         ]
 
-    async def get(self, access: Access, name: str, arguments: Mapping[str, str]) -> dict[str, Any] | None:
+    async def get(self, caller: Caller, name: str, arguments: Mapping[str, str]) -> dict[str, Any] | None:
         match name:
             case "test_simple_prompt":
                 content = [_text("This is a simple prompt for testing.")]
@@ -73,7 +73,7 @@ class FixturePrompts:
                 return None
         return {"messages": [{"role": "user", "content": block} for block in content]}
 
-    async def completions(self, access: Access, name: str, argument: str, value: str) -> list[str] | None:
+    async def completions(self, caller: Caller, name: str, argument: str, value: str) -> list[str] | None:
         if name != "test_prompt_with_arguments" or argument not in ("arg1", "arg2"):
             return None
         return [word for word in ("paris", "park", "party") if word.startswith(value)]

@@ -1,0 +1,1 @@
+"""Tests of the tools, each with a real context."""

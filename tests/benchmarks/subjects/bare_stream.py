@@ -1,13 +1,13 @@
-"""The floor for output: Starlette streaming chunks as server-sent events to each client, and nothing else.
+"""The floor for output: Starlette that runs one command and sends what it reads to its clients, and nothing else.
 
-GET /stream?chunks=N&bytes=M   N events of M bytes of text in lines
-GET /lines?count=N             a line every 10 ms, each with the moment at which it was written
+    GET /stream?clients=N&command=C   what C prints, as events, once N clients are there
+
+No spool, no limits, no second command; the slowest client stops everybody.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 import orjson
@@ -19,7 +19,8 @@ from starlette.routing import Route
 
 from tests.benchmarks.subjects.bare_http import PrintingServer
 
-_LINE = "0123456789012345678901234567890123456789012345678\n"
+_CHUNK_BYTES = 65_536
+_MOST_WAITING = 32
 
 
 def _event(chunk: str, offset: int) -> bytes:
@@ -27,30 +28,41 @@ def _event(chunk: str, offset: int) -> bytes:
     return b"event: output\nid: %d\ndata: " % offset + orjson.dumps(data) + b"\n\n"
 
 
-async def stream(request: Request) -> StreamingResponse:
-    chunks, size = int(request.query_params["chunks"]), int(request.query_params["bytes"])
-    chunk = (_LINE * (size // len(_LINE) + 1))[:size]
+class Broadcast:
+    """The clients of one command."""
 
-    async def events() -> AsyncIterator[bytes]:
-        for index in range(chunks):
-            yield _event(chunk, index * size)
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Queue[bytes | None]] = []
+        self._task: asyncio.Task[None] | None = None
 
-    return StreamingResponse(events(), media_type="text/event-stream")
+    async def stream(self, request: Request) -> StreamingResponse:
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_WAITING)
+        self._waiting.append(queue)
+        if len(self._waiting) == int(request.query_params["clients"]):
+            queues, self._waiting = self._waiting, []
+            self._task = asyncio.create_task(self._run(request.query_params["command"], queues))
 
+        async def events() -> AsyncIterator[bytes]:
+            while (event := await queue.get()) is not None:
+                yield event
 
-async def lines(request: Request) -> StreamingResponse:
-    count = int(request.query_params["count"])
+        return StreamingResponse(events(), media_type="text/event-stream")
 
-    async def events() -> AsyncIterator[bytes]:
-        for _ in range(count):
-            await asyncio.sleep(0.01)
-            yield _event(f"{time.monotonic_ns()}\n", 0)
-
-    return StreamingResponse(events(), media_type="text/event-stream")
+    async def _run(self, command: str, queues: list[asyncio.Queue[bytes | None]]) -> None:
+        process = await asyncio.create_subprocess_shell(command, stdout=asyncio.subprocess.PIPE)
+        assert process.stdout is not None, "it is started with a pipe"
+        offset = 0
+        while data := await process.stdout.read(_CHUNK_BYTES):
+            event = _event(data.decode(), offset)
+            offset += len(data)
+            for queue in queues:
+                await queue.put(event)
+        for queue in queues:
+            await queue.put(None)
 
 
 def main() -> None:
-    app = Starlette(routes=[Route("/stream", stream), Route("/lines", lines)])
+    app = Starlette(routes=[Route("/stream", Broadcast().stream)])
     config = uvicorn.Config(app, port=0, loop="uvloop", http="httptools", access_log=False, log_level="warning")
     PrintingServer(config).run()
 

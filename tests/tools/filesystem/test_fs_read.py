@@ -40,6 +40,7 @@ def read(tmp_path: Path) -> Read:
 
     def call(path: str, **arguments: Any) -> dict[str, Any]:
         found: dict[str, Any] = fs_read.function(ctx, **fs_read.parse({"path": path, **arguments})).as_object()
+        assert found.pop("rev")
         return found
 
     return call
@@ -63,6 +64,7 @@ def test_a_file_of_exactly_max_bytes_is_not_truncated(tmp_path: Path, read: Read
         "content": "123",
         "truncated": True,
         "size": 4,
+        "next_line": 1,
     }
 
 
@@ -75,7 +77,7 @@ def test_a_cut_never_splits_a_character(text: str, encoding: str, cut: int) -> N
     bom = "" if encoding in ("utf-8", "utf-8-sig") else "\ufeff"
     data = (bom + text).encode(encoding)
     decoded = decode(data[:cut], name="x", size=len(data), cut=cut < len(data), ahead=data[cut:][:LOOK_AHEAD_BYTES])
-    assert decoded.encoding == encoding
+    assert decoded.encoding.name == encoding
     assert text.startswith(decoded.text)
     assert len((bom + decoded.text).encode(encoding)) <= max(cut, len(bom.encode(encoding)), 3)
     if cut >= len(data):
@@ -220,6 +222,8 @@ def test_paths_are_expanded_and_made_canonical(tmp_path: Path, read: Read, monke
 def test_a_reading_renders_as_a_header_and_the_raw_text(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("one\ntwo\n")
     ctx = ToolContext("a-call", OpenPaths(tmp_path))
-    assert fs_read.function(ctx, path="x", max_bytes=100).render() == f"{tmp_path / 'x'} · 8 bytes\none\ntwo\n"
+    whole = fs_read.function(ctx, path="x", max_bytes=100)
+    assert whole.render() == f"{tmp_path / 'x'} · 8 bytes · rev {whole.rev}\none\ntwo\n"
     cut = fs_read.function(ctx, path="x", max_bytes=3).render()
-    assert cut == f"{tmp_path / 'x'} · the start of 8 bytes\none"
+    told = f"{tmp_path / 'x'} · the start of 8 bytes; go on with fs_read_range from line 1 · rev {whole.rev}"
+    assert cut == f"{told}\none"

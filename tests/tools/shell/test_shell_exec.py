@@ -10,8 +10,9 @@ import orjson
 import pytest
 
 from mcp_agent.calls import Call, Caller
-from mcp_agent.protocol.forms import MOST_MESSAGE_BYTES, tool_result
+from mcp_agent.protocol.forms import tool_result
 from mcp_agent.sessions import tree
+from mcp_agent.shaping import MOST_MESSAGE_BYTES
 from registry.gate import Access
 from tests.shell_host import ShellHost, shell_host
 
@@ -114,7 +115,7 @@ async def test_whatever_it_prints_the_answer_fits_one_message(shell: ShellHost, 
     caller = Caller("owner", Access(), "rpc")
     arguments = {"command": f"{what}; {what} >&2"}
     outcome = await shell.daemon.dispatcher.call(Call("test", caller, "shell_exec", arguments))
-    answer = tool_result(outcome, caller)
+    answer = tool_result(outcome)
     assert answer["isError"] is False
     assert len(orjson.dumps(answer)) < MOST_MESSAGE_BYTES
     assert outcome.as_object()["truncated"] is True

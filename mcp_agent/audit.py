@@ -1,0 +1,129 @@
+"""One line for every call, for the owner to look back on: who, what, with what came of it. Never what was in a file.
+
+JSON lines in a file that only its owner can read. A line is one write of its own, so a process that dies loses none
+and several processes can share the file. Of arguments the shape is kept: numbers and switches as they are, and the
+text of those that say where; any other text is only counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from mcp_agent.calls import Call, Outcome
+from mcp_agent.logs import event
+from tools import disk
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "audit.jsonl"
+_MOST_BYTES = 50 * 1024 * 1024
+_KEPT_FILES = 5
+_LOOK_EVERY = 500
+_PLACES = frozenset(
+    ("path", "from", "to", "base", "cwd", "glob", "ref", "session_id", "mode", "type", "sort", "signal", "if_rev")
+)
+_PLACE_CHARS = 300
+_MOST_ARGUMENTS = 20
+
+
+class Audit:
+    """The audit file of a state folder. A disk that is full costs lines, which the log says, and no call."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+        self._descriptor = -1
+        self._boot = secrets.token_hex(4)
+        self._seq = 0
+        self._is_failing = False
+
+    def record(self, call: Call, outcome: Outcome | None, started: float, result_bytes: int) -> None:
+        """Write the line of a call; `outcome` is None if it was called off."""
+        self._seq += 1
+        line = orjson.dumps(
+            {
+                "ts": datetime.now(UTC),
+                "seq": self._seq,
+                "boot": self._boot,
+                "req": call.id,
+                "client": call.caller.name,
+                "program": call.caller.client[:200],
+                "transport": call.caller.transport,
+                "tool": call.tool[:100],
+                "args": shape(call.arguments),
+                "outcome": _outcome(outcome),
+                "ms": round((time.perf_counter() - started) * 1000, 2),
+                "bytes": result_bytes,
+            },
+            option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE,
+        )
+        try:
+            if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0:
+                self._reopen()
+            os.write(self._descriptor, line)
+            self._is_failing = False
+        except OSError as error:
+            if not self._is_failing:
+                event(log, logging.ERROR, "audit.failed", path=str(self._path), message=str(error))
+            self._is_failing = True
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _reopen(self) -> None:
+        """Open the file that has the name now, after moving a full one out of the way."""
+        self.close()
+        disk.private_folder(self._path.parent)
+        try:
+            if self._path.stat().st_size >= _MOST_BYTES:
+                for number in range(_KEPT_FILES - 1, 0, -1):
+                    older = self._numbered(number)
+                    if older.exists():
+                        older.replace(self._numbered(number + 1))
+                self._path.replace(self._numbered(1))
+        except FileNotFoundError:
+            pass
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+        self._descriptor = os.open(self._path, flags, 0o600)
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{FILE_NAME}.{number}")
+
+
+def shape(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What arguments look like, without what they say."""
+    shaped: dict[str, Any] = {}
+    for key, value in arguments.items():
+        if len(shaped) == _MOST_ARGUMENTS:
+            shaped["…"] = len(arguments) - _MOST_ARGUMENTS
+            break
+        shaped[key[:60]] = _shape(key, value)
+    return shaped
+
+
+def _shape(key: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_PLACE_CHARS] if key in _PLACES else f"<{len(value)} chars>"
+    if isinstance(value, list):
+        return f"<{len(value)} items>"
+    if isinstance(value, dict):
+        return f"<{len(value)} keys>"
+    return value
+
+
+def _outcome(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "CANCELLED"
+    if outcome.refusal is not None:
+        return f"REFUSED {outcome.refusal.code}"
+    return "ok" if outcome.error is None else outcome.error.code

@@ -1,0 +1,1 @@
+"""Tests of the artifact store and of what is put into it."""

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mcp_agent.artifacts import Artifact, ArtifactStore, Quotas
+from tools.errors import NotFound
+
+_KILLS = 100 if "MCP_AGENT_TEST_LONG" in os.environ else 10
+# Keeps artifacts as fast as it can, and says each reference as soon as it has it.
+_WRITER = """
+import sys
+from pathlib import Path
+from mcp_agent.artifacts import ArtifactStore
+store = ArtifactStore(Path(sys.argv[1]))
+number = 0
+while True:
+    number += 1
+    text = f"{number} " * 20_000
+    print(store.of("me").keep("shell", [text.encode()[:50_000], text.encode()[50_000:]]), number, flush=True)
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(tmp_path / "artifacts")
+
+
+def _kept(store: ArtifactStore, owner: str, text: str) -> str:
+    return store.of(owner).keep("shell", [text.encode()])
+
+
+def test_an_artifact_is_its_owners_and_nobody_elses(store: ArtifactStore) -> None:
+    reference = _kept(store, "one", "text")
+    assert store.of("one").path_of(reference).read_text() == "text"
+    with pytest.raises(NotFound, match="of yours"):
+        store.of("two").path_of(reference)
+    assert [artifact.reference for artifact in store.listed("one")] == [reference]
+    assert store.listed("two") == []
+
+
+@pytest.mark.parametrize(
+    "reference", ["ax://shell/../token", "ax://shell/", "ax://SHELL/00", "ax://shell/zz", "ax://a/b/c", "shell"]
+)
+def test_a_reference_that_is_none_leads_nowhere(store: ArtifactStore, reference: str) -> None:
+    _kept(store, "one", "text")
+    with pytest.raises(NotFound):
+        store.of("one").path_of(reference)
+
+
+def test_files_are_for_their_owner_alone(store: ArtifactStore, tmp_path: Path) -> None:
+    path = store.of("one").path_of(_kept(store, "one", "text"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "artifacts").stat().st_mode) == 0o700
+
+
+def test_artifacts_outlive_the_process_that_made_them(store: ArtifactStore, tmp_path: Path) -> None:
+    reference = _kept(store, "one", "text")
+    store.close()
+    assert ArtifactStore(tmp_path / "artifacts").of("one").path_of(reference).read_text() == "text"
+
+
+def test_a_caller_over_its_quota_loses_its_oldest_and_others_nothing(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path / "artifacts", Quotas(total_bytes=10_000, caller_bytes=1_000))
+    other = _kept(store, "two", "x" * 900)
+    mine = [_kept(store, "one", "x" * 400) for _ in range(4)]
+    assert [artifact.reference for artifact in store.listed("one")] == mine[:1:-1]
+    assert store.of("two").path_of(other).exists()
+    with pytest.raises(OSError, match="larger than"):
+        _kept(store, "one", "x" * 1_001)
+    assert len(list((tmp_path / "artifacts").glob("??/*"))) == 3
+
+
+def test_all_together_stay_within_the_total(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path / "artifacts", Quotas(total_bytes=1_000, caller_bytes=1_000))
+    for number in range(8):
+        _kept(store, f"caller {number}", "x" * 300)
+    assert [artifact.owner for artifact in store.listed()] == ["caller 7", "caller 6", "caller 5"]
+
+
+def test_an_artifact_goes_when_it_is_old(tmp_path: Path) -> None:
+    reference = _kept(ArtifactStore(tmp_path / "artifacts"), "one", "text")
+    aged = ArtifactStore(tmp_path / "artifacts", Quotas(age_s=0.0))
+    assert aged.find(reference) is None
+    _kept(aged, "two", "new")
+    assert [artifact.owner for artifact in aged.listed()] == []
+
+
+def test_no_artifact_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "artifacts"
+    told: dict[str, int] = {}
+    for kill in range(_KILLS):
+        with subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(folder)], stdout=subprocess.PIPE, text=True
+        ) as writer:
+            assert writer.stdout is not None
+            for _ in range(1 + kill % 3):
+                reference, number = writer.stdout.readline().split()
+                told[reference] = int(number)
+            writer.send_signal(signal.SIGKILL)
+            for line in writer.stdout:
+                if line.endswith("\n"):
+                    reference, number = line.split()
+                    told[reference] = int(number)
+    store = ArtifactStore(folder)
+    for path in folder.glob("??/*"):
+        os.utime(path, (time.time() - 120, time.time() - 120))
+    store.recover()
+    for reference, count in told.items():
+        assert store.of("me").path_of(reference).read_text() == f"{count} " * 20_000
+    files = {path.name for path in folder.glob("??/*")}
+    assert files == {artifact.id for artifact in store.listed(limit=10**6)}
+
+
+def test_a_broken_index_is_an_error_of_the_disk_and_no_crash(tmp_path: Path) -> None:
+    folder = tmp_path / "artifacts"
+    folder.mkdir()
+    (folder / "index.sqlite").write_bytes(b"no database at all, just text" * 100)
+    with pytest.raises(OSError, match="cannot be used"):
+        _kept(ArtifactStore(folder), "one", "text")
+    assert sqlite3.sqlite_version
+
+
+def test_two_processes_share_a_store(store: ArtifactStore, tmp_path: Path) -> None:
+    _kept(store, "one", "first")
+    other = ArtifactStore(tmp_path / "artifacts")
+    reference = _kept(other, "one", "second")
+    found = store.find(reference, "one")
+    assert isinstance(found, Artifact)
+    assert found.size == 6

@@ -1,0 +1,380 @@
+"""Commands and sessions: what one costs beside the bare process, and how its output reaches clients.
+
+Output is compared byte for byte after the clock has stopped; a byte that is missing fails the row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import selectors
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import orjson
+
+from tests.benchmarks.http_client import HttpClient
+from tests.benchmarks.mcp_messages import http_call, unopened_http
+from tests.benchmarks.processes import Program, mcp_agent, running, subject
+from tests.benchmarks.rows import Bench, Goal, Meter, Row
+
+_MB = 1_000_000
+_PATIENCE_S = 60.0
+_LINE = "0123456789012345678901234567890123456789012345678"
+_CHUNK = 65_536
+_BARE = "bare Starlette doing the same"
+_LENGTH = re.compile(rb"([0-9a-f]+)\r\n")
+
+
+def rows() -> list[Row]:
+    return [
+        Row(
+            "exec-true",
+            "shell_exec true, over /rpc",
+            "sh -c true, and a bare call",
+            "ms",
+            Goal(1.4),
+            _exec_true,
+        ),
+        Row("exec-100mb", "a command that prints 100 MB", "reading its pipe", "ms", Goal(1.5), _exec_large, 5),
+        Row(
+            "exec-100mb-memory",
+            "the same: how much the daemon grows",
+            "nothing",
+            "MB",
+            Goal(20.0, of="ours"),
+            _exec_memory,
+            1,
+        ),
+        Row(
+            "stream-1",
+            "100 MB in lines → one client of /events",
+            _BARE,
+            "MB/s",
+            Goal(0.7, is_ceiling=False),
+            partial(_streams, 1),
+            5,
+        ),
+        Row(
+            "stream-20",
+            "the same → 20 clients, in all",
+            f"{_BARE}, 20 clients",
+            "MB/s",
+            Goal(0.6, is_ceiling=False),
+            partial(_streams, 20),
+            3,
+        ),
+        Row("line-p99", "a line every 10 ms → client, p99", _BARE, "ms", Goal(1.5), _lines, 3),
+        Row(
+            "ten-sessions",
+            "ten sessions × 50 MB → one client, bytes lost",
+            "nothing",
+            "bytes",
+            Goal(0.0, of="ours"),
+            _ten_sessions,
+            1,
+        ),
+        Row(
+            "flood-memory",
+            "1 GB with a client that sleeps: how much the daemon grows",
+            "nothing",
+            "MB",
+            Goal(64.0, of="ours"),
+            _flood,
+            1,
+        ),
+    ]
+
+
+class _Daemon:
+    """Our daemon, and the calls that the rows make."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        ready = orjson.loads(program.line())
+        self.url: str = ready["url"]
+        with open(ready["token_file"]) as file:
+            self.token = file.read().strip()
+        self.client = self._connected()
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """On a connection of its own: the daemon does not keep an idle one for as long as a round lasts."""
+        client = self._connected()
+        answer = orjson.loads(client.exchange(http_call(client, "2025-11-25", tool, arguments)).body)
+        client.close()
+        result: dict[str, Any] = answer["result"]["structuredContent"]
+        return result
+
+    def listen(self) -> socket.socket:
+        """A client of /events that the daemon knows of."""
+        return _opened(self.url, "/events", self.token)
+
+    def _connected(self) -> HttpClient:
+        return unopened_http(f"{self.url}/rpc", "2025-11-25", self.token)
+
+
+def _daemon(stack: ExitStack, bench: Bench) -> _Daemon:
+    return _Daemon(stack.enter_context(running(mcp_agent("serve", "--port", "0"), bench.folder)))
+
+
+def _bare(stack: ExitStack, bench: Bench) -> str:
+    program = stack.enter_context(running(subject("bare_stream"), bench.folder))
+    return program.line().decode().strip().removesuffix("/mcp")
+
+
+@contextmanager
+def _exec_true(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    with ExitStack() as stack:
+        daemon = _daemon(stack, bench)
+        bare = unopened_http(
+            stack.enter_context(running(subject("bare_http"), bench.folder)).line().decode().strip(), "2025-11-25", ""
+        )
+        ours = http_call(daemon.client, "2025-11-25", "shell_exec", {"command": "true"})
+        theirs = http_call(bare, "2025-11-25", "echo", {"text": "true"})
+
+        def floor() -> None:
+            bare.exchange(theirs)
+            subprocess.run(["sh", "-c", "true"], check=True)
+
+        count = 10 if bench.is_quick else 100
+        yield _median_ms(lambda: daemon.client.exchange(ours), count), _median_ms(floor, count)
+
+
+@contextmanager
+def _exec_large(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    size = (10 if bench.is_quick else 100) * _MB
+    command = f"yes {_LINE} | head -c {size}"
+    with ExitStack() as stack:
+        daemon = _daemon(stack, bench)
+
+        def ours() -> float:
+            started = time.perf_counter()
+            done = daemon.call("shell_exec", command=command)
+            took = time.perf_counter() - started
+            if done["exit_code"] != 0 or os.stat(done["output_path"]).st_size != size:  # noqa: PTH116 - a size
+                raise RuntimeError(f"this is not all of it: {done['missing_bytes']}")
+            return took * 1000
+
+        def theirs() -> float:
+            started = time.perf_counter()
+            with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None, "it is started with a pipe"
+                while os.read(process.stdout.fileno(), _CHUNK):
+                    pass
+            return (time.perf_counter() - started) * 1000
+
+        yield ours, theirs
+
+
+@contextmanager
+def _exec_memory(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    size = (10 if bench.is_quick else 100) * _MB
+    with ExitStack() as stack:
+        daemon = _daemon(stack, bench)
+        daemon.call("shell_exec", command="true")
+        before = daemon.program.resident_mb()
+
+        def ours() -> float:
+            daemon.call("shell_exec", command=f"yes {_LINE} | head -c {size}")
+            return daemon.program.resident_mb() - before
+
+        yield ours, lambda: 1.0
+
+
+def _streams(clients: int, bench: Bench) -> Any:
+    @contextmanager
+    def contest() -> Iterator[tuple[Meter, Meter]]:
+        size = (8 if bench.is_quick else 100) * _MB
+        expected = _digest(size)
+        with ExitStack() as stack:
+            daemon, bare = _daemon(stack, bench), _bare(stack, bench)
+
+            def ours() -> float:
+                sockets = [daemon.listen() for _ in range(clients)]
+                started = time.perf_counter()
+                daemon.call("shell_start_session", command=f"yes {_LINE} | head -c {size}")
+                received = _received(sockets, b"shell_session_exit")
+                took = time.perf_counter() - started
+                for parts in received:
+                    if _printed(parts) != expected:
+                        raise RuntimeError("bytes are missing")
+                return clients * size / _MB / took
+
+            def theirs() -> float:
+                command = quote(f"yes {_LINE} | head -c {size}")
+                started = time.perf_counter()
+                path = f"/stream?clients={clients}&command={command}"
+                _received([_opened(bare, path) for _ in range(clients)], b"\r\n0\r\n\r\n")
+                return clients * size / _MB / (time.perf_counter() - started)
+
+            yield ours, theirs
+
+    return contest()
+
+
+@contextmanager
+def _lines(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    count = 30 if bench.is_quick else 500
+    program = (
+        "import os, time\n"
+        f"for _ in range({count}):\n"
+        "    time.sleep(0.01)\n"
+        "    os.write(1, b'%d\\n' % time.monotonic_ns())"
+    )
+    with ExitStack() as stack:
+        daemon, bare = _daemon(stack, bench), _bare(stack, bench)
+
+        command = f'exec python3 -c "{program}"'
+
+        def ours() -> float:
+            client = daemon.listen()
+            daemon.call("shell_start_session", command=command)
+            return _p99_ms(client, count)
+
+        yield ours, lambda: _p99_ms(_opened(bare, f"/stream?clients=1&command={quote(command)}"), count)
+
+
+@contextmanager
+def _ten_sessions(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    size = (2 if bench.is_quick else 50) * _MB
+    expected = _digest(size)
+    with ExitStack() as stack:
+        daemon = _daemon(stack, bench)
+
+        def ours() -> float:
+            client = daemon.listen()
+            started = [
+                daemon.call("shell_start_session", command=f"yes {_LINE} | head -c {size}")["session_id"]
+                for _ in range(10)
+            ]
+            (parts,) = _received([client], b"event: shell_session_exit", times=10)
+            by_session: dict[str, Any] = {session: hashlib.sha256() for session in started}
+            heard = 0
+            for event in _events(parts):
+                if event["type"] == "shell_session_output":
+                    data = event["chunk"].encode()
+                    heard += len(data)
+                    by_session[event["session_id"]].update(data)
+            lost = 10 * size - heard
+            if lost == 0 and any(digest.hexdigest() != expected for digest in by_session.values()):
+                raise RuntimeError("the bytes are not the ones that were printed")
+            return float(lost)
+
+        yield ours, lambda: 1.0
+
+
+@contextmanager
+def _flood(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    size = (100 if bench.is_quick else 1_000) * _MB
+    with ExitStack() as stack:
+        daemon = _daemon(stack, bench)
+        sleeping = daemon.listen()
+        stack.callback(sleeping.close)
+
+        def ours() -> float:
+            before = most = daemon.program.resident_mb()
+            session = daemon.call("shell_start_session", command=f"yes {_LINE} | head -c {size}")["session_id"]
+            is_running = True
+            while is_running:
+                told = daemon.call(
+                    "shell_send_input", session_id=session, input="", wait_ms=100, until="never", since=-1
+                )
+                is_running = told["running"]
+                most = max(most, daemon.program.resident_mb())
+            return most - before
+
+        yield ours, lambda: 1.0
+
+
+def _median_ms(call: Callable[[], object], count: int) -> Meter:
+    def measure() -> float:
+        taken = []
+        for _ in range(count):
+            started = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - started)
+        return sorted(taken)[count // 2] * 1000
+
+    return measure
+
+
+def _opened(url: str, path: str, token: str = "") -> socket.socket:
+    parts = urlsplit(url)
+    client = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=_PATIENCE_S)
+    head = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {token}\r\n\r\n"
+    client.sendall(head.encode())
+    if token:
+        heard = b""
+        while b": connected" not in heard:
+            heard += client.recv(4_096)
+    return client
+
+
+def _received(sockets: list[socket.socket], last: bytes, times: int = 1) -> list[list[bytes]]:
+    """What each client is sent, up to the last time that `last` comes. The sockets are closed."""
+    received: dict[socket.socket, list[bytes]] = {client: [] for client in sockets}
+    left = dict.fromkeys(sockets, times)
+    with selectors.DefaultSelector() as ready:
+        for each in sockets:
+            ready.register(each, selectors.EVENT_READ, each)
+        while ready.get_map():
+            for key, _ in ready.select(_PATIENCE_S):
+                client: socket.socket = key.data
+                data = client.recv(1 << 20)
+                parts = received[client]
+                before = parts[-1][-len(last) :] if parts else b""
+                parts.append(data)
+                # In what is new, and across the edge to what came before.
+                left[client] -= (before + data).count(last) - before.count(last)
+                if left[client] <= 0 or not data:
+                    ready.unregister(client)
+                    client.close()
+    return list(received.values())
+
+
+def _events(parts: list[bytes]) -> Iterator[dict[str, Any]]:
+    """The data of every event in an HTTP response in chunks, the last of which may be cut off."""
+    data, at, body = b"".join(parts), 0, []
+    start = data.find(b"\r\n\r\n")
+    if data.startswith(b"HTTP/") and start >= 0:
+        at = start + 4
+    while (length := _LENGTH.match(data, at)) is not None:
+        begins = length.end()
+        at = begins + int(length[1], 16) + 2
+        body.append(data[begins : at - 2])
+    for line in b"".join(body).split(b"\n"):
+        if line.startswith(b"data: ") and line.endswith(b"}"):
+            yield orjson.loads(line[6:])
+
+
+def _printed(parts: list[bytes]) -> str:
+    digest = hashlib.sha256()
+    for event in _events(parts):
+        if event["type"] == "shell_session_output":
+            digest.update(event["chunk"].encode())
+    return digest.hexdigest()
+
+
+def _digest(size: int) -> str:
+    line = f"{_LINE}\n".encode()
+    return hashlib.sha256((line * (size // len(line) + 1))[:size]).hexdigest()
+
+
+def _p99_ms(client: socket.socket, count: int) -> float:
+    """How long after it was written a line is here; the worst but one in a hundred."""
+    taken: list[float] = []
+    while len(taken) < count:
+        data = client.recv(65_536)
+        now = time.monotonic_ns()
+        taken += [(now - int(written)) / 1e6 for written in re.findall(rb"(\d{9,})\\n", data)]
+        if not data:
+            raise RuntimeError("the stream ended early")
+    client.close()
+    return sorted(taken)[int(count * 0.99) - 1]

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import asyncio
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.tools.filesystem.bench import Bench
+
+CODE = "import os\n\n\ndef alpha(x):\n    return x + 1\n\n\ndef beta(x):\n    return x + 2\n"
+
+
+def test_a_patch_shows_its_diff_and_applies_in_order(bench: Bench) -> None:
+    path = bench.file("code.py", CODE)
+    operations = [
+        {"type": "replace_first", "pattern": "x + 1", "replacement": "x + one"},
+        {"type": "insert_after", "match": "import os", "insert": "one = 1"},
+        {"type": "replace_all", "pattern": r"def (\w+)\(x\)", "replacement": r"def \1(x: int)", "regex": True},
+    ]
+    done = bench.call("fs_patch", path="code.py", operations=operations)
+    assert path.read_text() == (
+        "import os\none = 1\n\n\ndef alpha(x: int):\n    return x + one\n\n\ndef beta(x: int):\n    return x + 2\n"
+    )
+    assert done["operations_applied"] == 3
+    assert done["diff"] == (
+        "@@ -1,9 +1,10 @@\n import os\n+one = 1\n \n \n-def alpha(x):\n-    return x + 1\n+def alpha(x: int):\n"
+        "+    return x + one\n \n \n-def beta(x):\n+def beta(x: int):\n     return x + 2\n"
+    )
+    assert done["notes"] == ["operation 3 changed 2 places"]
+
+
+def test_the_diff_is_one_that_patch_understands(bench: Bench, tmp_path: Path) -> None:
+    lines = [f"line {n}\n" for n in range(200)]
+    path = bench.file("file", "".join(lines))
+    (tmp_path / "copy").write_text("".join(lines))
+    operations = [
+        {"type": "replace_all", "pattern": "5\n", "replacement": "five\nand more\n"},
+        {"type": "insert_before", "match": "line 0", "insert": "top"},
+        {"type": "replace_first", "pattern": "line 77\nline 78\n", "replacement": ""},
+    ]
+    done = bench.call("fs_patch", path="file", operations=operations)
+    (tmp_path / "diff").write_text(f"--- copy\n+++ copy\n{done['diff']}")
+    subprocess.run(["git", "apply", "--unsafe-paths", "diff"], check=True, cwd=tmp_path)
+    assert (tmp_path / "copy").read_text() == path.read_text()
+
+
+def test_all_operations_apply_or_none(bench: Bench) -> None:
+    path = bench.file("code.py", CODE)
+    operations = [
+        {"type": "replace_first", "pattern": "alpha", "replacement": "gamma"},
+        {"type": "replace_first", "pattern": "nowhere to be found", "replacement": "x"},
+    ]
+    error = bench.error("fs_patch", path="code.py", operations=operations)
+    assert error.code == "NO_MATCH"
+    assert "operation 2" in error.message
+    assert (path.read_text(), bench.litter(), bench.journal.entries()) == (CODE, [], [])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "number", "difference"),
+    [
+        ("def Alpha(x):", 4, "upper and lower case differ"),
+        ("def  alpha(x):\n  return x + 1", 4, "white space differs"),
+        ("def alpha(y):", 4, "differs from character 11 on"),
+        ("def betta(x):", 8, "differs from character 8 on"),
+    ],
+)
+def test_a_miss_shows_the_nearest_lines_and_what_differs(
+    bench: Bench, pattern: str, number: int, difference: str
+) -> None:
+    bench.file("code.py", CODE)
+    operation = {"type": "replace_first", "pattern": pattern, "replacement": "x"}
+    near = bench.error("fs_patch", path="code.py", operations=[operation]).fields["nearest"]
+    assert near.startswith(f"nearest lines:\n{number}\t")
+    assert f"line {number}: {difference}" in near
+
+
+def test_a_dry_run_tells_and_writes_nothing(bench: Bench) -> None:
+    path = bench.file("code.py", CODE)
+    operations = [
+        {"type": "replace_first", "pattern": "alpha", "replacement": "gamma"},
+        {"type": "insert_before", "match": "nowhere", "insert": "x"},
+    ]
+    done = bench.call("fs_patch", path="code.py", operations=operations, dry_run=True)
+    first, second = done["preview"]
+    assert first == {
+        "operation": "replace_first",
+        "changed": True,
+        "before_excerpt": "def alpha(x):",
+        "after_excerpt": "def gamma(x):",
+    }
+    assert (second["operation"], second["changed"]) == ("insert_before", False)
+    assert done["operations_applied"] == 1
+    assert "undo_id" not in done
+    assert (path.read_text(), bench.journal.entries()) == (CODE, [])
+
+
+def test_a_first_of_several_says_how_many_there_were(bench: Bench) -> None:
+    bench.file("code.py", CODE)
+    done = bench.patch("code.py", type="replace_first", pattern="return", replacement="yield")
+    assert done["notes"] == ["operation 1 changed the first of 2 matches (lines 5, 9)"]
+
+
+def test_an_expected_count_makes_a_surprise_an_error(bench: Bench) -> None:
+    path = bench.file("code.py", CODE)
+    for count, code in ((1, "COUNT_MISMATCH"), (3, "COUNT_MISMATCH")):
+        operation = {"type": "replace_all", "pattern": "return", "replacement": "x", "expected_count": count}
+        error = bench.error("fs_patch", path="code.py", operations=[operation])
+        assert error.code == code
+        assert "2 times (lines 5, 9)" in error.message
+    assert path.read_text() == CODE
+    bench.patch("code.py", type="replace_all", pattern="return", replacement="yield", expected_count=2)
+
+
+def test_an_insert_is_at_the_first_matching_line_or_at_every(bench: Bench) -> None:
+    path = bench.file("list", "item\nother\nitem")
+    bench.patch("list", type="insert_before", match="item", insert="first")
+    assert path.read_text() == "first\nitem\nother\nitem"
+    bench.patch("list", type="insert_after", match="^i.*m$", insert="then\n", regex=True, every=True)
+    assert path.read_text() == "first\nitem\nthen\nother\nitem\nthen"
+
+
+def test_what_an_operation_lacks_is_told_for_all_of_them(bench: Bench) -> None:
+    bench.file("f", "x")
+    operations = [{"type": "replace_first", "pattern": "x"}, {"type": "insert_after", "insert": "y"}]
+    error = bench.error("fs_patch", path="f", operations=operations)
+    assert error.code == "INVALID_PARAMS"
+    assert "operations.0: replace_first needs replacement" in error.message
+    assert "operations.1: insert_after needs match" in error.message
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{2,1}", r"(?P<x>a)\9"])
+def test_a_regex_that_cannot_be_read_is_told(bench: Bench, pattern: str) -> None:
+    bench.file("f", "aaa")
+    operation = {"type": "replace_first", "pattern": pattern, "replacement": "x", "regex": True}
+    assert bench.error("fs_patch", path="f", operations=[operation]).code == "INVALID_PATTERN"
+
+
+async def test_a_runaway_regex_is_stopped_and_never_blocks_the_event_loop(bench: Bench) -> None:
+    path = bench.file("f", "a" * 40 + "b")
+    operation = {"type": "replace_first", "pattern": "(a+)+$", "replacement": "x", "regex": True}
+    started = time.monotonic()
+    work = asyncio.get_running_loop().run_in_executor(
+        None, lambda: bench.error("fs_patch", path="f", operations=[operation]).code
+    )
+    longest = 0.0
+    while not work.done():
+        before = time.monotonic()
+        await asyncio.wait([work], timeout=0.05)
+        longest = max(longest, time.monotonic() - before)
+    assert await work == "TIMEOUT"
+    assert time.monotonic() - started < 9
+    assert longest < 2
+    assert path.read_text() == "a" * 40 + "b"
+
+
+def test_a_large_file_is_patched_in_bounded_memory(bench: Bench) -> None:
+    count = 700_000
+    path = bench.folder / "large"
+    with open(path, "wb") as file:
+        file.writelines(b"line %07d %s\r\n" % (n, b"y" * 60) for n in range(count))
+    code = f"""
+import resource
+from pathlib import Path
+from tests.tools.filesystem.bench import Bench
+bench = Bench(Path({str(bench.folder.parent)!r}))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+operations = [
+    {{"type": "replace_first", "pattern": "line 0350000 ", "replacement": "LINE "}},
+    {{"type": "insert_after", "match": "line 0699999", "insert": "the end"}},
+    {{"type": "replace_all", "pattern": "^line 00000(0.) ", "replacement": "\\\\\\\\1 ", "regex": True}},
+]
+done = bench.call("fs_patch", path="large", operations=operations[:2])
+print(done["diff"].count("@@"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    marks, growth = map(int, done.stdout.split())
+    assert marks == 4
+    assert growth < 100 * 1024
+    with open(path, "rb") as file:
+        lines = file.readlines()
+    assert (len(lines), lines[350_000], lines[-1]) == (count + 1, b"LINE " + b"y" * 60 + b"\r\n", b"the end\r\n")
+    assert lines[350_001] == b"line 0350001 " + b"y" * 60 + b"\r\n"
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
+    operation = {"type": "replace_first", "pattern": "a\nb", "replacement": ""}
+    assert bench.error("fs_patch", path="large", operations=[operation]).code == "TOO_LARGE"

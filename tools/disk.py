@@ -1,0 +1,195 @@
+"""What operating systems do differently about files, behind one door: opening, syncing, renaming, locking.
+
+The rest of the code asks here and never looks at the platform.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+IS_WINDOWS = sys.platform == "win32"
+_BINARY = getattr(os, "O_BINARY", 0)
+# Without O_NONBLOCK, opening a pipe waits for a writer that may never come.
+READ_FLAGS = (
+    os.O_RDONLY | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+)
+NEW_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+WRITE_FLAGS = os.O_RDWR | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+_AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
+_COPY_BYTES = 1024 * 1024
+_PIPE_BYTES = 1024 * 1024
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for nobody but their owner."""
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        private_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` survive a power cut. Where folders cannot be synced, nothing is done."""
+    if IS_WINDOWS:
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Rename to a name that must be free. Raises FileExistsError, atomically where the system can."""
+    rename = _renameat2()
+    if rename is not None:
+        if rename(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise OSError(code, os.strerror(code), str(source), None, str(target))
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    os.rename(source, target)
+
+
+def widen_pipe(descriptor: int) -> None:
+    """Let a pipe hold more, so that its writer goes on while we are busy with what it has written."""
+    if sys.platform.startswith("linux"):
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def copy_bytes(source: int, target: int, size: int) -> int:
+    """Copy up to `size` bytes from the start of one open file to the end of another; how many there were."""
+    done = 0
+    if hasattr(os, "copy_file_range"):
+        try:
+            while done < size and (
+                count := os.copy_file_range(source, target, min(size - done, 1 << 30), offset_src=done)
+            ):
+                done += count
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF):
+                raise
+    while done < size and (data := _pread(source, min(size - done, _COPY_BYTES), done)):
+        write_all(target, data)
+        done += len(data)
+    return done
+
+
+def copy_file(source: Path, target: Path, *, sync: bool = True) -> None:
+    """A new file `target` with the bytes, mode, owner, times and attributes of `source`."""
+    reading = os.open(source, READ_FLAGS)
+    try:
+        status = os.fstat(reading)
+        writing = os.open(target, NEW_FLAGS, 0o600)
+        try:
+            copy_bytes(reading, writing, status.st_size)
+            copy_status(reading, status, writing)
+            if sync:
+                os.fsync(writing)
+        finally:
+            os.close(writing)
+        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+    finally:
+        os.close(reading)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """A copy of a folder with links as links, modes and times. Raises OSError; what was made then is removed."""
+    try:
+        shutil.copytree(source, target, symlinks=True, copy_function=_copied)
+    except shutil.Error as error:
+        shutil.rmtree(target, ignore_errors=True)
+        raise OSError(errno.EIO, str(error.args[0][0][2])) from error
+    except OSError:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def _copied(source: str, target: str) -> str:
+    copy_file(Path(source), Path(target), sync=False)
+    return target
+
+
+def copy_status(reading: int | None, status: os.stat_result, writing: int) -> None:
+    """Give an open new file the owner, the extended attributes and the mode of another.
+
+    Raises PermissionError if the owner cannot be kept; attributes are kept as far as the system lets us.
+    """
+    if IS_WINDOWS:
+        return
+    own = os.fstat(writing)
+    if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+        os.fchown(writing, status.st_uid, status.st_gid)
+    if reading is not None and hasattr(os, "listxattr"):
+        with contextlib.suppress(OSError):
+            for name in os.listxattr(reading):
+                with contextlib.suppress(OSError):
+                    os.setxattr(writing, name, os.getxattr(reading, name))
+    os.fchmod(writing, stat.S_IMODE(status.st_mode))
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file, a link, or a folder with all that is in it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the one lock that `path` stands for, among all processes of this machine."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        if not IS_WINDOWS:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _pread(descriptor: int, count: int, offset: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, count, offset)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    return os.read(descriptor, count)
+
+
+def _renameat2() -> ctypes._NamedFuncPointer | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        function: ctypes._NamedFuncPointer = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return None
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    return function

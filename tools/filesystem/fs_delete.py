@@ -1,0 +1,63 @@
+"""fs_delete: a file or a folder taken away, and kept in the journal."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import Annotated
+
+from tools import disk
+from tools.context import ToolContext
+from tools.errors import NotEmpty, NotFound, from_os_error
+from tools.filesystem.changes import named, undo_fields, undo_note
+from tools.params import Field
+from tools.paths import told
+from tools.results import Result
+from tools.spec import tool
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted(Result):
+    path: str
+    deleted: bool
+    undo_id: str | None = None
+    undoable: bool | None = None
+    why: str | None = None
+
+    def render(self) -> str:
+        return f"{self.path} deleted · {undo_note(self.undo_id, self.why)}"
+
+
+@tool("filesystem", effect="write", title="Delete a file or folder", destructive=True)
+def fs_delete(
+    ctx: ToolContext,
+    *,
+    path: Annotated[str, Field(description="File or folder; a symbolic link itself, not its target.")],
+    recursive: Annotated[bool, Field(description="Delete a folder with all that is in it.")] = False,
+    if_rev: Annotated[str | None, Field(description="Delete a file only if it is still at this rev.")] = None,
+) -> Deleted:
+    """Delete a file or folder. It can be brought back with the undo_id of the result."""
+    target = named(ctx, path)
+    shown = told(target)
+    ctx.paths.check_tree(target)
+    try:
+        with ctx.journal.holding(target):
+            mode = target.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                if not recursive and any(target.iterdir()):
+                    raise NotEmpty(
+                        f"{shown} is a folder with something in it", hint="pass recursive=true to delete all of it"
+                    )
+            elif if_rev is not None and stat.S_ISREG(mode):
+                descriptor = os.open(target, disk.READ_FLAGS)
+                try:
+                    ctx.revs.check(if_rev, descriptor, shown)
+                finally:
+                    os.close(descriptor)
+            receipt = ctx.journal.remove(target)
+    except FileNotFoundError as error:
+        raise NotFound(f"{shown} does not exist", hint="list its folder with fs_list") from error
+    except OSError as error:
+        raise from_os_error(error, shown) from error
+    return Deleted(path=shown, deleted=True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields

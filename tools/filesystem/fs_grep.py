@@ -1,0 +1,132 @@
+"""fs_grep: lines that match, in a file or in all files of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, NotRequired, TypedDict
+
+from tools.context import ToolContext
+from tools.errors import IsSpecial, from_os_error
+from tools.filesystem.globs import read_glob
+from tools.filesystem.ripgrep import Hit, Question, search
+from tools.params import Field
+from tools.paths import on_one_line, told
+from tools.results import Result
+from tools.sources import is_reference, source
+from tools.spec import tool
+
+_TEXT_CHARS = 2_000
+_LEAD_CHARS = 500
+
+
+class Match(TypedDict):
+    path: str
+    line: int
+    text: str
+    column: int
+    before: NotRequired[list[str]]
+    after: NotRequired[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Matches(Result):
+    matches: list[Match]
+    truncated: bool | None = None
+
+    def render(self) -> str:
+        count = len(self.matches)
+        header = f"{count} match{'' if count == 1 else 'es'}"
+        if self.truncated:
+            header += " · there are more: narrow the search or raise max_matches"
+        lines = [header]
+        path = None
+        for match in self.matches:
+            if match["path"] != path:
+                path = match["path"]
+                lines.append(on_one_line(path))
+            number = match["line"]
+            before, after = match.get("before", []), match.get("after", [])
+            lines += [f"{number - len(before) + index}-\t{text}" for index, text in enumerate(before)]
+            lines.append(f"{number}:\t{match['text']}")
+            lines += [f"{number + 1 + index}-\t{text}" for index, text in enumerate(after)]
+        return "\n".join(lines)
+
+
+@tool("filesystem", effect="read", title="Search in files")
+def fs_grep(
+    ctx: ToolContext,
+    *,
+    base: Annotated[str, Field(description="Folder, file, ax:// or undo:// reference.")],
+    pattern: Annotated[str, Field(description="Regex.", min_length=1)],
+    glob: Annotated[str | None, Field(description='Files to search, such as "*.py" or "src/**/*.{ts,tsx}".')] = None,
+    max_matches: Annotated[int, Field(minimum=1, maximum=100_000)] = 200,
+    context: Annotated[int, Field(description="Lines around each match.", minimum=0, maximum=50)] = 0,
+    ignore_case: bool = False,
+    fixed: Annotated[bool, Field(description="The pattern is plain text.")] = False,
+    ignored: Annotated[bool, Field(description="Search what .gitignore leaves out, too.")] = False,
+) -> Matches:
+    """Search for lines in files, sorted by path. Read around a match with fs_read_range."""
+    origin = source(ctx, base)
+    shown, path = origin.shown, origin.path
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise from_os_error(error, shown) from error
+    if not path.is_dir() and not path.is_file():
+        raise IsSpecial(f"{shown} is a pipe, a socket or a device, and those are never opened ({mode:o})")
+    if not origin.is_kept:
+        ctx.paths.real(path)
+    excluded = glob[1:] if glob is not None and glob.startswith("!") else None
+    question = Question(
+        base=path,
+        pattern=pattern,
+        glob=read_glob(glob) if glob is not None and excluded is None else None,
+        excluded=excluded,
+        ignore_case=ignore_case,
+        is_fixed=fixed,
+        context=context,
+        include_ignored=ignored,
+        admits=None if is_reference(base) else open_only(ctx, path),
+    )
+    found = search(ctx.engine, question, max_matches, ctx.check)
+    prefix = shown.rstrip("/")
+    paths: dict[bytes, str] = {}
+    matches: list[Match] = []
+    for hit in found.hits:
+        full = paths.get(hit.path)
+        if full is None:
+            full = paths[hit.path] = f"{prefix}/{told(os.fsdecode(hit.path))}" if hit.path else shown
+        matches.append(_match(hit, full))
+    return Matches(matches, True if found.is_cut else None)
+
+
+def open_only(ctx: ToolContext, base: Path) -> Callable[[bytes], bool] | None:
+    """A test for paths below `base` that leaves out what is closed; None where nothing is."""
+    real = ctx.paths.real(base)
+    closed = tuple(os.fsencode(place.relative_to(real)) for place in ctx.paths.closed_within(real))
+    if not closed:
+        return None
+    inside = tuple(place + b"/" for place in closed)
+    return lambda path: path not in closed and not path.startswith(inside)
+
+
+def _match(hit: Hit, path: str) -> Match:
+    match: Match = {"path": path, "line": hit.line, "text": _around(hit), "column": hit.column}
+    if hit.before:
+        match["before"] = [line[:_TEXT_CHARS] for line in hit.before]
+    if hit.after:
+        match["after"] = [line[:_TEXT_CHARS] for line in hit.after]
+    return match
+
+
+def _around(hit: Hit) -> str:
+    """The line, or so much of a long one that the match is in it."""
+    text = hit.text
+    if len(text) <= _TEXT_CHARS:
+        return text
+    start = max(min(hit.column - 1 - _LEAD_CHARS, len(text) - _TEXT_CHARS), 0)
+    end = start + _TEXT_CHARS
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

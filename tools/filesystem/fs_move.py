@@ -1,0 +1,87 @@
+"""fs_move: a file or a folder under another name; or a change taken back."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from typing import Annotated
+
+from tools import disk
+from tools.context import ToolContext
+from tools.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
+from tools.filesystem.changes import make_parents, named, undo_fields, undo_note
+from tools.params import Field
+from tools.paths import told
+from tools.results import Result
+from tools.spec import tool
+
+_UNDO = "undo://"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved(Result):
+    from_: str
+    to: str
+    moved: bool
+    undo_id: str | None = None
+    undoable: bool | None = None
+    why: str | None = None
+
+    def render(self) -> str:
+        return f"{self.from_} moved to {self.to} · {undo_note(self.undo_id, self.why)}"
+
+
+@tool("filesystem", effect="write", title="Move a file or folder", destructive=True)
+def fs_move(
+    ctx: ToolContext,
+    *,
+    from_: Annotated[str, Field(description="File or folder; or undo://<undo_id> to take a change back.")],
+    to: Annotated[str, Field(description="Its new path. For undo: the changed path, or where to put the old state.")],
+    overwrite: Annotated[bool, Field(description="Replace a file that is there.")] = False,
+    if_rev: Annotated[str | None, Field(description="Move a file only if it is still at this rev.")] = None,
+) -> Moved:
+    """Move or rename a file or folder, also across disks; missing folders are made. Or undo a change."""
+    target = named(ctx, to)
+    if from_.startswith(_UNDO):
+        return _undone(ctx, from_, to, overwrite)
+    origin = named(ctx, from_)
+    shown, shown_to = told(origin), told(target)
+    ctx.paths.check_tree(origin)
+    try:
+        status = origin.lstat()
+        if stat.S_ISDIR(status.st_mode) and origin in target.parents:
+            raise InvalidPath(f"{shown} cannot be moved into itself")
+        if if_rev is not None and stat.S_ISREG(status.st_mode):
+            descriptor = os.open(origin, disk.READ_FLAGS)
+            try:
+                ctx.revs.check(if_rev, descriptor, shown)
+            finally:
+                os.close(descriptor)
+        if origin != target and target.is_dir() and not target.is_symlink():
+            raise AlreadyExists(
+                f"{shown_to} is a folder", hint=f"name the whole new path, such as {shown_to}/{origin.name}"
+            )
+        make_parents(target, shown_to, create=True)
+        receipt = ctx.journal.move(origin, target, overwrite=overwrite)
+    except FileNotFoundError as error:
+        raise NotFound(f"{shown} does not exist", hint="list its folder with fs_list") from error
+    except OSError as error:
+        if error.errno == errno.EISDIR:
+            raise AlreadyExists(f"{shown_to} is a folder", hint="name the whole new path") from error
+        raise from_os_error(error, shown) from error
+    return Moved(shown, shown_to, True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields
+
+
+def _undone(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> Moved:
+    # A change to a file behind a link is known by the file's own path.
+    target = named(ctx, to)
+    entry = ctx.journal.entry(reference.removeprefix(_UNDO))
+    if str(target) != entry.path and str(ctx.paths.real(target)) == entry.path:
+        target = ctx.paths.real(target)
+    try:
+        _, path, receipt = ctx.journal.undo(entry.id, to=target, overwrite=overwrite)
+    except OSError as error:
+        raise from_os_error(error, told(target)) from error
+    return Moved(reference, told(path), True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields

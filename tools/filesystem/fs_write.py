@@ -1,0 +1,136 @@
+"""fs_write: a file made, replaced or extended, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tools import disk
+from tools.context import ToolContext
+from tools.errors import IsBinary, NotEncodable, StaleRev, from_os_error
+from tools.filesystem.changes import file_behind, looked_at, make_parents, undo_fields, undo_note
+from tools.params import Field
+from tools.paths import told
+from tools.results import Result
+from tools.revs import HASHED_BYTES, rev_of_open, rev_of_status
+from tools.spec import tool
+from tools.text import UTF_8, Encoding, recognised
+
+Mode = Literal["overwrite", "append", "create_if_missing"]
+_HEAD_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Result):
+    path: str
+    bytes_written: int
+    existed: bool | None = None
+    encoding: str | None = None
+    rev: str | None = None
+    undo_id: str | None = None
+    undoable: bool | None = None
+    why: str | None = None
+
+    def render(self) -> str:
+        if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:
+            return f"{self.path} is there already; nothing was written"
+        notes = [f"{self.bytes_written} bytes written", self.encoding, f"rev {self.rev}" if self.rev else None]
+        return " · ".join([self.path, *(note for note in notes if note), undo_note(self.undo_id, self.why)])
+
+
+@tool("filesystem", effect="write", title="Write a file", destructive=True)
+def fs_write(
+    ctx: ToolContext,
+    *,
+    path: Annotated[str, Field(description="File to write.")],
+    content: Annotated[str, Field(description="The text, written as it is.")],
+    create_dirs: Annotated[bool, Field(description="Make missing folders.")] = True,
+    mode: Mode = "overwrite",
+    if_rev: Annotated[str | None, Field(description="Write only if the file is still at this rev.")] = None,
+) -> Written:
+    """Create, replace or extend a file. A replaced file keeps its encoding and mode."""
+    target = file_behind(ctx, path)
+    shown = told(target)
+    with ctx.journal.holding(target), looked_at(target, shown) as found:
+        if found is None:
+            if if_rev is not None:
+                raise StaleRev(f"{shown} does not exist, so it is not at rev {if_rev[:40]}")
+            make_parents(target, shown, create=create_dirs)
+            return _write(ctx, target, shown, _encoded(content, UTF_8, shown), UTF_8, None, 0)
+        descriptor, status = found
+        if mode == "create_if_missing":
+            return Written(shown, 0, existed=True, rev=_rev(ctx, target))
+        ctx.revs.check(if_rev, descriptor, shown)
+        encoding = _encoding(descriptor, status, shown)
+        if mode == "append":
+            data = _encoded(content, encoding, shown)
+            return _write(ctx, target, shown, data, encoding, found, status.st_size)
+        try:
+            plain = content.removeprefix("\ufeff") if encoding.bom else content
+            data = encoding.bom + _encoded(plain, encoding, shown)
+        except NotEncodable:
+            encoding, data = UTF_8, _encoded(content, UTF_8, shown)
+        return _write(ctx, target, shown, data, encoding, found, 0)
+
+
+def _write(
+    ctx: ToolContext,
+    target: Path,
+    shown: str,
+    data: bytes,
+    encoding: Encoding,
+    found: tuple[int, os.stat_result] | None,
+    kept_bytes: int,
+) -> Written:
+    def fill(descriptor: int) -> None:
+        if found is not None and kept_bytes:
+            disk.copy_bytes(found[0], descriptor, kept_bytes)
+        disk.write_all(descriptor, data)
+
+    try:
+        receipt = ctx.journal.write(target, fill, seen=None if found is None else found[1])
+        is_whole = not kept_bytes and len(data) <= HASHED_BYTES
+        rev = ctx.revs.of_bytes(data) if is_whole else _rev(ctx, target)
+    except OSError as error:
+        raise from_os_error(error, shown) from error
+    return Written(
+        path=shown,
+        bytes_written=len(data),
+        existed=None if found is None else True,
+        encoding=None if encoding is UTF_8 else encoding.name,
+        rev=rev,
+        **undo_fields(receipt),  # type: ignore[arg-type]  # the names are those of the fields
+    )
+
+
+def _encoded(content: str, encoding: Encoding, shown: str) -> bytes:
+    try:
+        return content.encode(encoding.codec)
+    except UnicodeEncodeError as error:
+        letter = content[error.start : error.start + 1]
+        raise NotEncodable(
+            f"{shown} is in {encoding.name}, which cannot hold {letter!r} (character {error.start} of content)",
+            hint="leave that character out, or replace the whole file, which then becomes UTF-8",
+        ) from error
+
+
+def _encoding(descriptor: int, status: os.stat_result, shown: str) -> Encoding:
+    """The encoding of the text that is there; UTF-8 where there is none."""
+    head = os.pread(descriptor, _HEAD_BYTES, 0)
+    try:
+        return recognised(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
+    except IsBinary:
+        return UTF_8
+
+
+def _rev(ctx: ToolContext, target: Path) -> str:
+    descriptor = os.open(target, disk.READ_FLAGS)
+    try:
+        rev, data = rev_of_open(descriptor)
+        return rev if data is None else ctx.revs.hand_out(rev, data)
+    except OSError:
+        return rev_of_status(target.stat())
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,119 @@
+"""Globs as callers write them: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any number of folders.
+
+A glob without a slash is about the last name of a path, at any depth; one with a slash is about the whole path below
+the base.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tools.errors import InvalidPattern
+
+_MOST_ALTERNATIVES = 200
+_ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """A glob that is read: a test for relative paths, and name patterns that every match's last part fits."""
+
+    text: str
+    pattern: re.Pattern[str]
+    names: tuple[str, ...]
+    has_folders: bool
+    only_folders: bool
+
+    def matches(self, relative: str) -> bool:
+        return self.pattern.fullmatch(relative) is not None
+
+    @property
+    def suffix(self) -> str | None:
+        """For a glob that asks for the end of a name and nothing else, that end."""
+        plain = _ANY_SUFFIX.fullmatch(self.text)
+        return None if plain is None else plain[1]
+
+
+def read_glob(text: str) -> Glob:
+    """Raises InvalidPattern."""
+    only_folders = text.endswith("/") and len(text) > 1
+    alternatives = _expanded(text.strip("/") if "/" in text.strip("/") or only_folders else text)
+    if not text.strip("/"):
+        raise InvalidPattern(f"the glob {text!r} is empty", hint='for example "*.py" or "src/**/*.ts"')
+    is_anchored = "/" in text.strip("/")
+    names: list[str] = []
+    bodies: list[str] = []
+    for alternative in alternatives:
+        parts = [part for part in alternative.removeprefix("./").split("/") if part]
+        names.append(parts[-1] if parts and parts[-1] != "**" else "*")
+        bodies.append(_body(parts if is_anchored else ["**", *parts], text))
+    try:
+        pattern = re.compile("|".join(bodies), re.DOTALL)
+    except re.error as error:
+        raise InvalidPattern(f"the glob {text!r} cannot be read: {error}") from error
+    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_anchored, only_folders)
+
+
+def _body(parts: list[str], text: str) -> str:
+    body = ""
+    for index, part in enumerate(parts):
+        is_last = index == len(parts) - 1
+        if part == "**":
+            body += ".+" if is_last else "(?:.+/)?"
+        else:
+            body += _name(part, text) + ("" if is_last else "/")
+    return body
+
+
+def _name(part: str, text: str) -> str:
+    body, at = "", 0
+    while at < len(part):
+        letter = part[at]
+        at += 1
+        if letter == "*":
+            body += "[^/]*" if not body.endswith("[^/]*") else ""
+        elif letter == "?":
+            body += "[^/]"
+        elif letter == "[":
+            end = part.find("]", at + 1 + (part[at : at + 1] in ("!", "^")))
+            if end == -1:
+                raise InvalidPattern(f"the glob {text!r} has a [ without its ]")
+            inside = part[at:end].replace("\\", r"\\").replace("[", r"\[")
+            body += f"[^/{inside[1:]}]" if inside[:1] in ("!", "^") else f"[{inside}]"
+            at = end + 1
+        elif letter == "\\" and at < len(part):
+            body += re.escape(part[at])
+            at += 1
+        else:
+            body += re.escape(letter)
+    return body
+
+
+def _expanded(text: str) -> list[str]:
+    """The glob once for each way to choose from its braces."""
+    start = text.find("{")
+    if start == -1:
+        return [text]
+    depth, commas = 0, [start]
+    for at in range(start, len(text)):
+        letter = text[at]
+        if letter == "{":
+            depth += 1
+        elif letter == "}":
+            depth -= 1
+            if depth == 0:
+                commas.append(at)
+                break
+        elif letter == "," and depth == 1:
+            commas.append(at)
+    else:
+        raise InvalidPattern(f"the glob {text!r} has a {{ without its }}")
+    head, tail = text[:start], text[commas[-1] + 1 :]
+    found: list[str] = []
+    for begin, end in pairwise(commas):
+        found += _expanded(head + text[begin + 1 : end] + tail)
+        if len(found) > _MOST_ALTERNATIVES:
+            raise InvalidPattern(f"the glob {text[:60]!r} stands for more than {_MOST_ALTERNATIVES} patterns")
+    return found

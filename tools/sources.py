@@ -1,0 +1,78 @@
+"""What the reading tools open: a file by its path, or what the daemon keeps, by its reference."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools import disk
+from tools.context import ToolContext
+from tools.errors import IsSpecial, NotAFile, from_os_error
+from tools.paths import told
+
+_ARTIFACT = "ax://"
+_UNDO = "undo://"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where to read, and how the caller calls it. What the daemon keeps is open although its folder is closed."""
+
+    path: Path
+    shown: str
+    is_kept: bool = False
+
+
+def is_reference(path: str) -> bool:
+    return path.startswith((_ARTIFACT, _UNDO))
+
+
+def source(ctx: ToolContext, path: str) -> Source:
+    """What `path` means. Raises NotFound for a reference to something that is not kept, or is another caller's."""
+    if path.startswith(_ARTIFACT):
+        return Source(ctx.artifacts.path_of(path), path, is_kept=True)
+    if path.startswith(_UNDO):
+        return Source(ctx.journal.path_of(path), path, is_kept=True)
+    target = ctx.paths.resolve(path)
+    return Source(target, told(target))
+
+
+@contextmanager
+def opened(ctx: ToolContext, origin: Source) -> Iterator[int]:
+    """A descriptor of a regular file, open for reading. Never waits for a pipe. Raises a ToolError."""
+    try:
+        descriptor = os.open(origin.path, disk.READ_FLAGS)
+    except OSError as error:
+        # A socket or a device without a driver cannot be opened at all, and says so in its own words.
+        _refuse_special(origin.path, origin.shown)
+        raise from_os_error(error, origin.shown) from error
+    try:
+        if not origin.is_kept:
+            ctx.paths.check_open(descriptor)
+        refuse(os.fstat(descriptor).st_mode, origin.shown)
+        yield descriptor
+    except OSError as error:
+        raise from_os_error(error, origin.shown) from error
+    finally:
+        os.close(descriptor)
+
+
+def refuse(mode: int, shown: str) -> None:
+    """Raise unless `mode` is a regular file's."""
+    if stat.S_ISDIR(mode):
+        raise NotAFile(f"{shown} is a folder", hint="list it with fs_list")
+    if not stat.S_ISREG(mode):
+        raise IsSpecial(f"{shown} is a pipe, a socket or a device, and those are never opened")
+
+
+def _refuse_special(target: Path, shown: str) -> None:
+    try:
+        mode = os.stat(target).st_mode  # noqa: PTH116 - the same call as open's, without a Path in between
+    except OSError:
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        refuse(mode, shown)
