@@ -21,7 +21,7 @@ from mcp_agent.logs import event
 from mcp_agent.shaping import Shaper
 from registry.gate import Gate, Grant, UnknownTool
 from tools.context import Cancelled, Pruner, ToolContext
-from tools.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
+from tools.errors import Failed, InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
 from tools.pruning.argument import FOCUS
 from tools.results import Result
 from tools.spec import Tool
@@ -194,6 +194,9 @@ class Dispatcher:
 
     def _failed(self, call: Call, error: ToolError, grant: Grant | None = None) -> Outcome:
         event(log, logging.INFO, "tool.exec_failed", request_id=call.id, tool=call.tool, **error.facts)
+        if isinstance(error, Failed) and error.timeout_ms is not None:
+            limit = error.timeout_ms
+            event(log, logging.WARNING, "tool.exec_timeout", request_id=call.id, tool=call.tool, timeout_ms=limit)
         form = grant.form if grant is not None else self._gate.form(call.caller.access)
         return Outcome(call.id, form, error=error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -152,8 +152,14 @@ class Sessions(Protocol):
         connection: str,
         captures: Mapping[Literal["stdout", "stderr"], int],
         hears_stderr: bool,
+        shell: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        removed: Callable[[str], bool] | None = None,
     ) -> ShellSession:
-        """A command of this call alone, to be released, adopted or abandoned."""
+        """A command of this call alone, to be released, adopted or abandoned.
+
+        Its environment is ours without what is `removed`, then `environment`. Raises what the system says of `cwd`.
+        """
 
     def find(self, session_id: str) -> ShellSession:
         """Raises SessionNotFound."""
@@ -164,6 +170,10 @@ class Pruner(Protocol):
 
     @property
     def version(self) -> str: ...
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is an engine to ask for the focus of a tool's output."""
 
     @property
     def max_input_chars(self) -> int:

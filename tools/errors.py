@@ -71,10 +71,20 @@ class ToolError(Exception):
 class Failed(ToolError):
     """A failure of `read`, `bash` or `grep`, with the lower-case code and the further facts of their contract."""
 
-    def __init__(self, code: str, message: str, *, fields: Mapping[str, Any], exit_code: int | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        fields: Mapping[str, Any],
+        exit_code: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
         super().__init__(message, fields=fields)
         self.code = code
         self.exit_code = exit_code
+        # How long it may have taken, where that is what went wrong.
+        self.timeout_ms = timeout_ms
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -38,6 +38,10 @@ class HostPruner:
         return __version__
 
     @property
+    def is_on(self) -> bool:
+        return self._settings.url != ""
+
+    @property
     def max_input_chars(self) -> int:
         return self._settings.max_input_chars
 
@@ -73,7 +77,7 @@ class HostPruner:
         if question is None:
             return Focused(text, PruningMetadata.skipped("no_focus_question", raw_bytes))
         is_resting = self._remote is not None and self._remote.is_resting
-        if self._settings.url == "" or is_resting:
+        if not self.is_on or is_resting:
             return Focused(text, PruningMetadata.skipped("disabled_or_unconfigured", raw_bytes))
         if not text:
             return Focused(text, PruningMetadata.skipped("output_empty", raw_bytes))
