@@ -38,7 +38,8 @@ class Host:
                     continue
                 event = json.loads(line[6:])
                 if event["type"] == "shell_session_output":
-                    print(f"log   {event['chunk'].rstrip()}", flush=True)
+                    for printed in event["chunk"].splitlines():
+                        print(f"log   {printed}", flush=True)
                 elif event["type"] == "shell_session_exit":
                     print(f"log   ended with {event['exit_code']}", flush=True)
                     return

@@ -23,8 +23,7 @@ from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, Se
 from mcp_agent.pruning import settings as pruning_settings
 from mcp_agent.pruning.pruner import HostPruner
 from mcp_agent.pruning.recovery import Recovery
-from mcp_agent.sessions.manager import Limits as SessionLimits
-from mcp_agent.sessions.manager import SessionManager
+from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
@@ -54,10 +53,10 @@ class Daemon:
         threads: ThreadPoolExecutor,
         dispatcher: Dispatcher,
         methods: Methods,
-        sessions: SessionManager,
         surroundings: ToolContext,
         artifacts: ArtifactStore,
         audit: Audit,
+        sessions: SessionManager,
         pruner: HostPruner,
     ) -> None:
         self.config = config
@@ -67,11 +66,11 @@ class Daemon:
         self.threads = threads
         self.dispatcher = dispatcher
         self.methods = methods
-        self.sessions = sessions
         self.engine = surroundings.engine
         self.journal = surroundings.journal
         self.artifacts = artifacts
         self.audit = audit
+        self.sessions = sessions
         self.pruner = pruner
         self.started_at = time.time()
         self.reloads = 0
@@ -117,6 +116,7 @@ class Daemon:
         self.pruner.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
         self.audit.close()
+        self.artifacts.close()
 
 
 def compose(
@@ -134,7 +134,7 @@ def compose(
     gate = Gate(catalog, _pinned(file.load_or_create(), config.profile))
     record = Record(config.state_dir / "sessions")
     hub = EventHub(record.boot)
-    limits = SessionLimits(
+    limits = Limits(
         sessions=config.max_sessions,
         age_s=config.session_age_s,
         spool_bytes=config.session_spool_mib * 1024 * 1024,
@@ -153,10 +153,10 @@ def compose(
     surroundings = ToolContext(
         "",
         OpenPaths(directory, config.closed),
-        journal=journal,
-        engine=find_engine(),
         sessions=sessions,
         yield_ms=config.yield_ms,
+        journal=journal,
+        engine=find_engine(),
         pruner=pruner,
         root=pruning.root,
     )
@@ -170,7 +170,7 @@ def compose(
     ]
     methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
     return Daemon(
-        config, file, gate, hub, threads, dispatcher, methods, sessions, surroundings, artifacts, audit, pruner
+        config, file, gate, hub, threads, dispatcher, methods, surroundings, artifacts, audit, sessions, pruner
     )
 
 

@@ -96,22 +96,6 @@ def _parser() -> argparse.ArgumentParser:
         _settings(switch, _COMMON)
         switch.set_defaults(command=_command("switches", "switch"), enabled=name == "enable")
 
-    sessions = commands.add_parser("sessions", help="list, watch and stop the shell sessions of the running daemon")
-    actions = sessions.add_subparsers(required=True, metavar="list|tail|stop", parser_class=_Parser)
-    listing = actions.add_parser("list", help="every session, running or finished within the hour")
-    listing.add_argument("--json", action="store_true", help="print the list as JSON")
-    listing.set_defaults(command=_command("sessions", "list_sessions"))
-    tail = actions.add_parser("tail", help="print what a session prints, until it ends")
-    tail.add_argument("id", metavar="ID", help="the session")
-    tail.add_argument("--since", type=int, default=-8192, metavar="BYTES", help="where to begin (default: -8192)")
-    tail.set_defaults(command=_command("sessions", "tail_session"))
-    stop = actions.add_parser("stop", help="end a session and every process that it started")
-    stop.add_argument("id", metavar="ID", help="the session")
-    stop.add_argument("--signal", default="TERM", metavar="SIGNAL", help="by name or number (default: TERM)")
-    stop.set_defaults(command=_command("sessions", "stop_session"))
-    for action in (listing, tail, stop):
-        _settings(action, ("config", "state_dir"))
-
     undo = commands.add_parser("undo", help="take back a change that a tool made to a file")
     undo.add_argument("id", nargs="?", metavar="ID", help="the undo_id of the change (default: the last one)")
     undo.add_argument("--list", action="store_true", help="show what can be undone, the newest first")
@@ -131,6 +115,22 @@ def _parser() -> argparse.ArgumentParser:
     gone.set_defaults(command=_command("artifacts", "remove"))
     for deed in (kept, whole, gone):
         _settings(deed, ("config", "state_dir"))
+
+    sessions = commands.add_parser("sessions", help="list, watch and stop the shell sessions of the running daemon")
+    actions = sessions.add_subparsers(required=True, metavar="list|tail|stop", parser_class=_Parser)
+    listing = actions.add_parser("list", help="every session, running or finished within the hour")
+    listing.add_argument("--json", action="store_true", help="print the list as JSON")
+    listing.set_defaults(command=_command("sessions", "list_sessions"))
+    tail = actions.add_parser("tail", help="print what a session prints, until it ends")
+    tail.add_argument("id", metavar="ID", help="the session")
+    tail.add_argument("--since", type=int, default=-8192, metavar="BYTES", help="where to begin (default: -8192)")
+    tail.set_defaults(command=_command("sessions", "tail_session"))
+    stop = actions.add_parser("stop", help="end a session and every process that it started")
+    stop.add_argument("id", metavar="ID", help="the session")
+    stop.add_argument("--signal", default="TERM", metavar="SIGNAL", help="by name or number (default: TERM)")
+    stop.set_defaults(command=_command("sessions", "stop_session"))
+    for action in (listing, tail, stop):
+        _settings(action, ("config", "state_dir"))
 
     token = commands.add_parser("token", help="a token and a profile for each client")
     actions = token.add_subparsers(required=True, metavar="create|list|show|revoke|rotate", parser_class=_Parser)

@@ -49,16 +49,16 @@ SETTINGS = (
     Setting("allow_host", "further name this daemon answers to; may be given several times", "none"),
     Setting("tls_cert", "certificate to serve HTTPS with; needs tls_key", "plain HTTP"),
     Setting("tls_key", "private key of tls_cert", "plain HTTP"),
-    Setting("yield_ms", "milliseconds after which a command of an MCP client becomes a session; 0 never", "45000"),
-    Setting("max_sessions", "sessions that may run at once", "10"),
-    Setting("session_age_s", "seconds after which a session is ended", "3600"),
-    Setting("session_spool_mib", "megabytes of output kept of each session: the first one and the newest", "64"),
-    Setting("stop_on_disconnect", "true ends a client's sessions when it disconnects", "false"),
     Setting("journal_mb", "most megabytes of old states kept for undo", "200"),
     Setting("journal_days", "how many days a change can be undone", "7"),
     Setting("artifacts_mb", "most megabytes of artifacts kept in all", "1000"),
     Setting("artifacts_caller_mb", "most megabytes of artifacts kept for one caller", "100"),
     Setting("artifacts_days", "how many days an artifact is kept", "7"),
+    Setting("yield_ms", "milliseconds after which a command of an MCP client becomes a session; 0 never", "45000"),
+    Setting("max_sessions", "sessions that may run at once", "10"),
+    Setting("session_age_s", "seconds after which a session is ended", "3600"),
+    Setting("session_spool_mib", "megabytes of output kept of each session: the first one and the newest", "64"),
+    Setting("stop_on_disconnect", "true ends a client's sessions when it disconnects", "false"),
     Setting("log_level", f"how much to log: {', '.join(LEVELS)}", "info"),
 )
 
@@ -77,16 +77,16 @@ class Config:
     tls_cert: Path | None
     tls_key: Path | None
     log_level: str
-    yield_ms: int = 45_000
-    max_sessions: int = 10
-    session_age_s: int = 3_600
-    session_spool_mib: int = 64
-    stop_on_disconnect: bool = False
     journal_mb: int = 200
     journal_days: int = 7
     artifacts_mb: int = 1000
     artifacts_caller_mb: int = 100
     artifacts_days: int = 7
+    yield_ms: int = 45_000
+    max_sessions: int = 10
+    session_age_s: int = 3_600
+    session_spool_mib: int = 64
+    stop_on_disconnect: bool = False
 
     @property
     def clients_file(self) -> Path:
@@ -165,16 +165,16 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         tls_cert=tls_cert,
         tls_key=tls_key,
         log_level=_level(values.get("log_level")),
-        yield_ms=_number(values.get("yield_ms"), 45_000, least=0),
-        max_sessions=_number(values.get("max_sessions"), 10, least=1),
-        session_age_s=_number(values.get("session_age_s"), 3_600, least=1),
-        session_spool_mib=_number(values.get("session_spool_mib"), 64, least=8),
-        stop_on_disconnect=_truth(values.get("stop_on_disconnect")),
         journal_mb=_number(values.get("journal_mb"), 200, least=0),
         journal_days=_number(values.get("journal_days"), 7, least=0),
         artifacts_mb=_number(values.get("artifacts_mb"), 1000, least=0),
         artifacts_caller_mb=_number(values.get("artifacts_caller_mb"), 100, least=0),
         artifacts_days=_number(values.get("artifacts_days"), 7, least=0),
+        yield_ms=_number(values.get("yield_ms"), 45_000, least=0),
+        max_sessions=_number(values.get("max_sessions"), 10, least=1),
+        session_age_s=_number(values.get("session_age_s"), 3_600, least=1),
+        session_spool_mib=_number(values.get("session_spool_mib"), 64, least=8),
+        stop_on_disconnect=_truth(values.get("stop_on_disconnect")),
     )
 
 

@@ -17,7 +17,7 @@ from registry.profiles import Form
 MOST_MESSAGE_BYTES = 1_000_000
 # Room for the envelope around a result: the id, the era's fields and the framing of an event.
 _ENVELOPE_BYTES = 4_096
-_MOST_BYTES = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
+MOST_RESULT_BYTES = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
 # What is sent of a result whose whole is kept: a model that wants more can have it.
 _PREVIEW_BYTES = 100_000
 
@@ -66,20 +66,20 @@ class Shaper:
         blocks = outcome.result.blocks() if outcome.result is not None and caller.is_on_mcp else None
         if blocks is not None:
             encoded = orjson.dumps(blocks)
-            return Blocks(encoded) if len(encoded) <= _MOST_BYTES else None
+            return Blocks(encoded) if len(encoded) <= MOST_RESULT_BYTES else None
         if chosen(outcome.form, caller) == "text":
             text = outcome.render()
-            return text if len(text) * 6 <= _MOST_BYTES or _text_bytes(text) <= _MOST_BYTES else None
+            return text if len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES else None
         encoded = orjson.dumps(outcome.as_object())
         if caller.transport == "rpc" and outcome.result is not None and outcome.result.is_owed_whole:
             return encoded
-        return encoded if len(encoded) * 3 <= _MOST_BYTES or _json_bytes(encoded) <= _MOST_BYTES else None
+        return encoded if len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES else None
 
     def _spilled_text(self, text: str, caller: Caller, domain: str) -> str:
         whole = text.encode("utf-8", "replace")
         reference, problem = self._kept(whole, "text/plain", caller, domain)
         note = f"\n… cut: the whole has {len(whole)} bytes. {_advice(reference, problem)}"
-        size = _PREVIEW_BYTES if reference is not None else _MOST_BYTES - len(note) * 6
+        size = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES - len(note) * 6
         shown = text[:size]
         while _text_bytes(shown) > size:
             shown = shown[: len(shown) * 3 // 4]
@@ -87,7 +87,7 @@ class Shaper:
 
     def _spilled_object(self, value: dict[str, Any], encoded: bytes, caller: Caller, domain: str) -> bytes:
         reference, problem = self._kept(encoded, "application/json", caller, domain)
-        room = _PREVIEW_BYTES if reference is not None else _MOST_BYTES
+        room = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES
         facts: dict[str, Any] = {"truncated": True, "result_bytes": len(encoded)}
         if reference is not None:
             facts["artifactRef"] = reference

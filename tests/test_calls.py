@@ -133,6 +133,14 @@ async def test_a_strict_tool_answers_bad_arguments_with_a_json_rpc_error(probes:
     }
 
 
+async def test_a_tool_that_refuses_says_so_in_the_words_of_each_wire(probes: Daemon) -> None:
+    answer = await probes.rpc("tools/call", name="refuse", arguments={})
+    assert answer["error"] == {"code": -32004, "message": "there is nothing to recover"}
+    async with probes.http() as http:
+        refused = await http.post("/tools/refuse", json={})
+    assert (refused.status_code, refused.json()) == (400, {"error": {"message": "there is nothing to recover"}})
+
+
 async def test_calls_run_side_by_side(probes: Daemon) -> None:
     async with probes.http() as http:
         waiting = asyncio.create_task(http.post("/rpc", json=_call("wait", seconds=3600)))

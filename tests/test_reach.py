@@ -19,8 +19,6 @@ from mcp_agent import addresses
 from tests.daemon import Daemon, command, running
 from tests.raw import request, send
 
-_OUTSIDE = [address for address in addresses.own_addresses() if ":" not in address]
-
 
 @pytest.fixture(scope="module")
 def open_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
@@ -79,22 +77,6 @@ def test_on_every_network_a_foreign_name_is_still_refused(open_daemon: Daemon, h
         421,
         f"if the name is meant, start it with: mcp-agent serve --allow-host {host}",
     )
-
-
-@pytest.mark.skipif(not _OUTSIDE, reason="this machine has no address but loopback")
-def test_on_every_network_the_address_of_the_connection_is_answered_to(open_daemon: Daemon) -> None:
-    port = urlsplit(open_daemon.url).port
-    with socket.create_connection((_OUTSIDE[0], port or 0)) as connection:
-        head = f"GET /health HTTP/1.1\r\nHost: {_OUTSIDE[0]}:{port}\r\nConnection: close\r\n\r\n"
-        connection.sendall(head.encode())
-        assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
-
-
-@pytest.mark.skipif(not _OUTSIDE, reason="this machine has no address but loopback")
-def test_a_daemon_of_this_machine_alone_is_not_reached_from_outside(shared_daemon: Daemon) -> None:
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((_OUTSIDE[0], urlsplit(shared_daemon.url).port or 0))
-    assert request(shared_daemon, Host=_OUTSIDE[0]).status == 421
 
 
 def test_tls_is_served_and_plain_http_is_not(home: Path, certificate: Path) -> None:

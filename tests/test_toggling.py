@@ -164,5 +164,5 @@ async def _problems(daemon: Daemon) -> list[dict[str, Any]]:
 
 async def _told_once(daemon: Daemon) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while any(tool["name"] == "fs_read" for tool in (await daemon.rpc("tools/list"))["result"]["tools"]):
+        while (await daemon.rpc("tools/list"))["result"]["tools"]:
             await asyncio.sleep(0.02)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -103,6 +103,9 @@ class ShellSession(Protocol):
 
     def captured(self, stream: Literal["stdout", "stderr"]) -> tuple[str, str, int]:
         """The beginning and the end of a stream, and how many bytes are missing between them."""
+
+    def whole(self) -> Iterator[bytes]:
+        """All of its output that is kept, to be read from any thread. Raises OSError, also while it is read."""
 
     def given_to(self, reader: str) -> int: ...
 
@@ -224,16 +227,16 @@ class ToolContext:
     is_cancelled: Callable[[], bool] = field(default=_never)
     report: Callable[[float, float | None, str | None], None] = field(default=_unheard)
     tell: Callable[[LogLevel, str], None] = field(default=_unheard)
-    artifacts: Artifacts = field(default_factory=NoArtifacts)
-    journal: Journal = field(default_factory=lambda: Journal(None))
-    revs: Revs = field(default_factory=Revs)
-    line_indexes: LineIndexes = field(default_factory=LineIndexes)
-    engine: Engine = field(default_factory=find_engine)
     sessions: Sessions | None = None
     # Who asks, as far as one conversation goes: what was given to one client has not been given to another.
     connection: str = ""
     # How long a call on this wire may wait for a command before it answers with a session; 0 is to the end.
     yield_ms: int = 0
+    artifacts: Artifacts = field(default_factory=NoArtifacts)
+    journal: Journal = field(default_factory=lambda: Journal(None))
+    revs: Revs = field(default_factory=Revs)
+    line_indexes: LineIndexes = field(default_factory=LineIndexes)
+    engine: Engine = field(default_factory=find_engine)
     # Whose call it is: what is kept for one caller is not there for another.
     owner: str = ""
     pruner: Pruner | None = None

@@ -6,13 +6,13 @@ The rest of the code asks here and never looks at the platform.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
+import functools
 import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,12 +61,19 @@ def rename_new(source: Path, target: Path) -> None:
     if rename is not None:
         if rename(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
             return
-        code = ctypes.get_errno()
+        code = _last_error()
         if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
             raise OSError(code, os.strerror(code), str(source), None, str(target))
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     os.rename(source, target)
+
+
+def set_idle(process_id: int, *, is_idle: bool) -> None:
+    """Let a process run only while a processor has nothing else to do, or as any other again."""
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(process_id, os.SCHED_IDLE if is_idle else os.SCHED_OTHER, os.sched_param(0))
 
 
 def widen_pipe(descriptor: int) -> None:
@@ -184,11 +191,20 @@ def _pread(descriptor: int, count: int, offset: int) -> bytes:
     return os.read(descriptor, count)
 
 
-def _renameat2() -> ctypes._NamedFuncPointer | None:
+def _last_error() -> int:
+    import ctypes
+
+    return ctypes.get_errno()
+
+
+@functools.cache
+def _renameat2() -> Callable[..., int] | None:
     if not sys.platform.startswith("linux"):
         return None
+    import ctypes
+
     try:
-        function: ctypes._NamedFuncPointer = ctypes.CDLL(None, use_errno=True).renameat2
+        function = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
         return None
     function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]

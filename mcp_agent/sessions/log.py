@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -24,6 +25,7 @@ RECENT_BYTES = 1024 * 1024
 # A command that is over soon needs no file: until then all of its output is in memory.
 UNSPOOLED_BYTES = 256 * 1024
 MOST_PIECES = 256 * 1024
+_READ_BYTES = 256 * 1024
 
 
 class Piece(NamedTuple):
@@ -212,6 +214,15 @@ class OutputLog:
             at = found.end
         return b"".join(parts).decode("utf-8", "replace"), offset, at
 
+    def whole(self) -> Iterator[bytes]:
+        """What the file has now, with a note where something is gone. Touches nothing else, so any thread may read."""
+        assert self.spool is not None, "it is kept in a file"
+        end = self.spool.written
+        if not self._lost_to:
+            return _bytes(self.path, 0, end)
+        gone = f"\n[… {self._lost_to - self._head_end} bytes are gone …]\n".encode()
+        return chain(_bytes(self.path, 0, self._head_end), [gone], _bytes(self.path, self._lost_to, end))
+
     def seal(self) -> None:
         """No more will come: give up what costs a descriptor or memory and can be read from the file."""
         if self.spool is not None:
@@ -248,6 +259,14 @@ class OutputLog:
             del self._gone[: len(self._gone) // 2]
         del self._starts[head:to]
         del self._numbers[head:to]
+
+
+def _bytes(path: Path, start: int, end: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(start)
+        while start < end and (data := file.read(min(_READ_BYTES, end - start))):
+            start += len(data)
+            yield data
 
 
 def whole_characters(data: bytes) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -188,6 +189,11 @@ class Session:
     def captured(self, stream: Stream) -> tuple[str, str, int]:
         capture = self.captures.get(stream)
         return ("", "", 0) if capture is None else capture.text()
+
+    def whole(self) -> Iterator[bytes]:
+        """All of its output that is kept, to be read from any thread. Raises OSError, also while it is read."""
+        self.log.to_file()
+        return self.log.whole()
 
     async def write(self, data: bytes) -> int:
         return await self.child.write(data)

@@ -89,9 +89,11 @@ class OpenApi:
     async def _answer(self, call: Call) -> Answer:
         outcome = await self._dispatcher.call(call)
         if outcome.refusal is not None:
-            is_unknown = outcome.refusal.data is None
-            error = {"error": {"message": outcome.refusal.message, **(outcome.refusal.data or {})}}
-            return Answer(orjson.dumps(error), 404 if is_unknown else 422)
+            refusal = outcome.refusal
+            error = {"error": {"message": refusal.message, **(refusal.data or {})}}
+            if refusal.code != jsonrpc.INVALID_PARAMS:
+                return Answer(orjson.dumps(error), _MENDABLE)
+            return Answer(orjson.dumps(error), 404 if refusal.data is None else 422)
         assert isinstance(outcome.written, bytes), "this wire asks for objects"
         return Answer(outcome.written, _status(outcome))
 

@@ -108,6 +108,22 @@ def _bare_call(era: Era, stack: ExitStack, bench: Bench) -> Meter:
     return _processor_time(program, client, era, bench)
 
 
+def processor_time(stack: ExitStack, bench: Bench, tool: str, arguments: dict[str, str]) -> Meter:
+    """Microseconds of our daemon's processor time for a call of `tool`."""
+    program = stack.enter_context(running([*subject("echo_daemon"), _TOKEN], bench.folder))
+    client = opened_http(_url(program), "2025-11-25", _TOKEN)
+    request = http_call(client, "2025-11-25", tool, arguments)
+    if orjson.loads(client.exchange(request).body)["result"]["isError"]:
+        raise RuntimeError(f"{tool} does not answer")
+
+    def measure() -> float:
+        before = program.processor_s()
+        calls = _calls(lambda: client.exchange(request), bench.round_s)
+        return (program.processor_s() - before) / calls * 1e6
+
+    return measure
+
+
 def _processor_time(program: Program, client: HttpClient, era: Era, bench: Bench) -> Meter:
     """Microseconds of the server's processor time for a call, over as many calls as fit into a round."""
     request = http_call(client, era, "echo", {"text": "hello"})

@@ -277,9 +277,11 @@ def _flood(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         daemon = _daemon(stack, bench)
         sleeping = daemon.listen()
         stack.callback(sleeping.close)
+        # Before the round that warms up: what the daemon keeps from then on counts too.
+        before = daemon.program.resident_mb()
 
         def ours() -> float:
-            before = most = daemon.program.resident_mb()
+            most = before
             session = daemon.call("shell_start_session", command=f"yes {_LINE} | head -c {size}")["session_id"]
             is_running = True
             while is_running:

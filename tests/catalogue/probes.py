@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from tools.context import ToolContext
+from tools.errors import Refused
 from tools.params import Field
 from tools.results import Result
 from tools.spec import tool
@@ -78,6 +79,12 @@ def explode(ctx: ToolContext) -> Said:
 def strict(ctx: ToolContext, *, file_path: str, max_output_bytes: int = 1) -> Said:
     """Answer arguments that do not fit with a JSON-RPC error."""
     return Said(file_path)
+
+
+@tool("probes", effect="read")
+def refuse(ctx: ToolContext) -> Said:
+    """Answer with an error that a contract gives a number."""
+    raise Refused(-32004, "there is nothing to recover")
 
 
 @tool("probes", effect="read")

@@ -72,11 +72,11 @@ def fs_grep(
     origin = source(ctx, base)
     shown, path = origin.shown, origin.path
     try:
-        mode = path.stat().st_mode
+        path.stat()
     except OSError as error:
         raise from_os_error(error, shown) from error
     if not path.is_dir() and not path.is_file():
-        raise IsSpecial(f"{shown} is a pipe, a socket or a device, and those are never opened ({mode:o})")
+        raise IsSpecial(f"{shown} is a pipe, a socket or a device, and those are never opened")
     if not origin.is_kept:
         ctx.paths.real(path)
     excluded = glob[1:] if glob is not None and glob.startswith("!") else None

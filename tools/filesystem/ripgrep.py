@@ -15,10 +15,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import orjson
 
@@ -30,6 +30,7 @@ from tools.text import LATIN_1, recognised
 
 TIME_LIMIT_S = 30.0
 _POLL_MS = 100
+_AHEAD_S = 0.015
 _READ_BYTES = 1024 * 1024
 _MOST_LINE_BYTES = 64 * 1024 * 1024
 _GREP_FILES = 400
@@ -106,11 +107,31 @@ def search(engine: Engine, question: Question, limit: int, check: Callable[[], N
     deadline = time.monotonic() + TIME_LIMIT_S
     if engine.kind == "grep":
         return _by_grep(engine, question, limit, check, deadline)
-    found = _by_ripgrep(engine, question, limit, check, deadline, in_order=False)
-    if found.is_cut and question.base.is_dir():
-        return _by_ripgrep(engine, question, limit, check, deadline, in_order=True)
-    found.hits.sort(key=lambda hit: (path_order(hit.path), hit.line))
-    return found
+    if not question.base.is_dir():
+        with _Program(_arguments(engine, question, in_order=False), None) as program:
+            return _read(program.output(check, deadline), _JsonReader(question, limit, is_folder=False))
+    in_order = _arguments(engine, question, in_order=True)
+    with _Program(in_order, question.base) as ahead:
+        # Where much is found at once, the answer in order is on its way already. It takes what the other leaves.
+        ahead.step_back()
+        program = _Program(_arguments(engine, question, in_order=False), question.base)
+        give_up = time.monotonic() + _AHEAD_S
+
+        def check_ahead() -> None:
+            check()
+            if time.monotonic() > give_up:
+                ahead.end()
+
+        with program:
+            found = _all_or_cut(program.output(check_ahead, deadline), question, limit)
+        if not found.is_cut:
+            found.hits.sort(key=lambda hit: (path_order(hit.path), hit.line))
+            return found
+        if not ahead.is_ended:
+            ahead.hurry()
+            return _read(ahead.output(check, deadline), _JsonReader(question, limit, is_folder=True))
+    with _Program(in_order, question.base) as program:
+        return _read(program.output(check, deadline), _JsonReader(question, limit, is_folder=True))
 
 
 def path_order(path: bytes) -> bytes:
@@ -141,7 +162,8 @@ def files(
     arguments += _walk_options(include_ignored, names, in_order)
     if depth is not None:
         arguments += ["--max-depth", str(depth)]
-    yield from _output([*arguments, "--", "./"], base, check, time.monotonic() + TIME_LIMIT_S, patience_s)
+    with _Program([*arguments, "--", "./"], base) as program:
+        yield from program.output(check, time.monotonic() + TIME_LIMIT_S, patience_s)
 
 
 class OutOfPatience(Exception):
@@ -159,9 +181,7 @@ def _walk_options(include_ignored: bool, names: Sequence[str] | None, in_order: 
     return options + (["--sort", "path"] if in_order else [])
 
 
-def _by_ripgrep(
-    engine: Engine, question: Question, limit: int, check: Callable[[], None], deadline: float, *, in_order: bool
-) -> Hits:
+def _arguments(engine: Engine, question: Question, *, in_order: bool) -> list[str]:
     arguments = [engine.program, "--no-config", "--no-messages", "--json", "--engine", "auto"]
     is_folder = question.base.is_dir()
     if is_folder:
@@ -177,20 +197,26 @@ def _by_ripgrep(
         arguments.append("--multiline")
     if question.context:
         arguments += ["--context", str(question.context)]
-    arguments += ["-e", question.pattern, "--", "./" if is_folder else os.fspath(question.base)]
-    reader = _JsonReader(question, limit, is_folder)
-    pieces = _output(arguments, question.base if is_folder else None, check, deadline, None)
-    if not in_order and not reader.is_choosy:
-        # An answer that will be asked for again is not worth reading: so it is only counted at first.
-        kept: list[bytes] = []
-        count = 0
-        for piece in pieces:
-            kept.append(piece)
-            count += piece.count(_MATCH_MARK)
-            if count > limit and is_folder:
-                pieces.close()
-                return Hits([], is_cut=True)
-        pieces = iter(kept)  # type: ignore[assignment]  # it is only gone through from here on
+    return [*arguments, "-e", question.pattern, "--", "./" if is_folder else os.fspath(question.base)]
+
+
+def _all_or_cut(pieces: Iterable[bytes], question: Question, limit: int) -> Hits:
+    """Every match, in no order; or that there are more than `limit`, and then none."""
+    reader = _JsonReader(question, limit, is_folder=True)
+    if reader.is_choosy:
+        return _read(pieces, reader)
+    # An answer that will be asked for again is not worth reading: so it is only counted at first.
+    kept: list[bytes] = []
+    count = 0
+    for piece in pieces:
+        kept.append(piece)
+        count += piece.count(_MATCH_MARK)
+        if count > limit:
+            return Hits([], is_cut=True)
+    return _read(kept, reader)
+
+
+def _read(pieces: Iterable[bytes], reader: _JsonReader) -> Hits:
     for line in _lines(pieces):
         if reader.take(line):
             break
@@ -280,7 +306,9 @@ def _by_grep(engine: Engine, question: Question, limit: int, check: Callable[[],
     hits: list[Hit] = []
     for batch in _batches(_grep_files(question)) if is_folder else [[os.fsencode(question.base)]]:
         started = b""
-        for line in _lines(_output([*arguments, *batch], question.base if is_folder else None, check, deadline, None)):
+        with _Program([*arguments, *batch], question.base if is_folder else None) as program:
+            lines = list(_lines(program.output(check, deadline)))
+        for line in lines:
             path, is_whole, rest = (started + line).partition(b"\0")
             # A name may have a line end in it; what ends the name is NUL.
             started = b"" if is_whole else started + line + b"\n"
@@ -320,30 +348,43 @@ def _batches(paths: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _output(
-    arguments: Sequence[str | bytes],
-    folder: Path | None,
-    check: Callable[[], None],
-    deadline: float,
-    patience_s: float | None,
-) -> Generator[bytes, None, None]:
-    """What a search program prints, as it prints it. It is ended when nobody takes more, and at the deadline."""
-    environment = {key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"}
-    try:
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=environment,
-        )
-    except OSError as error:
-        raise IoError(f"the search engine cannot be started: {(error.strerror or str(error)).lower()}") from error
-    assert process.stdout is not None, "it is a pipe"
-    assert process.stderr is not None, "it is a pipe"
-    give_up = None if patience_s is None else time.monotonic() + patience_s
-    try:
+class _Program:
+    """A search program at work. Ended at the end of its `with`, if it has not ended by itself."""
+
+    def __init__(self, arguments: Sequence[str | bytes], folder: Path | None) -> None:
+        environment = {key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"}
+        try:
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=environment,
+            )
+        except OSError as error:
+            raise IoError(f"the search engine cannot be started: {(error.strerror or str(error)).lower()}") from error
+        self.is_ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def step_back(self) -> None:
+        """Run only while a processor has nothing else to do."""
+        disk.set_idle(self._process.pid, is_idle=True)
+
+    def hurry(self) -> None:
+        disk.set_idle(self._process.pid, is_idle=False)
+
+    def output(self, check: Callable[[], None], deadline: float, patience_s: float | None = None) -> Iterator[bytes]:
+        """What the program prints, as it prints it. Raises InvalidPattern, Timeout, OutOfPatience."""
+        process = self._process
+        assert process.stdout is not None, "it is a pipe"
+        assert process.stderr is not None, "it is a pipe"
+        give_up = None if patience_s is None else time.monotonic() + patience_s
         descriptor = process.stdout.fileno()
         disk.widen_pipe(descriptor)
         poll = select.poll()
@@ -367,7 +408,14 @@ def _output(
         complaint = process.stderr.read(20_000).decode("utf-8", "replace").strip()
         if process.wait() == 2 and complaint:
             raise InvalidPattern(complaint.removeprefix("rg: ").removeprefix("grep: "))
-    finally:
+
+    def end(self) -> None:
+        if self.is_ended:
+            return
+        self.is_ended = True
+        process = self._process
+        assert process.stdout is not None, "it is a pipe"
+        assert process.stderr is not None, "it is a pipe"
         process.stdout.close()
         process.stderr.close()
         if process.poll() is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import orjson
@@ -37,6 +37,7 @@ class Executed(Result):
     truncated: bool | None = None
     missing_bytes: int | None = None
     output_path: str | None = None
+    artifactRef: str | None = None  # noqa: N815 - the name that it has in every result
     running: bool | None = None
     session_id: str | None = None
     duration_s: float | None = None
@@ -51,7 +52,7 @@ class Executed(Result):
             facts = [f"exit {self.exit_code}, signal {self.signal}"]
         facts.append(f"{self.duration_s:g} s")
         if self.missing_bytes:
-            facts.append(f"{self.missing_bytes} bytes left out; all of it in {self.output_path}")
+            facts.append(f"{self.missing_bytes} bytes left out; all of it in {self.artifactRef or self.output_path}")
         text = f"[{' · '.join(facts)}]\n{self.stdout}"
         if self.stderr:
             text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
@@ -94,10 +95,13 @@ async def shell_exec(
                 await session.stop(signal.SIGTERM, GRACE_S)
             else:
                 return _running(ctx, session, began, timeout_seconds)
+        result = _result(session, began, capture_stderr, timed_out)
+        if result.truncated:
+            reference = await _kept(ctx, session)
+            result = replace(result, output_path=session.output_path, artifactRef=reference)
     except asyncio.CancelledError:
         session.abandon(GRACE_S)
         raise
-    result = _result(session, began, capture_stderr, timed_out)
     session.release(keeps_output=bool(result.truncated))
     return result
 
@@ -169,9 +173,17 @@ def _result(session: ShellSession, began: float, hears_stderr: bool, timed_out: 
         timed_out=True if timed_out else None,
         truncated=True if missing else None,
         missing_bytes=missing or None,
-        output_path=session.output_path if missing else None,
         duration_s=_since(began),
     )
+
+
+async def _kept(ctx: ToolContext, session: ShellSession) -> str | None:
+    """The artifact with all of a command's output; None if it cannot be kept, and then its file is all there is."""
+    try:
+        return await asyncio.to_thread(ctx.artifacts.keep, "shell", session.whole())
+    except OSError as error:
+        ctx.log("warning", f"the whole output could not be kept: {error.strerror or error}")
+        return None
 
 
 def _fitted(head: str, tail: str, missing: int, most_bytes: int) -> tuple[str, int]:

@@ -25,6 +25,12 @@ _TOOLS = (fs_delete, fs_grep, fs_list, fs_move, fs_patch, fs_read, fs_read_range
 TOOLS: dict[str, Tool] = {tool.name: tool for tool in _TOOLS}
 
 
+def peak_kb() -> int:
+    """The most memory that this process has had. Not ru_maxrss: that begins with what the parent had."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
 class Bench:
     def __init__(self, root: Path, limits: Limits | None = None, engine: Engine | None = None) -> None:
         self.folder = root / "work"

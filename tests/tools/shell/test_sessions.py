@@ -125,7 +125,10 @@ async def test_variables_are_added_and_our_tag_stays(shell: ShellHost) -> None:
 
 async def test_a_terminal_has_its_size_and_hears_ctrl_c(shell: ShellHost) -> None:
     session = await shell.start(
-        "stty size; trap 'echo caught; exit 7' INT; echo ready; cat", pty=True, cols=91, rows=17
+        "stty size; trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.05; done",
+        pty=True,
+        cols=91,
+        rows=17,
     )
     assert (await shell.read(session, "ready"))["output"].startswith("17 91\r\n")
     ended = await shell.call("shell_send_input", session_id=session, input="\x03", wait_ms=10_000, until="caught")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -108,6 +110,32 @@ async def test_output_over_the_cap_keeps_head_and_tail_and_a_file_has_the_rest(s
     assert len(whole) == len(head) + len(tail) + done["missing_bytes"]
     assert done["truncated"] is True
     assert Path(done["output_path"]).read_text() == whole
+    assert _artifact(shell, done) == whole
+
+
+async def test_a_small_cap_keeps_the_whole_too(shell: ShellHost) -> None:
+    done = await shell.call("shell_exec", command="seq 1 1000; echo problem >&2", max_output_bytes=256)
+    whole = "".join(f"{number}\n" for number in range(1, 1_001))
+    assert _artifact(shell, done).replace("problem\n", "") == whole
+    part = await shell.call("artifact_read", ref=done["artifactRef"], limit=6)
+    assert part["content"] == "1\n2\n3\n"
+
+
+async def test_the_artifact_says_what_even_the_spool_has_let_go(tmp_path: Path) -> None:
+    async with shell_host(tmp_path, session_spool_mib=8) as host:
+        done = await host.call("shell_exec", command="seq -f '%07.0f' 1 2000000")
+        head, note, tail = re.split(r"\n\[… (\d+) bytes are gone …]\n", _artifact(host, done))
+    whole = "".join(f"{number:07}\n" for number in range(1, 2_000_001))
+    assert whole.startswith(head)
+    assert whole.endswith(tail)
+    assert len(whole) == len(head) + int(note) + len(tail)
+
+
+async def test_output_that_cannot_be_kept_is_still_in_its_file(tmp_path: Path) -> None:
+    async with shell_host(tmp_path, artifacts_caller_mb=0) as host:
+        done = await host.call("shell_exec", command="seq 1 1000", max_output_bytes=256)
+        assert "artifactRef" not in done
+        assert Path(done["output_path"]).read_text() == "".join(f"{number}\n" for number in range(1, 1_001))
 
 
 @pytest.mark.parametrize("what", ["head -c 3000000 /dev/zero", "yes '\"\\\\' | head -c 3000000"])
@@ -177,6 +205,10 @@ async def test_the_rendering_is_a_header_and_the_raw_text(shell: ShellHost) -> N
     header, rest = outcome.render().split("\n", 1)
     assert header.startswith("[exit 2 · ")
     assert rest == "out\n[stderr]\nerr\n"
+
+
+def _artifact(shell: ShellHost, done: dict[str, Any]) -> str:
+    return shell.daemon.artifacts.of("owner").path_of(done["artifactRef"]).read_text()
 
 
 def _descriptors() -> int:

@@ -1,0 +1,314 @@
+"""The filesystem tools against what a person would do by hand on the same files.
+
+The work is done by the tool's own function and includes writing its result as JSON; both sides run in this process
+or in a child of it. The tree has 100,000 files and is made once a run, in the folder of the row.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tests.benchmarks.daemon import processor_time
+from tests.benchmarks.rows import Bench, Goal, Meter, Row
+from tools.context import ToolContext
+from tools.filesystem.fs_grep import fs_grep
+from tools.filesystem.fs_list import fs_list
+from tools.filesystem.fs_patch import fs_patch
+from tools.filesystem.fs_read_range import fs_read_range
+from tools.filesystem.fs_search import fs_search
+from tools.filesystem.ripgrep import find_engine
+from tools.journal import Journal
+from tools.lines import LineIndexes
+from tools.paths import OpenPaths
+from tools.spec import Tool
+
+_LIBRARY = str(Path(os.__file__).parent)
+_NEEDLE = "NEEDLE_IN_HAY"
+_COMMON = "word1"
+_RARE = "def _check_methods"
+_LINES = 10_500_000
+_AT = 9_000_000
+_PATCHED = "line 000250000 "
+
+Contest = Callable[[Bench], AbstractContextManager[tuple[Meter, Meter]]]
+
+
+def rows() -> list[Row]:
+    return [
+        Row("grep-tree", "fs_grep, 100,000 files, 12 hits", "rg --json", "ms", Goal(1.15), _grep_tree),
+        Row("grep-library", "fs_grep, the standard library", "rg --json", "ms", Goal(1.15), _grep_library, rounds=15),
+        Row("grep-cut", "fs_grep cut at 200 of many", "rg --sort path, stopped", "ms", Goal(2.0), _grep_cut, rounds=15),
+        Row(
+            "search-first", "fs_search **/*.py, first 200", "rg --files -g, stopped", "ms", Goal(1.3), _search_first, 15
+        ),
+        Row("search-all", "fs_search **/*.py, all", "rg --files -g", "ms", Goal(1.3), _search_all),
+        Row("list-first", "fs_list of 100,000 entries, first page", "scandir + stat", "ms", Goal(1.8), _list_first),
+        Row("list-all", "fs_list of 100,000 entries, all", "scandir + stat", "ms", Goal(1.8), _list_all),
+        Row("range-first", "100 lines at 9,000,000 of 1 GB, first", "sed -n", "ms", Goal(0.5), _range_first, rounds=3),
+        Row("range-again", "100 lines at 9,000,000 of 1 GB, again", "sed -n", "ms", Goal(0.01), _range_again, rounds=3),
+        Row("patch-large", "fs_patch of one line in 50 MB", "read-write-fsync-rename", "ms", Goal(1.5), _patch_large),
+        Row(
+            "patch-memory",
+            "fs_patch of one line in 50 MB, peak",
+            "the same by hand",
+            "MB",
+            Goal(100.0, of="ours"),
+            _memory,
+            1,
+        ),
+        Row("read-processor", "fs_read of 1 KB over /mcp", "a trivial tool", "µs", Goal(1.6), _read_processor),
+    ]
+
+
+@contextmanager
+def _grep_tree(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    call = _caller(_tree(bench))
+    hand = _run("--json", "-e", _NEEDLE, folder=bench.folder / "tree")
+    yield _timed(lambda: call(fs_grep, base=".", pattern=_NEEDLE)), _timed(hand)
+
+
+@contextmanager
+def _grep_library(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    call = _caller(Path(_LIBRARY))
+    hand = _run("--json", "-e", _RARE, folder=Path(_LIBRARY))
+    yield _timed(lambda: call(fs_grep, base=".", pattern=_RARE)), _timed(hand)
+
+
+@contextmanager
+def _grep_cut(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    call = _caller(_tree(bench))
+    hand = _stopped(b'"type":"match"', "--json", "--sort", "path", "-e", _COMMON, folder=bench.folder / "tree")
+    yield _timed(lambda: call(fs_grep, base=".", pattern=_COMMON)), _timed(hand)
+
+
+@contextmanager
+def _search_first(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    call = _caller(_tree(bench))
+    hand = _stopped(b"", "--files", "-g", "**/*.py", folder=bench.folder / "tree")
+    yield _timed(lambda: call(fs_search, base=".", glob="**/*.py")), _timed(hand)
+
+
+@contextmanager
+def _search_all(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    call = _caller(_tree(bench))
+    hand = _run("--files", "-g", "**/*.py", folder=bench.folder / "tree")
+    yield _timed(lambda: call(fs_search, base=".", glob="**/*.py", max_results=1_000_000)), _timed(hand)
+
+
+@contextmanager
+def _list_first(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    folder = _tree(bench)
+    call = _caller(folder)
+    yield _timed(lambda: call(fs_list, path=".", recursive=True, max_depth=9)), _timed(lambda: _scanned(str(folder)))
+
+
+@contextmanager
+def _list_all(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    folder = _tree(bench)
+    call = _caller(folder)
+    whole = {"path": ".", "recursive": True, "max_depth": 9, "max_entries": 1_000_000}
+    yield _timed(lambda: call(fs_list, **whole)), _timed(lambda: _scanned(str(folder)))
+
+
+@contextmanager
+def _range_first(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    path = _gigabyte(bench)
+
+    def read() -> None:
+        _caller(bench.folder, LineIndexes())(fs_read_range, path=path.name, start_line=_AT, end_line=_AT + 99)
+
+    yield _timed(read), _timed(_sed(path))
+
+
+@contextmanager
+def _range_again(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    path = _gigabyte(bench)
+    call = _caller(bench.folder)
+    yield _timed(lambda: call(fs_read_range, path=path.name, start_line=_AT, end_line=_AT + 99)), _timed(_sed(path))
+
+
+@contextmanager
+def _patch_large(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    path = _fifty_megabytes(bench)
+    call = _caller(bench.folder)
+
+    def ours() -> None:
+        call(fs_patch, path=path.name, operations=_operations())
+
+    def by_hand() -> None:
+        data = path.read_bytes().replace(_PATCHED.encode(), _PATCHED.upper().encode(), 1)
+        new = path.with_suffix(".new")
+        with open(new, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+
+    def again(work: Callable[[], None]) -> Meter:
+        measure = _timed(work)
+
+        def restored() -> float:
+            took = measure()
+            _write_fifty_megabytes(path)
+            return took
+
+        return restored
+
+    yield again(ours), again(by_hand)
+
+
+@contextmanager
+def _memory(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    path = _fifty_megabytes(bench)
+
+    def peak(work: str) -> Meter:
+        def measure() -> float:
+            _write_fifty_megabytes(path)
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.benchmarks.filesystem", work, str(path)],
+                stdout=subprocess.PIPE,
+                check=True,
+                cwd=Path(__file__).parents[2],
+            )
+            return float(done.stdout)
+
+        return measure
+
+    yield peak("ours"), peak("by hand")
+
+
+@contextmanager
+def _read_processor(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    (bench.folder / "1k").write_text("A line of a text file that is sixty-four bytes long, all told.\n\n" * 16)
+    with ExitStack() as stack:
+        echo = processor_time(stack, bench, "echo", {"text": "hello"})
+        yield processor_time(stack, bench, "fs_read", {"path": str(bench.folder / "1k")}), echo
+
+
+def _caller(folder: Path, indexes: LineIndexes | None = None) -> Callable[..., None]:
+    journal = Journal(folder.parent / "state" / "journal") if os.access(folder.parent, os.W_OK) else Journal(None)
+    ctx = ToolContext("bench", OpenPaths(folder), journal=journal, line_indexes=indexes or LineIndexes())
+
+    def call(tool: Tool, **arguments: Any) -> None:
+        orjson.dumps(tool.function(ctx, **tool.parse(arguments)).as_object())
+
+    return call
+
+
+def _timed(work: Callable[[], object]) -> Meter:
+    def measure() -> float:
+        started = time.perf_counter()
+        work()
+        return (time.perf_counter() - started) * 1000
+
+    return measure
+
+
+def _run(*options: str, folder: Path) -> Callable[[], object]:
+    command = [find_engine().program, "--no-config", *options, "./"]
+    return lambda: subprocess.run(command, stdout=subprocess.PIPE, cwd=folder, check=False)
+
+
+def _stopped(mark: bytes, *options: str, folder: Path) -> Callable[[], object]:
+    command = [find_engine().program, "--no-config", *options, "./"]
+
+    def run() -> None:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=folder) as process:
+            assert process.stdout is not None
+            left = 200
+            for line in process.stdout:
+                left -= mark in line
+                if not left:
+                    break
+            process.kill()
+
+    return run
+
+
+def _sed(path: Path) -> Callable[[], object]:
+    command = ["sed", "-n", f"{_AT},{_AT + 99}p;{_AT + 99}q", str(path)]
+    return lambda: subprocess.run(command, stdout=subprocess.PIPE, check=True)
+
+
+def _scanned(folder: str) -> int:
+    count = 0
+    with os.scandir(folder) as found:
+        for entry in found:
+            entry.stat()
+            count += 1
+            if entry.is_dir(follow_symlinks=False):
+                count += _scanned(entry.path)
+    return count
+
+
+def _tree(bench: Bench) -> Path:
+    """5,000 folders with 20 files each; fewer in a quick run."""
+    root = bench.folder / "tree"
+    chance = random.Random(1)
+    words = [f"word{number}" for number in range(500)]
+    for outer in range(5 if bench.is_quick else 100):
+        for inner in range(50):
+            folder = root / f"pkg{outer:03}" / f"mod{inner:02}"
+            folder.mkdir(parents=True)
+            for number in range(20):
+                lines = (" ".join(chance.choices(words, k=8)) for _ in range(chance.randint(5, 30)))
+                ending = chance.choice([".py", ".py", ".ts", ".md", ".txt"])
+                (folder / f"file{number:02}{ending}").write_text("\n".join(lines))
+    for number in range(12):
+        (root / f"pkg{number % 5:03}" / f"needle{number}.py").write_text(f"x\n{_NEEDLE} = 1\n")
+    return root
+
+
+def _gigabyte(bench: Bench) -> Path:
+    path = bench.folder / "gigabyte"
+    with open(path, "wb") as file:
+        for start in range(0, _LINES, 1_000):
+            file.write(b"".join(b"line %09d %s\n" % (n, b"x" * (75 + n % 20)) for n in range(start, start + 1_000)))
+    return path
+
+
+def _fifty_megabytes(bench: Bench) -> Path:
+    (bench.folder / "work").mkdir()
+    path = bench.folder / "large"
+    _write_fifty_megabytes(path)
+    return path
+
+
+def _write_fifty_megabytes(path: Path) -> None:
+    with open(path, "wb") as file:
+        file.writelines(b"line %09d %s\n" % (n, b"y" * 85) for n in range(500_000))
+
+
+def _operations() -> list[dict[str, str]]:
+    return [{"type": "replace_first", "pattern": _PATCHED, "replacement": _PATCHED.upper()}]
+
+
+def _peak_mb(work: str, path: Path) -> float:
+    """How far the memory of this process rises while it patches."""
+    call = _caller(path.parent)
+    before = _resident_peak_mb()
+    if work == "ours":
+        call(fs_patch, path=path.name, operations=_operations())
+    else:
+        data = path.read_bytes()
+        path.write_bytes(data.replace(_PATCHED.encode(), _PATCHED.upper().encode(), 1))
+    return _resident_peak_mb() - before
+
+
+def _resident_peak_mb() -> float:
+    # Not ru_maxrss: that begins with what the parent had.
+    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    print(_peak_mb(sys.argv[1], Path(sys.argv[2])))
