@@ -13,8 +13,8 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,7 +126,7 @@ class ArtifactStore:
 
     def remove(self, artifact: Artifact) -> None:
         """The row goes first: a file without one is litter, a row without its file would be a lie."""
-        with self._lock, self._opened() as connection:
+        with self._transaction() as connection:
             connection.execute("delete from artifacts where id = ?", [artifact.id])
         self._path(artifact.id).unlink(missing_ok=True)
 
@@ -138,7 +138,7 @@ class ArtifactStore:
             ("where owner = ?", [owner], self._quotas.caller_bytes),
             ("", [], self._quotas.total_bytes),
         ):
-            with self._lock, self._opened() as connection:
+            with self._transaction() as connection:
                 used = connection.execute(
                     f"select coalesce(sum(size), 0) from artifacts {condition}", values
                 ).fetchone()[0]
@@ -179,7 +179,7 @@ class ArtifactStore:
         return self._folder / artifact_id[:2] / artifact_id
 
     def _insert(self, artifact: Artifact) -> None:
-        with self._lock, self._opened() as connection:
+        with self._transaction() as connection:
             connection.execute(
                 "insert into artifacts values (?, ?, ?, ?, ?, ?)",
                 [
@@ -193,25 +193,33 @@ class ArtifactStore:
             )
 
     def _query(self, rest: str, values: list[str] | list[float]) -> list[Artifact]:
-        with self._lock, self._opened() as connection:
+        with self._transaction() as connection:
             rows = connection.execute(
                 f"select id, domain, owner, media_type, size, created from artifacts {rest}", values
             ).fetchall()
         return [Artifact(*row) for row in rows]
 
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for one thread at a time; commits at the end. Raises OSError, as all of the store does."""
+        import sqlite3
+
+        with self._lock:
+            try:
+                with self._opened() as connection:
+                    yield connection
+            except sqlite3.Error as error:
+                raise OSError(errno.EIO, f"the index of artifacts cannot be used: {error}") from error
+
     def _opened(self) -> sqlite3.Connection:
-        """The connection, which commits at the end of a `with`. Raises OSError, as the rest of the store does."""
         if self._connection is None:
             import sqlite3
 
             disk.private_folder(self._folder)
-            try:
-                connection = sqlite3.connect(self._folder / "index.sqlite", timeout=5.0, check_same_thread=False)
-                connection.execute("pragma journal_mode = wal")
-                connection.execute("pragma synchronous = normal")
-                connection.executescript(_SCHEMA)
-            except sqlite3.Error as error:
-                raise OSError(errno.EIO, f"the index of artifacts cannot be used: {error}") from error
+            connection = sqlite3.connect(self._folder / "index.sqlite", timeout=5.0, check_same_thread=False)
+            connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma synchronous = normal")
+            connection.executescript(_SCHEMA)
             self._connection = connection
         return self._connection
 

@@ -104,6 +104,7 @@ def test_health_has_two_fields_for_anyone_and_all_for_the_owner(shared_daemon: D
         "uptime_s",
         "registry",
         "search",
+        "sessions",
         "clients",
         "limits",
     }

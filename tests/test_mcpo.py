@@ -14,6 +14,7 @@ import pytest
 
 from tests import cache
 from tests.daemon import PATIENCE_S, Daemon, within
+from tools.revs import rev_of_bytes
 
 # It needs the official client's first generation, which ours is not: so an environment of its own.
 _REQUIREMENTS = ("mcpo==0.0.20", "mcp<2", "fastapi==0.128.0")
@@ -63,6 +64,6 @@ async def test_mcpo_offers_our_tools(shared_daemon: Daemon, tmp_path: Path, kind
         read = await client.post("/fs_read", json={"path": str(file)})
         missing = await client.post("/fs_read", json={"path": "/nowhere/at-all"})
     assert sorted(described["paths"]) == sorted(f"/{name}" for name in names)
-    assert read.json() == {"path": str(file), "content": "één\n", "size": 6}
+    assert read.json() == {"path": str(file), "content": "één\n", "size": 6, "rev": rev_of_bytes(file.read_bytes())}
     assert missing.status_code == 500
     assert "NOT_FOUND" in missing.text

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests import node
 from tests.daemon import COMMAND, Daemon, environment, within
+from tools.revs import rev_of_bytes
 
 _SCRIPT = Path(__file__).with_name("typescript_client.mjs")
 _SDK = ("@modelcontextprotocol/sdk", "1.32.2")
@@ -48,7 +49,7 @@ async def test_the_typescript_clients_on_every_wire(daemon: Daemon, tmp_path: Pa
                 if client.returncode is None:
                     client.terminate()
                 await client.wait()
-    expected = {"path": str(file), "content": "één\n", "size": 6}
+    expected = {"path": str(file), "content": "één\n", "size": 6, "rev": rev_of_bytes(file.read_bytes())}
     same = {
         "server": "mcp-agent",
         "before": names,
@@ -82,7 +83,12 @@ async def test_the_inspector_on_every_wire(shared_daemon: Daemon, tmp_path: Path
     for wire, answer in zip(wires, listed, strict=True):
         assert [tool["name"] for tool in answer["tools"]] == [tool["name"] for tool in tools], wire
     for wire, answer in zip(wires, read, strict=True):
-        assert answer["structuredContent"] == {"path": str(file), "content": "één\n", "size": 6}, wire
+        assert answer["structuredContent"] == {
+            "path": str(file),
+            "content": "één\n",
+            "size": 6,
+            "rev": rev_of_bytes(file.read_bytes()),
+        }, wire
 
 
 async def _client(

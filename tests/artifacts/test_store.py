@@ -129,6 +129,18 @@ def test_a_broken_index_is_an_error_of_the_disk_and_no_crash(tmp_path: Path) -> 
     assert sqlite3.sqlite_version
 
 
+def test_an_index_that_breaks_while_it_is_open_is_an_error_of_the_disk(store: ArtifactStore, tmp_path: Path) -> None:
+    _kept(store, "me", "before")
+    index = sqlite3.connect(tmp_path / "artifacts" / "index.sqlite")
+    index.execute("drop table artifacts")
+    index.commit()
+    index.close()
+    files = sorted((tmp_path / "artifacts").glob("??/*"))
+    with pytest.raises(OSError, match="the index of artifacts cannot be used"):
+        _kept(store, "me", "after")
+    assert sorted((tmp_path / "artifacts").glob("??/*")) == files
+
+
 def test_two_processes_share_a_store(store: ArtifactStore, tmp_path: Path) -> None:
     _kept(store, "one", "first")
     other = ArtifactStore(tmp_path / "artifacts")
