@@ -135,7 +135,13 @@ class Dispatcher:
             return Outcome(call.id, grant.form, error=InternalError(message))
         if is_traced:
             took_ms = round((time.perf_counter() - started) * 1000, 1)
-            event(log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms)
+            size = outcome.written_bytes
+            event(
+                log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms, bytes=size
+            )
+            pruning = getattr(outcome.result, "pruning", None)
+            mode = "pruned" if pruning is not None and pruning.applied else "raw"
+            event(log, logging.DEBUG, "tool.respond_ok", request_id=call.id, tool=tool.name, mode=mode)
         return outcome
 
     async def _run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -110,10 +111,12 @@ class _Worker:
         return await self.reader.readexactly(length)
 
     def end(self) -> None:
-        self.writer.close()
         self.process.kill()
         # A killed process is gone in no time: waiting for it leaves no dead one behind.
         self.process.wait()
+        with contextlib.suppress(RuntimeError):
+            # After the loop is closed there is nothing left to close.
+            self.writer.close()
 
 
 async def _start() -> _Worker:

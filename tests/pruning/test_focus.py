@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from mcp_agent.calls import Call, Caller, Outcome
 from registry import profiles
 from registry.gate import Access
+from tests.daemon import COMMAND, PATIENCE_S, environment
 from tests.shell_host import ShellHost, shell_host
 from tools.pruning.argument import FOCUSABLE
 
@@ -137,6 +140,27 @@ async def test_the_page_shows_what_really_comes_back(host: ShellHost) -> None:
     result = await host.call("read", file_path="orders.py", context_focus_question=question)
     shown = result["content"].replace(result["pruning"]["prune_id"], "prn_…").rstrip("\n")
     assert f"```text pruned\n{shown}\n```\n" in (_DOCS / "pruning.md").read_text()
+
+
+def test_a_host_over_stdio_ends_well_after_it_has_pruned(home: Path) -> None:
+    (home / "code.py").write_text(CODE)
+    arguments = {"path": "code.py", "context_focus_question": "what does step_42 return?"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "fs_read", "arguments": arguments}}
+    done = subprocess.run(
+        [COMMAND, "stdio", "--log-level", "debug"],
+        input=json.dumps(message) + "\n",
+        capture_output=True,
+        text=True,
+        env=environment(home),
+        cwd=home,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"]["structuredContent"]["pruning"]["applied"]
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    responded = [line["data"] for line in lines if line["event"] == "tool.respond_ok"]
+    assert responded == [{"tool": "fs_read", "mode": "pruned"}]
 
 
 async def _longest_wait(work: Any) -> float:
