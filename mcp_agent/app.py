@@ -20,6 +20,9 @@ from mcp_agent.protocol.kept import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
+from mcp_agent.pruning import settings as pruning_settings
+from mcp_agent.pruning.pruner import HostPruner
+from mcp_agent.pruning.recovery import Recovery
 from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
@@ -54,6 +57,7 @@ class Daemon:
         artifacts: ArtifactStore,
         audit: Audit,
         sessions: SessionManager,
+        pruner: HostPruner,
     ) -> None:
         self.config = config
         self.file = file
@@ -67,9 +71,14 @@ class Daemon:
         self.artifacts = artifacts
         self.audit = audit
         self.sessions = sessions
+        self.pruner = pruner
         self.started_at = time.time()
         self.reloads = 0
         self.problems: tuple[Problem, ...] = ()
+
+    def clean_up(self) -> None:
+        """End what an earlier daemon left behind when it was killed."""
+        self.sessions.clean_up()
 
     async def follow_registry(self) -> None:
         """Until cancelled, put every good state of tools.json into force as it is saved."""
@@ -104,6 +113,7 @@ class Daemon:
     def close(self) -> None:
         self.hub.close()
         self.sessions.close()
+        self.pruner.close()
         self.threads.shutdown(wait=False, cancel_futures=True)
         self.audit.close()
         self.artifacts.close()
@@ -138,6 +148,8 @@ def compose(
     artifacts = artifacts_of(config)
     artifacts.recover()
     audit = Audit(config.audit_dir)
+    pruning = pruning_settings.load(os.environ, directory, None)
+    pruner = HostPruner(pruning, Recovery(config.pruned_dir, pruning.ttl_s))
     surroundings = ToolContext(
         "",
         OpenPaths(directory, config.closed),
@@ -145,6 +157,8 @@ def compose(
         yield_ms=config.yield_ms,
         journal=journal,
         engine=find_engine(),
+        pruner=pruner,
+        root=pruning.root,
     )
     dispatcher = Dispatcher(gate, surroundings, threads, artifacts, audit)
     every_kind: list[Resources] = [
@@ -155,7 +169,9 @@ def compose(
         *resources,
     ]
     methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
-    return Daemon(config, file, gate, hub, threads, dispatcher, methods, surroundings, artifacts, audit, sessions)
+    return Daemon(
+        config, file, gate, hub, threads, dispatcher, methods, surroundings, artifacts, audit, sessions, pruner
+    )
 
 
 def journal_of(config: Config) -> Journal:

@@ -94,6 +94,11 @@ class Config:
         return self.state_dir / "tokens.json"
 
     @property
+    def pruned_dir(self) -> Path:
+        """What was pruned, for as long as its lines can be brought back."""
+        return self.state_dir / "pruned"
+
+    @property
     def runtime_file(self) -> Path:
         """Where a running daemon says how it is reached, for the commands of the same user."""
         return self.state_dir / "daemon.json"
@@ -113,7 +118,14 @@ class Config:
     @property
     def closed(self) -> tuple[Path, ...]:
         """What the filesystem tools must not touch, by the names it has and by the places those lead to."""
-        own = (self.token_file, self.clients_file, self.journal_dir, self.artifacts_dir, self.audit_dir)
+        own = (
+            self.token_file,
+            self.clients_file,
+            self.journal_dir,
+            self.artifacts_dir,
+            self.audit_dir,
+            self.pruned_dir,
+        )
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 
 

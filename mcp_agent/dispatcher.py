@@ -16,11 +16,13 @@ from typing import Any
 from mcp_agent.artifacts import ArtifactStore
 from mcp_agent.audit import Audit
 from mcp_agent.calls import Call, Outcome, Refusal
+from mcp_agent.focusing import focused
 from mcp_agent.logs import event
 from mcp_agent.shaping import Shaper
 from registry.gate import Gate, Grant, UnknownTool
-from tools.context import Cancelled, ToolContext
-from tools.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
+from tools.context import Cancelled, Pruner, ToolContext
+from tools.errors import Failed, InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
+from tools.pruning.argument import FOCUS
 from tools.results import Result
 from tools.spec import Tool
 
@@ -75,14 +77,12 @@ class Dispatcher:
         try:
             arguments = tool.parse(call.arguments)
         except InvalidParams as error:
-            event(log, logging.INFO, "tool.request_invalid", request_id=call.id, tool=tool.name, message=error.message)
-            if tool.json_rpc_errors:
-                return Outcome(call.id, refusal=_invalid_params(tool, error))
-            return Outcome(call.id, grant.form, error=error)
+            return self._unfit(call, tool, grant, error)
         return await self._executed(call, tool, grant, arguments)
 
-    async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: Mapping[str, Any]) -> Outcome:
+    async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: dict[str, Any]) -> Outcome:
         started = time.perf_counter()
+        question = arguments.pop(FOCUS, None) if tool.takes_focus else None
         around = self._surroundings
         caller = call.caller
         context = ToolContext(
@@ -99,15 +99,22 @@ class Dispatcher:
             around.revs,
             around.line_indexes,
             around.engine,
+            caller.name,
+            around.pruner,
+            around.root,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
         if is_traced:
             event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
-            if tool.instant is not None and tool.instant(context, **arguments):
+            if question is not None and around.pruner is not None:
+                outcome = await self._focused(call, tool, grant, context, arguments, question, around.pruner)
+            elif tool.instant is not None and tool.instant(context, **arguments):
                 outcome = self._worked(call, tool, grant, context, arguments)
             else:
                 outcome = await self._run(call, tool, grant, context, arguments)
+        except InvalidParams as error:
+            return self._unfit(call, tool, grant, error)
         except ToolError as error:
             return self._failed(call, error, grant)
         except Refused as error:
@@ -128,7 +135,13 @@ class Dispatcher:
             return Outcome(call.id, grant.form, error=InternalError(message))
         if is_traced:
             took_ms = round((time.perf_counter() - started) * 1000, 1)
-            event(log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms)
+            size = outcome.written_bytes
+            event(
+                log, logging.DEBUG, "tool.exec_ok", request_id=call.id, tool=tool.name, duration_ms=took_ms, bytes=size
+            )
+            pruning = getattr(outcome.result, "pruning", None)
+            mode = "pruned" if pruning is not None and pruning.applied else "raw"
+            event(log, logging.DEBUG, "tool.respond_ok", request_id=call.id, tool=tool.name, mode=mode)
         return outcome
 
     async def _run(
@@ -140,9 +153,33 @@ class Dispatcher:
                 work = partial(self._worked, call, tool, grant, context, arguments)
                 return await loop.run_in_executor(self._threads, work)
             outcome = Outcome(call.id, grant.form, result=await tool.function(context, **arguments))
+        return await self._shaped(call, outcome, tool.category)
+
+    async def _focused(
+        self,
+        call: Call,
+        tool: Tool,
+        grant: Grant,
+        context: ToolContext,
+        arguments: Mapping[str, Any],
+        question: str,
+        pruner: Pruner,
+    ) -> Outcome:
+        """Run the tool as ever, and leave of its result what the question needs."""
+        async with asyncio.timeout(grant.deadline_s):
+            if tool.is_async:
+                result = await tool.function(context, **arguments)
+            else:
+                work = partial(tool.function, context, **arguments)
+                result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        result = await focused(result, question, pruner, tool=tool.name, call_id=call.id, owner=context.owner)
+        return await self._shaped(call, Outcome(call.id, grant.form, result=result), tool.category)
+
+    async def _shaped(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
         written = self._shaper.fitting(outcome, call.caller)
         if written is None:
-            return await loop.run_in_executor(self._threads, partial(self._written, call, outcome, tool.category))
+            work = partial(self._written, call, outcome, domain)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         return outcome._replace(written=written)
 
     def _worked(
@@ -155,8 +192,17 @@ class Dispatcher:
     def _written(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
         return outcome._replace(written=self._shaper.written(outcome, call.caller, domain))
 
+    def _unfit(self, call: Call, tool: Tool, grant: Grant, error: InvalidParams) -> Outcome:
+        event(log, logging.INFO, "tool.request_invalid", request_id=call.id, tool=tool.name, message=error.message)
+        if tool.json_rpc_errors:
+            return Outcome(call.id, refusal=_invalid_params(tool, error))
+        return Outcome(call.id, grant.form, error=error)
+
     def _failed(self, call: Call, error: ToolError, grant: Grant | None = None) -> Outcome:
-        event(log, logging.INFO, "tool.exec_failed", request_id=call.id, tool=call.tool, code=error.code)
+        event(log, logging.INFO, "tool.exec_failed", request_id=call.id, tool=call.tool, **error.facts)
+        if isinstance(error, Failed) and error.timeout_ms is not None:
+            limit = error.timeout_ms
+            event(log, logging.WARNING, "tool.exec_timeout", request_id=call.id, tool=call.tool, timeout_ms=limit)
         form = grant.form if grant is not None else self._gate.form(call.caller.access)
         return Outcome(call.id, form, error=error)
 

@@ -19,6 +19,13 @@ def main() -> int:
     return run(sys.argv[1:])
 
 
+def pruner() -> int:
+    own_imports_only()
+    from mcp_agent.commands.pruner import run
+
+    return run(sys.argv[1:])
+
+
 def own_imports_only() -> None:
     """Leave on the import path only the interpreter's own places and the folder that this package is in."""
     own = str(Path(__file__).resolve().parent.parent)

@@ -7,6 +7,7 @@ from functools import cache
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.app import Daemon
+from mcp_agent.pruning.http import Prune
 from mcp_agent.security import Guard, OpenStreams
 from mcp_agent.tokens import Tokens
 from mcp_agent.transports.artifacts import Artifacts
@@ -37,6 +38,7 @@ def http_app(
         "/mcp/sse": either,
         "/messages": sse.messages,
         "/rpc": Rpc(daemon.methods),
+        "/prune": Prune(daemon.gate, daemon.pruner),
         "/openapi.json": openapi.describe,
         "/events": Events(daemon.hub, daemon.gate),
         "/health": health,

@@ -19,7 +19,7 @@ import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_agent.logs import event
-from mcp_agent.tokens import Principal, Tokens
+from mcp_agent.tokens import OWNER, Principal, Tokens
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +27,10 @@ LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 MOST_BODY_BYTES = 8 * 1024 * 1024
 # The pruning server's own limit on text comes first there, and it is larger.
 MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
+_LARGE_PATHS = frozenset(("/rpc", "/prune"))
 _OPEN_PATH = "/health"
 _JSON = b"application/json"
+_ANYBODY = Principal(OWNER, is_owner=True)
 
 _ONE_HOST = "a request needs exactly one Host header"
 _FOREIGN_PAGE = "requests from other web pages are refused"
@@ -74,12 +76,12 @@ class _Refused(Exception):
 
 
 class Guard:
-    """Lets through what may pass and answers the rest itself."""
+    """Lets through what may pass and answers the rest itself. Without `tokens`, who can reach it is its owner."""
 
     def __init__(
         self,
         app: ASGIApp,
-        tokens: Tokens,
+        tokens: Tokens | None,
         streams: OpenStreams,
         names: Iterable[str],
         *,
@@ -136,7 +138,7 @@ class Guard:
         content_type = headers.get(b"content-type", b"")
         if content_type != _JSON and content_type.split(b";")[0].strip().lower() != _JSON:
             raise _Refused(415, "a body must have the content type application/json")
-        most = MOST_RPC_BODY_BYTES if scope["path"] == "/rpc" else MOST_BODY_BYTES
+        most = MOST_RPC_BODY_BYTES if scope["path"] in _LARGE_PATHS else MOST_BODY_BYTES
         if content_length is not None:
             if int(content_length) > most:
                 raise _too_large(most)
@@ -160,6 +162,8 @@ class Guard:
             raise _Refused(403, _FOREIGN_PAGE)
 
     def _identified(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal | None:
+        if self._tokens is None:
+            return _ANYBODY
         bearer, key = headers.get(b"authorization"), headers.get(b"x-api-key")
         if bearer is not None and key is not None:
             raise _Refused(400, _ONE_TOKEN)

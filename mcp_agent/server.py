@@ -10,17 +10,19 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 
 import orjson
 import uvicorn
+from starlette.types import ASGIApp
 
 from mcp_agent import __version__, addresses, files
 from mcp_agent.app import Daemon
 from mcp_agent.config import BadConfig, Config
 from mcp_agent.connection import Connection
 from mcp_agent.events import ToolsChanged
+from mcp_agent.hosting import Host
 from mcp_agent.logs import event
 from mcp_agent.routes import http_app
 from mcp_agent.security import OpenStreams
@@ -79,6 +81,24 @@ def serve(daemon: Daemon, tokens: Tokens, listener: socket.socket, announce: Cal
     url = f"{'https' if config.tls_cert else 'http'}://{addresses.in_url(config.host)}:{listener.getsockname()[1]}"
     streams = OpenStreams()
     app = http_app(daemon, tokens, streams, names, is_open_to_the_network=is_open)
+    tls = (config.tls_cert, config.tls_key)
+    with _Runtime(config, url):
+        run(daemon, app, listener, lambda: announce(url), [lambda: _follow_tokens(daemon, tokens, streams)], tls)
+    return 0
+
+
+Follower = Callable[[], Coroutine[None, None, None]]
+
+
+def run(
+    host: Host,
+    app: ASGIApp,
+    listener: socket.socket,
+    ready: Callable[[], None],
+    followers: Sequence[Follower] = (),
+    tls: tuple[Path | None, Path | None] = (None, None),
+) -> None:
+    """Serve `app` until a signal ends it, with `followers` beside it; `ready` is called once it can be reached."""
     server = _Server(
         uvicorn.Config(
             app,
@@ -93,19 +113,15 @@ def serve(daemon: Daemon, tokens: Tokens, listener: socket.socket, announce: Cal
             timeout_graceful_shutdown=_DRAIN_S,
             timeout_keep_alive=5,
             limit_concurrency=512,
-            ssl_certfile=config.tls_cert,
-            ssl_keyfile=config.tls_key,
+            ssl_certfile=tls[0],
+            ssl_keyfile=tls[1],
         ),
-        daemon,
-        lambda: announce(url),
-        lambda: _follow_tokens(daemon, tokens, streams),
+        host,
+        ready,
+        [host.follow_registry, *followers],
     )
-    try:
-        with _Runtime(config, url), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(server.run_until_stopped(listener))
-    except KeyboardInterrupt:
-        pass
-    return 0
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(server.run_until_stopped(listener))
 
 
 class _Server(uvicorn.Server):
@@ -114,25 +130,25 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        daemon: Daemon,
+        host: Host,
         ready: Callable[[], None],
-        follow_tokens: Callable[[], Coroutine[None, None, None]],
+        followers: Sequence[Follower],
     ) -> None:
         super().__init__(config)
-        self._daemon = daemon
+        self._host = host
         self._ready = ready
-        self._follow_tokens = follow_tokens
+        self._followers = followers
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
-        self._daemon.sessions.clean_up()
+        self._host.clean_up()
         async with asyncio.TaskGroup() as tasks:
-            followers = [tasks.create_task(self._daemon.follow_registry()), tasks.create_task(self._follow_tokens())]
+            followers = [tasks.create_task(follow()) for follow in self._followers]
             try:
                 await self.serve(sockets=[listener])
             finally:
                 for follower in followers:
                     follower.cancel()
-                self._daemon.close()
+                self._host.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -141,7 +157,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Before uvicorn waits for connections: their last events are the exits of our sessions.
-        await self._daemon.stop(_GRACE_S)
+        await self._host.stop(_GRACE_S)
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

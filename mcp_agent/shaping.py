@@ -71,6 +71,8 @@ class Shaper:
             text = outcome.render()
             return text if len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES else None
         encoded = orjson.dumps(outcome.as_object())
+        if caller.transport == "rpc" and outcome.result is not None and outcome.result.is_owed_whole:
+            return encoded
         return encoded if len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES else None
 
     def _spilled_text(self, text: str, caller: Caller, domain: str) -> str:

@@ -42,13 +42,15 @@ class Catalog:
             if tool.name in self._by_name:
                 raise ValueError(f"two tools are called {tool.name}")
             self._by_name[tool.name] = tool
+        self._by_alias = {alias: tool for tool in self.tools for alias in tool.aliases}
         self.categories: dict[str, tuple[Tool, ...]] = {
             category: tuple(tool for tool in self.tools if tool.category == category)
             for category in dict.fromkeys(tool.category for tool in self.tools)
         }
 
     def get(self, name: str) -> Tool | None:
-        return self._by_name.get(name)
+        """The tool of that name, or the one that also answers to it."""
+        return self._by_name.get(name) or self._by_alias.get(name)
 
     @property
     def names(self) -> tuple[str, ...]:

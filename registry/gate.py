@@ -62,7 +62,8 @@ class Gate:
         found = self._visible.get(access)
         if found is None:
             bound = self._bound(access)
-            found = tuple(tool for tool in self.catalog.tools if all(profile.allows(tool) for profile in bound))
+            allowed = (tool for tool in self.catalog.tools if all(profile.allows(tool) for profile in bound))
+            found = tuple(tool.with_focus for tool in allowed) if _may_focus(bound) else tuple(allowed)
             self._visible[access] = found
         return found
 
@@ -88,7 +89,8 @@ class Gate:
             switch = profile.switch(tool)
             if switch is not None:
                 raise ToolDisabled(f"Tool {tool.name} is disabled", hint=_hint(tool, profile, switch))
-        return tool, Grant(bound[0].id, self.form(access), tool.deadline_s)
+        seen = tool.with_focus if _may_focus(bound) else tool
+        return seen, Grant(bound[0].id, self.form(access), tool.deadline_s)
 
     def form(self, access: Access) -> Form:
         """How the results of a caller are written: its narrowed profile's word counts before its own's."""
@@ -100,6 +102,11 @@ class Gate:
         own = profiles.active if access.profile is None else access.profile
         names = (own,) if access.narrowed_to is None else (own, access.narrowed_to)
         return tuple(profiles.by_id.get(name) or closed(name) for name in names)
+
+
+def _may_focus(bound: tuple[Profile, ...]) -> bool:
+    """Whether the host adds the focus question to tools that have not heard of it."""
+    return all(profile.prunes_everywhere for profile in bound)
 
 
 def _hint(tool: Tool, profile: Profile, switch: str) -> str:

@@ -65,6 +65,7 @@ class Profile:
     categories: Mapping[str, Switches]
     unlisted: Callable[[Tool], bool]
     response: Mapping[str, Any] = field(default_factory=dict)
+    pruning: Mapping[str, Any] = field(default_factory=dict)
     is_shipped: bool = False
 
     def allows(self, tool: Tool) -> bool:
@@ -85,6 +86,11 @@ class Profile:
     def form(self) -> Form:
         form: Form | None = self.response.get("form")
         return form or "auto"
+
+    @property
+    def prunes_everywhere(self) -> bool:
+        """Whether the focus question works on the filesystem and shell tools too."""
+        return bool(self.pruning.get("everywhere", True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +224,8 @@ def described(profile: Profile, catalog: Catalog) -> dict[str, Any]:
         entry["unlisted"] = "disabled"
     if profile.response:
         entry["response"] = dict(profile.response)
+    if profile.pruning:
+        entry["pruning"] = dict(profile.pruning)
     entry["categories"] = [
         {
             "id": category,
@@ -300,6 +308,7 @@ class _Reader:
             categories=MappingProxyType(categories),
             unlisted=_never if unlisted == "disabled" else _always,
             response=self._response(entry, pointer),
+            pruning=self._pruning(entry, pointer),
         )
 
     def _check_category(self, category_id: str, pointer: str) -> None:
@@ -347,6 +356,19 @@ class _Reader:
         self._choice(response, "form", where, ("auto", "json", "text"))
         self._choice(response, "mode", where, ("full", "compact"))
         return MappingProxyType(response)
+
+    def _pruning(self, entry: dict[str, Any], pointer: str) -> Mapping[str, Any]:
+        if entry.get("pruning") is None:
+            return _EMPTY
+        pruning = entry["pruning"]
+        where = f"{pointer}/pruning"
+        if not isinstance(pruning, dict):
+            self._problem(where, f"must be an object, not {_shown(pruning)}")
+            return _EMPTY
+        everywhere = pruning.get("everywhere", True)
+        if not isinstance(everywhere, bool):
+            self._problem(f"{where}/everywhere", f"must be true or false, not {_shown(everywhere)}")
+        return MappingProxyType(pruning)
 
     def _id(self, entry: Any, pointer: str, what: str) -> str | None:
         if not isinstance(entry, dict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -11,6 +11,8 @@ from tools.errors import NotFound
 from tools.filesystem.ripgrep import Engine, find_engine
 from tools.journal import Journal
 from tools.lines import LineIndexes
+from tools.pruning.engine import Selection, SourceType
+from tools.pruning.metadata import Focused
 from tools.revs import Revs
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -153,11 +155,55 @@ class Sessions(Protocol):
         connection: str,
         captures: Mapping[Literal["stdout", "stderr"], int],
         hears_stderr: bool,
+        shell: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        removed: Callable[[str], bool] | None = None,
     ) -> ShellSession:
-        """A command of this call alone, to be released, adopted or abandoned."""
+        """A command of this call alone, to be released, adopted or abandoned.
+
+        Its environment is ours without what is `removed`, then `environment`. Raises what the system says of `cwd`.
+        """
 
     def find(self, session_id: str) -> ShellSession:
         """Raises SessionNotFound."""
+
+
+class Pruner(Protocol):
+    """The engine that prunes, and what it pruned, kept for a while so that every dropped line can be had back."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is an engine to ask for the focus of a tool's output."""
+
+    @property
+    def max_input_chars(self) -> int:
+        """The longest text that the built-in engine is given."""
+
+    async def select(
+        self,
+        text: str,
+        question: str,
+        *,
+        source_type: SourceType | None,
+        max_prune_ratio: float,
+        min_keep_lines: int,
+        timeout_s: float,
+    ) -> Selection:
+        """The built-in engine's choice of lines. Raises GaveUp when time is up, RuntimeError if the engine failed."""
+
+    async def focus(
+        self, text: str, question: str | None, *, tool: str, call_id: str, owner: str, markers: bool = True
+    ) -> Focused:
+        """What a question needs of a tool's output. Never fails: what cannot be pruned comes back whole."""
+
+    async def keep(self, owner: str, text: str) -> str:
+        """Keep a text for its owner; the id to ask for it by. The same text has the same id."""
+
+    async def kept(self, owner: str, prune_id: str) -> str | None:
+        """The text of that id, or None if there is none of this owner, or not any more."""
 
 
 class Cancelled(Exception):
@@ -191,6 +237,11 @@ class ToolContext:
     revs: Revs = field(default_factory=Revs)
     line_indexes: LineIndexes = field(default_factory=LineIndexes)
     engine: Engine = field(default_factory=find_engine)
+    # Whose call it is: what is kept for one caller is not there for another.
+    owner: str = ""
+    pruner: Pruner | None = None
+    # The folder that read, bash and grep work in; read and grep cannot leave it.
+    root: Path = Path()
 
     def check(self) -> None:
         """Stop here if nobody waits for the answer any more. Never call it half-way through a write."""

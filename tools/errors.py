@@ -37,13 +37,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 
 class ToolError(Exception):
     """Something the caller can mend. `fields` are put beside `error` in the result."""
 
-    code: ClassVar[str]
+    code: str
 
     def __init__(self, message: str, *, hint: str | None = None, fields: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -57,10 +57,46 @@ class ToolError(Exception):
             error["hint"] = self.hint
         return {**self.fields, "error": error}
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the log says of it. Its fields are not for the log: they may be what a command printed."""
+        return {"code": self.code, "message": self.message}
+
     def render(self) -> str:
         """The error as a model reads it: one line, the hint on the next, then what there is to look at."""
         shown = [value for value in self.fields.values() if isinstance(value, str) and "\n" in value]
         return "\n".join([f"[{self.code}] {self.message}", *([self.hint] if self.hint else []), *shown])
+
+
+class Failed(ToolError):
+    """A failure of `read`, `bash` or `grep`, with the lower-case code and the further facts of their contract."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        fields: Mapping[str, Any],
+        exit_code: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        super().__init__(message, fields=fields)
+        self.code = code
+        self.exit_code = exit_code
+        # How long it may have taken, where that is what went wrong.
+        self.timeout_ms = timeout_ms
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        facts = {"code": self.code, "message": self.message}
+        return facts if self.exit_code is None else {**facts, "exit_code": self.exit_code}
+
+    def as_object(self) -> dict[str, Any]:
+        return {**self.fields, "error": self.facts}
+
+    def render(self) -> str:
+        printed = [text for name in ("stdout", "stderr") if (text := self.fields.get(name))]
+        return "\n".join([f"[{self.code}] {self.message}", *printed])
 
 
 class Refused(Exception):

@@ -30,11 +30,15 @@ class Field(NamedTuple):
     max_length: int | None = None
     # For a string that people also write as a number, such as a signal.
     takes_numbers: bool = False
+    # False for bounds that are only told: the tool answers what lies outside them in its own way.
+    is_enforced: bool = True
+    # For a text of which white space at its ends does not count.
+    is_trimmed: bool = False
 
     @property
     def has_bounds(self) -> bool:
         bounds = (self.minimum, self.maximum, self.min_length, self.max_length)
-        return any(bound is not None for bound in bounds)
+        return self.is_enforced and any(bound is not None for bound in bounds)
 
 
 class Issue(NamedTuple):
@@ -88,6 +92,7 @@ class Parameter(NamedTuple):
     def _out_of_range(self, value: Any, path: str) -> Iterator[Issue]:
         field = self.field
         if isinstance(value, str):
+            value = value.strip() if field.is_trimmed else value
             if field.min_length is not None and len(value) < field.min_length:
                 least = (
                     "must not be empty" if field.min_length == 1 else f"needs at least {field.min_length} characters"
@@ -133,6 +138,10 @@ class Parameters:
                 if parameter.kind is inspect.Parameter.KEYWORD_ONLY
             )
         )
+
+    def and_also(self, name: str, hint: Any) -> Parameters:
+        """These, and one more that may be left out."""
+        return Parameters((*self._by_name.values(), _parameter(name, hint, None)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -209,7 +218,10 @@ class _Choice(NamedTuple):
         return {"type": "string", "enum": list(self.options)}
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
-        if not isinstance(value, str):
+        if len(self.options) == 1:
+            if value != self.options[0]:
+                issues.append(Issue(path, "invalid_literal", f"{path} can only be {self.options[0]!r}"))
+        elif not isinstance(value, str):
             issues.append(Issue(path, "invalid_type", f"{path} must be a string, not {_named(value)}"))
         elif value not in self.options:
             listed = ", ".join(self.options)

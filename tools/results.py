@@ -28,6 +28,11 @@ class Result(ABC):
     def render(self) -> str:
         """The result as a model reads it best: a one-line header, then the raw text, unescaped."""
 
+    @property
+    def is_owed_whole(self) -> bool:
+        """Whether a program sent this text to get it back: on wires for programs it is never cut."""
+        return False
+
     def blocks(self) -> Sequence[Block] | None:
         """What an MCP client is sent instead of the object or its rendering; None for a result that is one object.
 

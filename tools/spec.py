@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from tools.params import Parameters
+from tools.pruning.argument import FOCUS, FOCUSABLE, FocusQuestion
 
 Effect = Literal["read", "write", "execute"]
 
@@ -38,6 +39,10 @@ class Tool:
     instant: Callable[..., bool] | None
     json_rpc_errors: bool
     given_schema: Mapping[str, Any] | None = field(hash=False)
+    # Further names it can be called by; they are not listed.
+    aliases: tuple[str, ...] = ()
+    # Whether the host prunes its output when asked. The function itself is not told.
+    takes_focus: bool = False
 
     @cached_property
     def description(self) -> str:
@@ -45,7 +50,8 @@ class Tool:
 
     @cached_property
     def parameters(self) -> Parameters:
-        return Parameters.of_function(self.function)
+        own = Parameters.of_function(self.function)
+        return own.and_also(FOCUS, FocusQuestion) if self.takes_focus else own
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -60,6 +66,11 @@ class Tool:
     @cached_property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
+
+    @cached_property
+    def with_focus(self) -> Tool:
+        """The same tool as callers see it where its output may be pruned; itself where that is not for the host."""
+        return replace(self, takes_focus=True) if self.name in FOCUSABLE and self.given_schema is None else self
 
     @property
     def annotations(self) -> dict[str, Any]:
@@ -88,6 +99,7 @@ def tool(
     instant: Callable[..., bool] | None = None,
     json_rpc_errors: bool = False,
     schema: Mapping[str, Any] | None = None,
+    aliases: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function as a tool of `category`.
 
@@ -110,6 +122,7 @@ def tool(
             instant=instant,
             json_rpc_errors=json_rpc_errors,
             given_schema=schema,
+            aliases=aliases,
         )
 
     return declare

@@ -17,6 +17,10 @@ _LINES = {
         "Commands: shell_exec for what ends by itself, shell_start_session for servers, logs and prompts; read "
         "and answer those with shell_send_input, end them with shell_stop_session."
     ),
+    "pruning": (
+        "Long output: pass context_focus_question, what you want to know of it, to get only the lines that answer it; "
+        "recover_text brings back the lines behind a ⟦PRUNÉ: …⟧ marker."
+    ),
     "artifacts": "What is too large for a result is kept: its artifactRef is read with artifact_read or fs_grep.",
 }
 _MOST_COMMAND = 60

@@ -72,13 +72,15 @@ def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     """
     if len(data) > most_string and any(len(text) > most_string + 2 for text in _STRING.findall(data)):
         raise RpcError(INVALID_REQUEST, f"a string in this message is longer than {most_string} bytes")
+    skeleton = None
     if len(data) > MOST_ELEMENTS or data.count(b"{") + data.count(b"[") > MOST_DEPTH:
-        _check_size(_skeleton(data))
+        skeleton = _skeleton(data)
+        _check_size(skeleton)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise RpcError(PARSE_ERROR, f"no JSON: {error}") from None
-    if _has_key_twice(data, value):
+    if _has_key_twice(data, skeleton, value):
         raise RpcError(INVALID_REQUEST, "an object in this message has a key twice")
     return value
 
@@ -134,8 +136,13 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
 
 
 def _skeleton(data: bytes) -> bytes:
-    """`data` without its strings: only brackets, commas, colons and plain values are left."""
-    return _STRING.sub(b"", data)
+    """`data` without its strings: only brackets, commas, colons and plain values are left.
+
+    Without escaped backslashes and then without escaped quotes, every other piece between quotes is a string. Plain
+    searches take a millisecond for a megabyte, where a regular expression takes ten, on the event loop.
+    """
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
+    return b"".join(plain.split(b'"')[::2])
 
 
 def _check_size(skeleton: bytes) -> None:
@@ -149,13 +156,17 @@ def _check_size(skeleton: bytes) -> None:
             raise RpcError(INVALID_REQUEST, f"this message is nested more than {MOST_DEPTH} levels deep")
 
 
-def _has_key_twice(data: bytes, value: Any) -> bool:
+def _has_key_twice(data: bytes, skeleton: bytes | None, value: Any) -> bool:
     """Whether an object in `data` has a key that `value`, read from it, has lost to a later one of the same name."""
     # Most clients write JSON as we do: what reads the same when written again has lost nothing.
     if orjson.dumps(value) == data:
         return False
     keys = _keys(value)
-    return keys != data.count(b":") and keys != _skeleton(data).count(b":")
+    if skeleton is None:
+        if keys == data.count(b":"):
+            return False
+        skeleton = _skeleton(data)
+    return keys != skeleton.count(b":")
 
 
 def _keys(value: Any) -> int:

@@ -97,7 +97,7 @@ class Methods:
         self._prompts = prompts
         self._working_directory = working_directory
         self._live_sessions = live_sessions
-        self._tool_entries: dict[str, orjson.Fragment] = {}
+        self._tool_entries: dict[Tool, orjson.Fragment] = {}
 
     async def answer(self, request: Request) -> Payload:
         """The result of a request. Raises RpcError."""
@@ -168,6 +168,13 @@ class Methods:
         if outcome.refusal is not None:
             raise RpcError(outcome.refusal.code, outcome.refusal.message, outcome.refusal.data)
         return tool_result(outcome)
+
+    async def _health(self, request: Request) -> Payload:
+        """Older clients of the pruner ask by a method what the tool of that name says."""
+        outcome = await self._dispatcher.call(Call(new_call_id(), request.caller, "health", {}))
+        if outcome.refusal is not None:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found: health")
+        return outcome.as_object()
 
     def _resources_list(self, request: Request) -> Payload:
         self._check_cursor(request)
@@ -262,9 +269,9 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "params.cursor is not one of ours: this list has one page")
 
     def _tool_entry(self, tool: Tool) -> orjson.Fragment:
-        entry = self._tool_entries.get(tool.name)
+        entry = self._tool_entries.get(tool)
         if entry is None:
-            entry = self._tool_entries[tool.name] = orjson.Fragment(orjson.dumps(tool_entry(tool)))
+            entry = self._tool_entries[tool] = orjson.Fragment(orjson.dumps(tool_entry(tool)))
         return entry
 
 
@@ -352,6 +359,7 @@ _HANDSHAKE: Mapping[str, Method] = {
     **_BOTH,
     "initialize": Methods._initialize,
     "ping": Methods._ping,
+    "health": Methods._health,
     "resources/subscribe": Methods._resources_subscribe,
     "resources/unsubscribe": Methods._resources_unsubscribe,
     "logging/setLevel": Methods._set_level,

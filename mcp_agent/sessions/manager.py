@@ -13,7 +13,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from mcp_agent.events import EventHub
 from mcp_agent.logs import event
 from mcp_agent.sessions import tree
 from mcp_agent.sessions.log import OutputLog, Stream
-from mcp_agent.sessions.process import Terminal, spawn
+from mcp_agent.sessions.process import SHELL, Terminal, spawn
 from mcp_agent.sessions.record import Record
 from mcp_agent.sessions.session import Capture, Session
 from mcp_agent.sessions.tree import Member
@@ -108,12 +108,23 @@ class SessionManager:
         return session
 
     def execute(
-        self, command: str, cwd: Path, *, connection: str, captures: Mapping[Stream, int], hears_stderr: bool
+        self,
+        command: str,
+        cwd: Path,
+        *,
+        connection: str,
+        captures: Mapping[Stream, int],
+        hears_stderr: bool,
+        shell: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        removed: Callable[[str], bool] | None = None,
     ) -> Session:
         """A command of one call, its output collected up to so many bytes a stream. `release` it when it is over."""
         session = self._session(command, cwd, connection)
         session.captures = {stream: Capture(most) for stream, most in captures.items()}
-        self._spawn(session, {}, None, hears_stderr, has_input=False)
+        self._spawn(
+            session, environment or {}, None, hears_stderr, has_input=False, shell=shell or SHELL, removed=removed
+        )
         self._calls.add(session)
         # Most commands are over before that, and looking at a process that has just begun takes a third of its life.
         self._timers[session] = _loop().call_later(_NOTED_AFTER_S, self._note, session)
@@ -251,13 +262,19 @@ class SessionManager:
         hears_stderr: bool,
         *,
         has_input: bool,
+        shell: Sequence[str] = SHELL,
+        removed: Callable[[str], bool] | None = None,
     ) -> None:
         assert self._environment is not None, "prepared with the session"
+        ours = self._environment
+        if removed is not None:
+            ours = {name: value for name, value in ours.items() if not removed(os.fsdecode(name))}
         try:
             session.child = spawn(
                 session.command,
                 session.cwd,
-                {**self._environment, **_encoded(environment), **_encoded({tree.TAG: self._tag(session)})},
+                {**ours, **_encoded(environment), **_encoded({tree.TAG: self._tag(session)})},
+                shell=shell,
                 heard=session.hear,
                 ended=session.ended,
                 finished=session.finished,

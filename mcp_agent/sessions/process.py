@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -306,6 +306,7 @@ def spawn(
     heard: Heard,
     ended: Callable[[Status], None],
     finished: Callable[[], None],
+    shell: Sequence[str] = SHELL,
     terminal: Terminal | None = None,
     has_input: bool = False,
     hears_stderr: bool = True,
@@ -326,7 +327,7 @@ def spawn(
             in_read, in_write = os.pipe2(os.O_CLOEXEC)
             opened += [in_read, in_write]
         process = subprocess.Popen(
-            [*SHELL, command],
+            [*shell, command],
             cwd=cwd,
             env=environment,
             stdin=in_read if has_input else subprocess.DEVNULL,

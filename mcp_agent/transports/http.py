@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,12 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls import Caller
+from mcp_agent.protocol import jsonrpc
 from mcp_agent.tokens import Principal
 from registry.gate import Access
 from registry.profiles import Form
 
+_LARGE_BODY_BYTES = 256 * 1024
 _FORMS: Mapping[bytes, Form] = {b"json": "json", b"text": "text", b"auto": "auto"}
 
 
@@ -34,6 +37,14 @@ async def read_body(receive: Receive) -> bytes:
         if not message.get("more_body"):
             return b"".join(parts)
         message = await receive()
+
+
+async def read_json(receive: Receive, most_string: int) -> Any:
+    """The JSON value of a body that may be large: then a thread reads it, while others are served. Raises RpcError."""
+    body = await read_body(receive)
+    if len(body) < _LARGE_BODY_BYTES:
+        return jsonrpc.decode(body, most_string=most_string)
+    return await asyncio.to_thread(jsonrpc.decode, body, most_string=most_string)
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:

@@ -10,8 +10,9 @@ from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
 from mcp_agent.protocol.jsonrpc import Message, RpcError
 from mcp_agent.protocol.methods import Conversation, Methods, Request
+from mcp_agent.security import MOST_RPC_BODY_BYTES
 from mcp_agent.transports.exchange import Exchange, Watch
-from mcp_agent.transports.http import ClientLeft, caller, read_body, send_empty, send_error, send_json
+from mcp_agent.transports.http import ClientLeft, caller, read_json, send_empty, send_error, send_json
 
 
 class Rpc:
@@ -25,7 +26,8 @@ class Rpc:
             return
         value: Any = None
         try:
-            value = jsonrpc.decode(await read_body(receive))
+            # A text to prune may be as long as a body: the pruner has its own limit, and lets longer ones through.
+            value = await read_json(receive, MOST_RPC_BODY_BYTES)
             if isinstance(value, list):
                 body = await answered_batch(self._methods, value, lambda each: _request(each, scope))
                 await (send_empty(send, 204) if body is None else send_json(send, 200, body))

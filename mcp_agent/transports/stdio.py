@@ -16,8 +16,8 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from mcp_agent.app import Daemon
 from mcp_agent.calls import Caller
+from mcp_agent.hosting import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
@@ -38,16 +38,16 @@ _FINISH_S = 5.0
 _GRACE_S = 2.0
 
 
-async def serve_stdio(daemon: Daemon) -> None:
+async def serve_stdio(host: Host) -> None:
     """Answer messages from standard input until it ends."""
     with_output = _claimed_output()
-    server = _StdioServer(daemon, with_output)
+    server = _StdioServer(host, with_output)
     await server.run(_lines())
 
 
 class _StdioServer:
-    def __init__(self, daemon: Daemon, output: int) -> None:
-        self._daemon = daemon
+    def __init__(self, host: Host, output: int) -> None:
+        self._host = host
         self._caller = Caller("stdio", Access(), "stdio")
         self._conversation = Conversation(eras.LATEST_HANDSHAKE)
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
@@ -56,9 +56,9 @@ class _StdioServer:
         self._is_open = False
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
-        self._daemon.sessions.clean_up()
+        self._host.clean_up()
         tasks: set[asyncio.Task[None]] = set()
-        following, telling = asyncio.create_task(self._daemon.follow_registry()), asyncio.create_task(self._tell())
+        following, telling = asyncio.create_task(self._host.follow_registry()), asyncio.create_task(self._tell())
         try:
             async for line in lines:
                 if line.strip():
@@ -68,7 +68,7 @@ class _StdioServer:
             # The client has closed its side; what it asked before that is still answered, and exits are told.
             if asked := tasks - self._listening:
                 await asyncio.wait(asked, timeout=_FINISH_S)
-            await self._daemon.stop(_GRACE_S)
+            await self._host.stop(_GRACE_S)
             await asyncio.wait([telling, *tasks], timeout=_FINISH_S)
         finally:
             for each in (*tasks, following, telling):
@@ -77,14 +77,14 @@ class _StdioServer:
 
     async def _tell(self) -> None:
         """Send a handshake client what changed, once it has said that it is ready."""
-        subscription = self._daemon.hub.subscribe(self._may_hear)
+        subscription = self._host.hub.subscribe(self._may_hear)
         async for notification in subscription.messages(self._conversation.notification):
             if self._is_open:
                 await self._out.has_room()
                 self._out.write(notification)
 
     def _may_hear(self) -> bool:
-        return self._daemon.gate.offers(self._caller.access, "shell")
+        return self._host.gate.offers(self._caller.access, "shell")
 
     async def _serve(self, line: bytes) -> None:
         value: Any = None
@@ -114,11 +114,11 @@ class _StdioServer:
                 eras.envelope(message)
                 Filter(message)
                 self._listening.add(task)
-                async for each in listen(message, self._daemon.hub, self._may_hear):
+                async for each in listen(message, self._host.hub, self._may_hear):
                     await self._out.has_room()
                     self._out.write(each)
             else:
-                answer = await answered(self._daemon.methods, self._request(message))
+                answer = await answered(self._host.methods, self._request(message))
                 self._out.write(answer.body)
         finally:
             del self._in_flight[request_id]
@@ -127,7 +127,7 @@ class _StdioServer:
     async def _serve_batch(self, values: list[Any]) -> None:
         if self._conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, "this version of MCP has no batches: send one message at a time")
-        body = await answered_batch(self._daemon.methods, values, self._request)
+        body = await answered_batch(self._host.methods, values, self._request)
         if body is not None:
             self._out.write(body)
 

@@ -1,0 +1,1 @@
+"""What stands behind the pruning tools: the engine's processes, the external service, and what was pruned."""

@@ -1,0 +1,147 @@
+"""The pruner as a program of its own: its tools and nothing else, with no tools.json and no profiles to choose from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from mcp_agent import __version__
+from mcp_agent.app import artifacts_of
+from mcp_agent.audit import Audit
+from mcp_agent.config import Config
+from mcp_agent.dispatcher import Dispatcher
+from mcp_agent.events import EventHub
+from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Payload, RpcError
+from mcp_agent.protocol.methods import Methods, Request
+from mcp_agent.pruning.pruner import HostPruner
+from mcp_agent.pruning.recovery import Recovery
+from mcp_agent.pruning.settings import PruningSettings
+from mcp_agent.sessions.manager import Limits, SessionManager
+from mcp_agent.sessions.record import Record
+from registry.catalog import Catalog, discover
+from registry.gate import Gate
+from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
+from tools.context import ToolContext
+from tools.paths import OpenPaths
+
+READING = ("read", "bash", "grep")
+PRUNING = ("prune_text", "recover_text", "health")
+_THREADS = 8
+_SCHEMA_VERSION = {"schemaVersion": 1}
+_ANSWERED = frozenset(("initialize", "ping", "tools/list", "tools/call"))
+
+
+class PrunerHost:
+    """What a wire needs of the pruner, for as long as the process lives."""
+
+    def __init__(self, settings: PruningSettings, config: Config, names: Collection[str]) -> None:
+        self.settings = settings
+        self.gate = Gate(
+            Catalog(tool for tool in discover().tools if tool.name in names), Profiles(DEFAULT_PROFILE, SHIPPED)
+        )
+        record = Record(config.state_dir / "sessions")
+        self.hub = EventHub(record.boot)
+        self.sessions = SessionManager(self.hub, record, Limits())
+        self.pruner = HostPruner(settings, Recovery(config.pruned_dir, settings.ttl_s))
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
+        self._audit = Audit(config.audit_dir)
+        surroundings = ToolContext(
+            "",
+            OpenPaths(settings.root, config.closed),
+            sessions=self.sessions,
+            pruner=self.pruner,
+            root=settings.root,
+        )
+        self.dispatcher = Dispatcher(self.gate, surroundings, self._threads, artifacts_of(config), self._audit)
+        kind = ReadingMethods if "read" in names else PruningMethods
+        self.methods: Methods = kind(self.gate, self.dispatcher, [], [], settings.root)
+
+    def clean_up(self) -> None:
+        self.sessions.clean_up()
+
+    async def follow_registry(self) -> None:
+        """There is no file to follow."""
+        await asyncio.Event().wait()
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        await self.sessions.end_all(grace_s)
+        self.hub.close()
+
+    def close(self) -> None:
+        self.hub.close()
+        self.sessions.close()
+        self.pruner.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._audit.close()
+
+
+class PruningMethods(Methods):
+    """The methods of `mcp-pruner http`."""
+
+    async def answer(self, request: Request) -> Payload:
+        answer = await super().answer(request)
+        if request.message.method == "initialize":
+            return {**answer_of(answer), "serverInfo": {"name": "mcp-pruner", "version": __version__}}
+        return answer
+
+
+class ReadingMethods(Methods):
+    """The methods of `mcp-pruner` over stdio. Parameters that do not fit are told with every issue, always alike."""
+
+    async def answer(self, request: Request) -> Payload:
+        method, params = request.message.method, request.message.params
+        if method not in _ANSWERED:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+        issues = _issues(method, params, self._gate.catalog.names)
+        if issues:
+            raise _invalid(method, params, issues)
+        answer = await super().answer(request)
+        if method == "initialize":
+            return {
+                "protocolVersion": answer_of(answer)["protocolVersion"],
+                "serverInfo": {"name": "@jeeves/mcp-pruner", "version": __version__},
+                "capabilities": {"tools": {"listChanged": False}},
+                "jeeves": _SCHEMA_VERSION,
+            }
+        return answer
+
+
+def answer_of(payload: Payload) -> dict[str, Any]:
+    assert isinstance(payload, dict), "what initialize answers is not encoded yet"
+    return payload
+
+
+def _issues(method: str, params: Any, tools: Collection[str]) -> list[tuple[str, str]]:
+    """Each problem of a request's parameters: its path, and what zod 3 would call it."""
+    issues: list[tuple[str, str]] = []
+    if method == "initialize":
+        _expect(params, "protocolVersion", str, issues, is_required=True)
+        _expect(params, "capabilities", dict, issues)
+        _expect(params, "clientInfo", dict, issues)
+        if isinstance(client := params.get("clientInfo"), dict):
+            _expect(client, "name", str, issues, is_required=True, within="clientInfo.")
+            _expect(client, "version", str, issues, within="clientInfo.")
+    elif method == "tools/call":
+        _expect(params, "name", str, issues, is_required=True)
+        if isinstance(name := params.get("name"), str) and name not in tools:
+            issues.append(("name", "invalid_enum_value"))
+        _expect(params, "arguments", dict, issues)
+    return sorted(issues)
+
+
+def _expect(
+    params: Any, name: str, kind: type, issues: list[tuple[str, str]], *, is_required: bool = False, within: str = ""
+) -> None:
+    value = params.get(name)
+    if not isinstance(value, kind) and (value is not None or is_required):
+        issues.append((f"{within}{name}", "invalid_type"))
+
+
+def _invalid(method: str, params: Any, issues: list[tuple[str, str]]) -> RpcError:
+    data: dict[str, Any] = {"jeeves": _SCHEMA_VERSION, "method": method}
+    if method == "tools/call" and isinstance(name := params.get("name"), str):
+        data["tool"] = name[:100]
+    data["issues"] = [{"path": path, "code": code, "message": code} for path, code in issues]
+    return RpcError(INVALID_PARAMS, "Invalid params", data)

@@ -1,0 +1,111 @@
+"""`/prune`, the wire of pruning services: `{code, query}` in, the lines that matter out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent.protocol.answering import Answer
+from mcp_agent.protocol.jsonrpc import RpcError
+from mcp_agent.pruning.pruner import FOCUS_KEEP_LINES, FOCUS_PRUNE_RATIO
+from mcp_agent.security import MOST_RPC_BODY_BYTES
+from mcp_agent.transports.exchange import Exchange, Watch
+from mcp_agent.transports.http import ClientLeft, caller, read_json, send_error
+from registry.gate import Gate, UnknownTool
+from tools.context import Pruner
+from tools.errors import InvalidParams, ToolDisabled
+from tools.params import Field, Parameters
+from tools.pruning.engine import GaveUp, Selection, SourceType
+from tools.tokens import estimate_roughly
+
+_TIMEOUT_S = 10.0
+
+
+class Prune:
+    """Answers as such a service does: what goes wrong is `error_msg`, beside the text as it was sent."""
+
+    def __init__(self, gate: Gate, pruner: Pruner) -> None:
+        self._gate = gate
+        self._pruner = pruner
+        self._watch = Watch()
+        self._parameters = Parameters.of_function(_asked)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await send_error(send, 405, "use POST here", headers={"allow": "POST"})
+            return
+        try:
+            self._gate.admit(caller(scope, "prune").access, "prune_text")
+            value = await read_json(receive, MOST_RPC_BODY_BYTES)
+            arguments = self._parameters.parse(value if isinstance(value, dict) else {})
+        except ClientLeft:
+            return
+        except (ToolDisabled, UnknownTool) as error:
+            await send_error(send, 403, str(error))
+            return
+        except RpcError as error:
+            await send_error(send, 400, error.message)
+            return
+        except InvalidParams as error:
+            await send_error(send, 422, error.message, "the body is a JSON object with code and query")
+            return
+        await Exchange(scope, receive, send, self._watch).run(0, self._answered(**arguments))
+
+    async def _answered(
+        self,
+        code: str,
+        query: str,
+        source_type: SourceType | None,
+        max_prune_ratio: float,
+        min_keep_lines: int,
+    ) -> Answer:
+        if len(code) > self._pruner.max_input_chars:
+            return await asyncio.to_thread(_written, code, None, "input_too_large")
+        try:
+            selection = await self._pruner.select(
+                code,
+                query,
+                source_type=source_type,
+                max_prune_ratio=max_prune_ratio,
+                min_keep_lines=min_keep_lines,
+                timeout_s=_TIMEOUT_S,
+            )
+        except GaveUp:
+            return await asyncio.to_thread(_written, code, None, "timeout")
+        except RuntimeError as error:
+            return await asyncio.to_thread(_written, code, None, f"internal_error: {error}")
+        return await asyncio.to_thread(_written, code, selection, None)
+
+
+def _asked(
+    *,
+    code: str,
+    query: str,
+    source_type: SourceType | None = None,
+    max_prune_ratio: Annotated[float, Field(minimum=0, maximum=1)] = FOCUS_PRUNE_RATIO,
+    min_keep_lines: Annotated[int, Field(minimum=0)] = FOCUS_KEEP_LINES,
+) -> None:
+    """What a body may hold; `query` and `code` are all that such a service is usually sent."""
+
+
+def _written(code: str, selection: Selection | None, problem: str | None) -> Answer:
+    lines = code.split("\n")
+    left: list[str] = []
+    following = 0
+    for block in selection.dropped if selection is not None else ():
+        left += lines[following : block.start - 1]
+        left.append(f"(filtered {block.line_count} lines)")
+        following = block.end
+    left += lines[following:]
+    pruned = "\n".join(left)
+    value = {
+        "pruned_code": pruned,
+        "kept_frags": list(range(1, len(lines) + 1)) if selection is None else list(selection.kept()),
+        "origin_token_cnt": estimate_roughly(code),
+        "left_token_cnt": estimate_roughly(pruned),
+        "error_msg": problem,
+    }
+    return Answer(orjson.dumps(value))

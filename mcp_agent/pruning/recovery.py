@@ -1,0 +1,102 @@
+"""What was pruned, kept whole for a while: one file a text, so that it is still there after a restart.
+
+A text's name is made from its content and its owner. So the same text is kept once, and who can name a text knows it
+already. The time of a file is when it was last asked to be kept. Full is full: the oldest go first.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import re
+import time
+from pathlib import Path
+
+_NAME = re.compile(r"prn_[a-z2-7]{16}")
+_MOST_BYTES = 256 * 1024 * 1024
+_SWEEP_BYTES = 16 * 1024 * 1024
+_SWEEP_EVERY = 64
+
+
+class Recovery:
+    """The kept texts of a folder. May be used from any thread, and by several processes at once."""
+
+    def __init__(self, folder: Path, ttl_s: float, most_bytes: int = _MOST_BYTES) -> None:
+        self._folder = folder
+        self._ttl_s = ttl_s
+        self._most_bytes = most_bytes
+        self._unswept_bytes = _SWEEP_BYTES
+        self._unswept = 0
+
+    def keep(self, owner: str, text: str) -> str:
+        """Keep `text`; the id to find it by. Raises OSError if it cannot be kept."""
+        data = _encoded(owner, text)
+        prune_id = _named(data)
+        path = self._folder / prune_id
+        with contextlib.suppress(OSError):
+            os.utime(path)
+            return prune_id
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._unswept_bytes += len(data)
+        self._unswept += 1
+        if self._unswept_bytes >= min(_SWEEP_BYTES, self._most_bytes // 8) or self._unswept >= _SWEEP_EVERY:
+            self._unswept_bytes, self._unswept = len(data), 1
+            self.sweep()
+        fresh = path.with_suffix(f".{os.getpid()}.{time.monotonic_ns()}")
+        try:
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            fresh.rename(path)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
+        return prune_id
+
+    def kept(self, owner: str, prune_id: str) -> str | None:
+        """The text, or None if it is unknown, another owner's, or its time is over."""
+        if not _NAME.fullmatch(prune_id):
+            return None
+        try:
+            path = self._folder / prune_id
+            if path.stat().st_mtime < time.time() - self._ttl_s:
+                return None
+            data = path.read_bytes()
+        except OSError:
+            return None
+        kept_for, _, text = data.partition(b"\n")
+        if kept_for != _of(owner) or _named(data) != prune_id:
+            return None
+        return text.decode("utf-8", "surrogatepass")
+
+    def sweep(self) -> None:
+        """Remove what is too old, and the oldest beyond the limit less what comes before the next sweep."""
+        now = time.time()
+        files: list[tuple[float, int, str]] = []
+        with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    files.append((status.st_mtime, status.st_size, entry.path))
+        left = sum(size for _, size, _ in files)
+        limit = self._most_bytes - min(_SWEEP_BYTES, self._most_bytes // 4)
+        for modified, size, path in sorted(files):
+            if left <= limit and modified >= now - self._ttl_s:
+                break
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+            left -= size
+
+
+def _encoded(owner: str, text: str) -> bytes:
+    return _of(owner) + b"\n" + text.encode("utf-8", "surrogatepass")
+
+
+def _of(owner: str) -> bytes:
+    return hashlib.sha256(owner.encode()).hexdigest().encode()
+
+
+def _named(data: bytes) -> str:
+    return "prn_" + base64.b32encode(hashlib.sha256(data).digest()[:10]).decode().lower()

@@ -1,0 +1,64 @@
+"""What a result says about its own pruning: was a pruner asked, is its answer what you see, and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+Reason = Literal["disabled_or_unconfigured", "no_focus_question", "too_large", "output_empty", "pruner_error"]
+ErrorCode = Literal["timeout", "http_error", "invalid_response"]
+
+
+@dataclass(frozen=True, slots=True)
+class PruningMetadata:
+    """`attempted` means that an engine was asked. `reason` is there exactly when the answer was not applied."""
+
+    attempted: bool
+    applied: bool
+    fallback: bool
+    raw_bytes: int
+    reason: Reason | None = None
+    pruned_bytes: int | None = None
+    pruner_duration_ms: int | None = None
+    error: dict[str, str] | None = None
+    prune_id: str | None = None
+
+    @classmethod
+    def skipped(cls, reason: Reason, raw_bytes: int) -> PruningMetadata:
+        """No engine was asked."""
+        return cls(attempted=False, applied=False, fallback=False, raw_bytes=raw_bytes, reason=reason)
+
+    @classmethod
+    def failed(cls, code: ErrorCode, message: str, raw_bytes: int, duration_ms: int) -> PruningMetadata:
+        """An engine was asked and its answer is of no use, so the raw output is what you see."""
+        return cls(
+            attempted=True,
+            applied=False,
+            fallback=True,
+            raw_bytes=raw_bytes,
+            reason="pruner_error",
+            pruner_duration_ms=duration_ms,
+            error={"code": code, "message": message},
+        )
+
+    def as_object(self) -> dict[str, Any]:
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return {name: value for name, value in values if value is not None}
+
+    @property
+    def note(self) -> str | None:
+        """For the header of a rendering: what a reader must know to trust the text below it."""
+        if self.applied:
+            again = f"; recover_text prune_id={self.prune_id} brings lines back" if self.prune_id else ""
+            return f"pruned from {self.raw_bytes} to {self.pruned_bytes} bytes{again}"
+        return f"not pruned: {self.error['message']}" if self.error else None
+
+
+@dataclass(frozen=True, slots=True)
+class Focused:
+    """What is left of a text, or all of it. `kept` has the kept lines, from 0, where the engine says which they are."""
+
+    text: str
+    pruning: PruningMetadata
+    kept: Sequence[int] | None = None

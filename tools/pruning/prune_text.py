@@ -1,0 +1,130 @@
+"""prune_text: the lines of a text that a goal needs, with a marker for each gap and an id to get the rest back by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Annotated, Any
+
+from tools.context import Pruner, ToolContext
+from tools.params import Field
+from tools.pruning.engine import GaveUp, Selection, SourceType, render
+from tools.results import Result
+from tools.spec import tool
+from tools.tokens import estimate_roughly
+
+log = logging.getLogger(__name__)
+
+# A longer text is put together in a thread: on the event loop it would hold up other calls.
+_SMALL_CHARS = 32_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    max_prune_ratio: Annotated[
+        float, Field(description="Largest share of lines to drop, such as 0.55.", minimum=0, maximum=1)
+    ]
+    min_keep_lines: Annotated[int, Field(description="Fewest lines to keep, such as 40.", minimum=0)]
+    timeout_ms: Annotated[int, Field(description="Past this the text comes back whole; such as 1500.", minimum=1)]
+    annotate_lines: Annotated[bool, Field(description="Begin each kept line with its number and │.")]
+    include_markers: Annotated[bool, Field(description="Put a ⟦PRUNÉ: …⟧ line in place of each gap.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned(Result):
+    prune_id: str
+    pruned_text: str
+    annotations: list[dict[str, Any]]
+    stats: dict[str, Any]
+    warnings: list[str]
+
+    @property
+    def is_owed_whole(self) -> bool:
+        return True
+
+    def render(self) -> str:
+        kept = f"{self.stats['kept_lines']} of {self.stats['original_lines']} lines kept"
+        return f"[{' · '.join([self.prune_id, kept, *self.warnings])}]\n{self.pruned_text}"
+
+
+@tool("pruning", effect="read", title="Prune a text", json_rpc_errors=True)
+async def prune_text(
+    ctx: ToolContext,
+    *,
+    text: Annotated[str, Field(description="Text to prune; its lines stay as they are.")],
+    goal_hint: Annotated[str, Field(description="What you want to know or do.")],
+    source_type: SourceType,
+    options: Options,
+) -> Pruned:
+    """Drop the lines of a text that a goal does not need. Get any of them back with recover_text."""
+    pruner = pruner_of(ctx)
+    began = time.perf_counter()
+    prune_id = await pruner.keep(ctx.owner, text)
+    selection, warnings = await _selected(pruner, text, goal_hint, source_type, options)
+    write = partial(_written, prune_id, text, selection, options, warnings, began)
+    return write() if len(text) < _SMALL_CHARS else await asyncio.to_thread(write)
+
+
+def pruner_of(ctx: ToolContext) -> Pruner:
+    assert ctx.pruner is not None, "the daemon hands every call its pruner"
+    return ctx.pruner
+
+
+async def _selected(
+    pruner: Pruner, text: str, goal_hint: str, source_type: SourceType, options: Options
+) -> tuple[Selection | None, list[str]]:
+    """The engine's choice, or None and the reason to let the whole text through."""
+    if len(text) > pruner.max_input_chars:
+        return None, ["input_too_large"]
+    try:
+        selection = await pruner.select(
+            text,
+            goal_hint,
+            source_type=source_type,
+            max_prune_ratio=options.max_prune_ratio,
+            min_keep_lines=options.min_keep_lines,
+            timeout_s=options.timeout_ms / 1000,
+        )
+    except GaveUp:
+        return None, ["timeout"]
+    except RuntimeError:
+        log.warning("pruner.engine_failed", exc_info=True)
+        return None, ["internal_error"]
+    return (None if selection.warnings else selection), list(selection.warnings)
+
+
+def _written(
+    prune_id: str, text: str, selection: Selection | None, options: Options, warnings: list[str], began: float
+) -> Pruned:
+    pruned_text, annotations, dropped = text, [], 0
+    if selection is not None:
+        rendered = render(
+            text,
+            selection,
+            prune_id,
+            annotate_lines=options.annotate_lines,
+            include_markers=options.include_markers,
+        )
+        pruned_text, dropped = rendered.pruned_text, selection.dropped_lines
+        annotations = [asdict(annotation) for annotation in rendered.annotations]
+    total = _lines(text)
+    before = estimate_roughly(text)
+    stats = {
+        "original_lines": total,
+        "kept_lines": total - dropped,
+        "pruned_lines": dropped,
+        "pruned_ratio": round(dropped / total, 4) if total else 0.0,
+        "tokens_est_before": before,
+        "tokens_est_after": before if pruned_text is text else estimate_roughly(pruned_text),
+        "elapsed_ms": round((time.perf_counter() - began) * 1000),
+        "used_fallback": bool(warnings),
+    }
+    return Pruned(prune_id, pruned_text, annotations, stats, warnings)
+
+
+def _lines(text: str) -> int:
+    """How many lines a reader sees: the empty string after a final newline is none."""
+    return text.count("\n") + (0 if text.endswith("\n") or not text else 1)

@@ -1,0 +1,126 @@
+"""read: a text file inside the root, whole or as far as a question needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import stat
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from tools.context import ToolContext
+from tools.errors import Denied, Failed
+from tools.params import Field, Issue
+from tools.pruning.argument import FocusQuestion
+from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
+from tools.pruning.failing import check_path, failed, refuse
+from tools.pruning.metadata import PruningMetadata
+from tools.pruning.prune_text import pruner_of
+from tools.results import Result
+from tools.spec import tool
+
+MOST_OUTPUT_BYTES = 10 * 1024 * 1024
+OutputBytes = Annotated[
+    int | None, Field(description="Most bytes of output, before any pruning.", minimum=1024, maximum=MOST_OUTPUT_BYTES)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText(Result):
+    tool: str
+    file_path: str
+    encoding: str
+    content: str
+    truncated: bool
+    bytes: int
+    duration_ms: int
+    pruning: PruningMetadata
+
+    def as_object(self) -> dict[str, Any]:
+        # Named once: the base class cannot know that this field is an object of its own.
+        return {**super(ReadText, self).as_object(), "pruning": self.pruning.as_object()}
+
+    def render(self) -> str:
+        facts = [self.file_path, f"{self.bytes} bytes{', the start of it' if self.truncated else ''}"]
+        if self.pruning.note:
+            facts.append(self.pruning.note)
+        return f"{' · '.join(facts)}\n{self.content}"
+
+
+@tool("pruning", effect="read", title="Read a file with a question", json_rpc_errors=True)
+async def read(
+    ctx: ToolContext,
+    *,
+    file_path: Annotated[str, Field(description="File, relative to the root or absolute inside it.", min_length=1)],
+    encoding: Literal["utf-8"] = "utf-8",
+    max_output_bytes: OutputBytes = None,
+    context_focus_question: FocusQuestion = None,
+) -> ReadText:
+    """Read a text file; with a question, only the lines that answer it."""
+    began = time.perf_counter()
+    root = ConfinedRoot(ctx.root)
+    issues: list[Issue] = []
+    check_path(root, "file_path", file_path, issues)
+    refuse(issues)
+    limit = max_output_bytes or MOST_OUTPUT_BYTES
+    text, size, is_cut = await asyncio.to_thread(_text, ctx, root, file_path, limit, context_focus_question)
+    seen = await pruner_of(ctx).focus(text, context_focus_question, tool="read", call_id=ctx.call_id, owner=ctx.owner)
+    return ReadText(
+        tool="read",
+        file_path=file_path,
+        encoding=encoding,
+        content=seen.text,
+        truncated=is_cut,
+        bytes=size,
+        duration_ms=round((time.perf_counter() - began) * 1000),
+        pruning=seen.pruning,
+    )
+
+
+def cut(data: bytes, limit: int) -> bytes:
+    """At most `limit` bytes, with no character of UTF-8 split at the end."""
+    if len(data) <= limit:
+        return data
+    end = limit
+    while end > limit - 4 and end > 0 and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:end]
+
+
+def _text(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question: str | None) -> tuple[str, int, bool]:
+    def problem(code: str, message: str) -> Failed:
+        return failed(ctx, "read", code, message, question)
+
+    try:
+        with root.opened(path) as (descriptor, status):
+            if stat.S_ISDIR(status.st_mode):
+                raise problem("invalid_path", f"{path} is a folder")
+            ctx.paths.check_open(descriptor)
+            parts: list[bytes] = []
+            missing = limit + 4
+            while missing > 0 and (data := os.read(descriptor, missing)):
+                parts.append(data)
+                missing -= len(data)
+    except (OutsideRoot, NotThere) as error:
+        raise problem("invalid_path", str(error)) from error
+    except Denied as error:
+        raise problem("permission_denied", error.message) from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise problem(_CODES.get(error.errno or 0, "io_error"), f"{path}: {reason}") from error
+    whole = b"".join(parts)
+    kept = cut(whole, limit)
+    text = kept.decode("utf-8", "replace")
+    return text, len(kept), len(whole) > limit
+
+
+_CODES = {
+    errno.ENOENT: "not_found",
+    errno.ENOTDIR: "not_found",
+    errno.EACCES: "permission_denied",
+    errno.EPERM: "permission_denied",
+    errno.ELOOP: "invalid_path",
+    errno.ENAMETOOLONG: "invalid_path",
+}

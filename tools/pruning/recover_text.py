@@ -1,0 +1,75 @@
+"""recover_text: lines of a text as it was before it was pruned, by the id that pruning gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from tools.context import ToolContext
+from tools.errors import Refused
+from tools.params import Field
+from tools.pruning.prune_text import pruner_of
+from tools.results import Result
+from tools.spec import tool
+
+PRUNE_ID_NOT_FOUND = -32004
+INVALID_RANGE = -32005
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    # Told and not enforced: a line below 1 has an error number of its own.
+    start_line: Annotated[int, Field(description="From 1.", minimum=1, is_enforced=False)]
+    end_line: Annotated[int, Field(description="Inclusive.", minimum=1, is_enforced=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered(Result):
+    raw_text: str
+    metadata: dict[str, Any]
+
+    @property
+    def is_owed_whole(self) -> bool:
+        return True
+
+    def render(self) -> str:
+        return self.raw_text
+
+
+@tool("pruning", effect="read", title="Bring pruned lines back", json_rpc_errors=True, aliases=("recover_range",))
+async def recover_text(
+    ctx: ToolContext,
+    *,
+    prune_id: Annotated[str, Field(description="From a marker, or from the result of pruning.")],
+    ranges: Annotated[list[Range], Field(description="Lines as a marker gives them.")],
+    include_line_numbers: Annotated[bool, Field(description="Begin each line with its number and │.")],
+) -> Recovered:
+    """Get lines back that pruning dropped, exactly as they were."""
+    for each in ranges:
+        if each.start_line < 1 or each.end_line < each.start_line:
+            lines = {"start_line": each.start_line, "end_line": each.end_line}
+            raise Refused(INVALID_RANGE, "invalid_range", {"code": "invalid_range", "range": lines})
+    text = await pruner_of(ctx).kept(ctx.owner, prune_id)
+    if text is None:
+        data = {
+            "code": "prune_id_not_found",
+            "prune_id": prune_id[:100],
+            "hint": "it is unknown or too old: make the call again that gave it",
+        }
+        raise Refused(PRUNE_ID_NOT_FOUND, "prune_id_not_found", data)
+    lines_of_text = text.split("\n")
+    if lines_of_text[-1] == "":
+        lines_of_text.pop()
+    given: list[str] = []
+    for each in ranges:
+        chosen = enumerate(lines_of_text[each.start_line - 1 : each.end_line], start=each.start_line)
+        given += [f"{number}│ {line}" if include_line_numbers else line for number, line in chosen]
+    metadata = {
+        "prune_id": prune_id,
+        "ranges": [
+            {"start_line": each.start_line, "end_line": min(each.end_line, max(len(lines_of_text), each.start_line))}
+            for each in ranges
+        ],
+        "line_numbering": "original",
+    }
+    return Recovered("\n".join(given), metadata)
