@@ -173,6 +173,10 @@ def test_on_a_terminal_it_shows_how_to_connect(home: Path) -> None:
         assert f"auth     Bearer {token}\n" in connection
         assert '{"X-MCP-Agent-Form": "text"}' in connection
         assert "plain HTTP" not in shown
+    with _on_a_terminal(home, "--port", "0") as (_, again):
+        # A token is shown once, when it is made; after that, where it is.
+        assert token not in again
+        assert f"token  kept in {file}\n" in again
 
 
 def test_on_a_terminal_it_warns_of_plain_http_on_every_network(home: Path) -> None:

@@ -19,18 +19,20 @@ def serve(options: argparse.Namespace) -> int:
     token_in_environment = _token_in_environment()
     from mcp_agent import server
 
+    is_new = token_in_environment is None and not config.token_file.exists()
     known = tokens.Tokens(config.token_file, config.clients_file, token_in_environment)
     try:
         known.reload()
     except tokens.BadToken as error:
         raise BadConfig(str(error)) from None
     server.check_tls(config)
+    where = f"kept in {config.token_file}" if token_in_environment is None else "taken from MCP_AGENT_TOKEN"
     listener = server.bind(config.host, config.port)
     with logging_to(standard_error(), config.log_level):
 
         def announce(url: str) -> None:
             if sys.stdout.isatty():
-                print(_banner(config, url, known.owner(), is_from_file=token_in_environment is None), flush=True)
+                print(_banner(config, url, known.owner() if is_new else None, where), flush=True)
             else:
                 _print_ready(config, url, is_from_file=token_in_environment is None)
 
@@ -84,7 +86,8 @@ def _print_ready(config: Config, url: str, *, is_from_file: bool) -> None:
     sys.stdout.buffer.flush()
 
 
-def _banner(config: Config, url: str, token: str, *, is_from_file: bool) -> str:
+def _banner(config: Config, url: str, token: str | None, where: str) -> str:
+    """What a person needs to connect. The token itself is shown once, when it is new."""
     scheme, _, rest = url.partition("://")
     port = rest.rpartition(":")[2]
     hosts = [config.host]
@@ -92,25 +95,23 @@ def _banner(config: Config, url: str, token: str, *, is_from_file: bool) -> str:
     if is_open:
         hosts = [*addresses.own_addresses(), *addresses.own_names()] if config.host in ("0.0.0.0", "::") else hosts
     urls = [f"{scheme}://{addresses.in_url(host)}:{port}/mcp" for host in hosts]
-    where = f"kept in {config.token_file}" if is_from_file else "from MCP_AGENT_TOKEN"
     lines = [
         "",
         f"  mcp-agent {__version__} is ready",
         "",
         *(f"  {'URL' if index == 0 else '   '}    {each}" for index, each in enumerate(urls)),
-        f"  token  {token}",
-        f"         {where}",
+        *([f"  token  {token}", f"         {where}"] if token else [f"  token  {where}"]),
         f"  tools  {config.config}",
         "",
         "  Open WebUI: Settings → External Tools → add a connection",
         "    type     MCP (Streamable HTTP)",
         f"    URL      {urls[0]}",
-        f"    auth     Bearer {token}",
+        f"    auth     Bearer {token or '<the token; `mcp-agent token show` prints it>'}",
         '    headers  {"X-MCP-Agent-Form": "text"}',
         "",
     ]
     if is_open and config.tls_cert is None:
-        lines += ["  This is plain HTTP: what is sent can be read on the way. Use --tls-cert and --tls-key,", ""]
-        lines[-2] += " or a tunnel."
+        warning = "This is plain HTTP: what is sent can be read on the way. Use --tls-cert and --tls-key, or a tunnel."
+        lines += [f"  {warning}", ""]
     lines += ["  Ctrl-C ends it.", ""]
     return "\n".join(lines)
