@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 # A longer text is put together in a thread: on the event loop it would hold up other calls.
 _SMALL_CHARS = 32_000
+_MOST_LINES = 1_000_000_000
+_MOST_TIMEOUT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,9 @@ async def _selected(
             goal_hint,
             source_type=source_type,
             max_prune_ratio=options.max_prune_ratio,
-            min_keep_lines=options.min_keep_lines,
-            timeout_s=options.timeout_ms / 1000,
+            # No text has more lines than this, and nobody waits longer: numbers beyond are taken for these.
+            min_keep_lines=min(options.min_keep_lines, _MOST_LINES),
+            timeout_s=min(options.timeout_ms, _MOST_TIMEOUT_MS) / 1000,
         )
     except GaveUp:
         return None, ["timeout"]
