@@ -104,7 +104,7 @@ async def end(members: Callable[[], set[Member]], number: int, grace_s: float) -
                 send(member, signal.SIGKILL)
             await _gone(found, 0.5)
             continue
-        for member in found - signalled:
+        for member in _eldest_first(found - signalled):
             send(member, number)
             # A stopped process would not hear it.
             send(member, signal.SIGCONT)
@@ -123,12 +123,17 @@ def end_now(members: Callable[[], set[Member]], grace_s: float) -> int:
         left = deadline - time.monotonic()
         if left < -_LAST_RESORT_S:
             break
-        for member in found if left <= 0 else found - seen:
+        for member in _eldest_first(found if left <= 0 else found - seen):
             send(member, signal.SIGKILL if left <= 0 else signal.SIGTERM)
             send(member, signal.SIGCONT)
         seen |= found
         time.sleep(0.02)
     return len(seen)
+
+
+def _eldest_first(members: Iterable[Member]) -> list[Member]:
+    """A shell before what it runs: told last, it would report its child's death as its own exit code."""
+    return sorted(members, key=lambda member: (member.started, member.pid))
 
 
 def orphans(own_session: int) -> set[Member]:
