@@ -142,6 +142,22 @@ async def test_the_page_shows_what_really_comes_back(host: ShellHost) -> None:
     assert f"```text pruned\n{shown}\n```\n" in (_DOCS / "pruning.md").read_text()
 
 
+async def test_nothing_is_dropped_that_could_not_be_had_back(host: ShellHost) -> None:
+    (host.folder / "state").mkdir(exist_ok=True)
+    (host.folder / "state" / "pruned").write_text("a file where the folder should be")
+    options = {
+        "max_prune_ratio": 0.9,
+        "min_keep_lines": 1,
+        "timeout_ms": 10_000,
+        "annotate_lines": True,
+        "include_markers": True,
+    }
+    pruned = await host.call("prune_text", text=CODE, goal_hint="step_42", source_type="code", options=options)
+    assert (pruned["pruned_text"], pruned["warnings"]) == (CODE, ["recovery_unavailable"])
+    read = await host.call("fs_read", path="code.py", context_focus_question="what does step_42 return?")
+    assert (read["content"], read["pruning"]["fallback"]) == (CODE, True)
+
+
 def test_a_host_over_stdio_ends_well_after_it_has_pruned(home: Path) -> None:
     (home / "code.py").write_text(CODE)
     arguments = {"path": "code.py", "context_focus_question": "what does step_42 return?"}
