@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mcp_agent.calls import Call, Caller, Outcome
+from mcp_agent.protocol.resources import HostResources
 from registry import profiles
 from registry.gate import Access
 from tests.daemon import COMMAND, PATIENCE_S, environment
@@ -119,6 +120,19 @@ def test_a_profile_says_everywhere_with_true_or_false_alone() -> None:
     with pytest.raises(profiles.BadRegistry) as refused:
         profiles.parse(text, discover())
     assert [problem.pointer for problem in refused.value.problems] == ["/profiles/0/pruning/everywhere"]
+
+
+async def test_the_host_s_own_list_knows_the_tools_that_take_a_question(host: ShellHost) -> None:
+    resources = HostResources(host.daemon.gate)
+    caller = Caller("o", Access(), "http")
+    (overview,) = await resources.read(caller, "host://tools") or []
+    listed = {
+        tool["name"]: tool["enabled"] for each in json.loads(overview["text"])["categories"] for tool in each["tools"]
+    }
+    assert {name for name in FOCUSABLE if listed[name]} == FOCUSABLE
+    (one,) = await resources.read(caller, "host://tools/fs_read") or []
+    shown = json.loads(one["text"])
+    assert (shown["enabled"], "context_focus_question" in shown["inputSchema"]["properties"]) == (True, True)
 
 
 async def test_what_one_caller_pruned_is_not_there_for_another(host: ShellHost) -> None:
