@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-PROGRAMS := curl
+PROGRAMS := curl jq
 
 .PHONY: system serve test test-long bench lint docs clean
 

@@ -86,25 +86,27 @@ class HostResources:
         return [tool.name for tool in self._gate.visible(caller.access) if tool.name.startswith(value)]
 
     def _overview(self, access: Access) -> dict[str, Any]:
-        visible = set(self._gate.visible(access))
+        visible = {tool.name for tool in self._gate.visible(access)}
         return {
             "categories": [
                 {
                     "id": category,
                     "label": label(category),
-                    "tools": [{"name": tool.name, "enabled": tool in visible} for tool in found],
+                    "tools": [{"name": tool.name, "enabled": tool.name in visible} for tool in found],
                 }
                 for category, found in self._gate.catalog.categories.items()
             ]
         }
 
     def _one(self, access: Access, tool: Tool) -> dict[str, Any]:
+        # A caller may see more arguments than the tool itself has.
+        seen = next((each for each in self._gate.visible(access) if each.name == tool.name), None)
         return {
             "name": tool.name,
             "category": tool.category,
-            "enabled": tool in self._gate.visible(access),
+            "enabled": seen is not None,
             "description": tool.description,
-            "inputSchema": tool.input_schema,
+            "inputSchema": (seen or tool).input_schema,
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +14,7 @@ from mcp_agent.audit import Audit
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub
+from mcp_agent.logs import event
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Payload, RpcError
 from mcp_agent.protocol.methods import Methods, Request
 from mcp_agent.pruning.pruner import HostPruner
@@ -25,6 +27,8 @@ from registry.gate import Gate
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from tools.context import ToolContext
 from tools.paths import OpenPaths
+
+log = logging.getLogger(__name__)
 
 READING = ("read", "bash", "grep")
 PRUNING = ("prune_text", "recover_text", "health")
@@ -96,6 +100,8 @@ class ReadingMethods(Methods):
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
         issues = _issues(method, params, self._gate.catalog.names)
         if issues:
+            told = "; ".join(f"{path}: {code}" for path, code in issues)
+            event(log, logging.INFO, "tool.request_invalid", message=f"{method}: {told}")
             raise _invalid(method, params, issues)
         answer = await super().answer(request)
         if method == "initialize":

@@ -86,7 +86,7 @@ def _asked(
     query: str,
     source_type: SourceType | None = None,
     max_prune_ratio: Annotated[float, Field(minimum=0, maximum=1)] = FOCUS_PRUNE_RATIO,
-    min_keep_lines: Annotated[int, Field(minimum=0)] = FOCUS_KEEP_LINES,
+    min_keep_lines: Annotated[int, Field(minimum=0, maximum=1_000_000_000)] = FOCUS_KEEP_LINES,
 ) -> None:
     """What a body may hold; `query` and `code` are all that such a service is usually sent."""
 

@@ -124,7 +124,11 @@ def _operation(tool: Tool) -> dict[str, Any]:
         "summary": tool.title,
         "description": tool.description,
         "tags": [tool.category],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": tool.input_schema}}},
+        # What can be called without arguments can be called without a body.
+        "requestBody": {
+            "required": "required" in tool.input_schema,
+            "content": {"application/json": {"schema": tool.input_schema}},
+        },
         "responses": {
             "200": {"description": "The result.", "content": {"application/json": {"schema": {"type": "object"}}}},
             **{status: {"description": text, "content": error} for status, text in _RESPONSES.items()},

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mcp_agent.calls import Call, Caller, Outcome
+from mcp_agent.protocol.resources import HostResources
 from registry import profiles
 from registry.gate import Access
 from tests.daemon import COMMAND, PATIENCE_S, environment
@@ -121,6 +122,19 @@ def test_a_profile_says_everywhere_with_true_or_false_alone() -> None:
     assert [problem.pointer for problem in refused.value.problems] == ["/profiles/0/pruning/everywhere"]
 
 
+async def test_the_host_s_own_list_knows_the_tools_that_take_a_question(host: ShellHost) -> None:
+    resources = HostResources(host.daemon.gate)
+    caller = Caller("o", Access(), "http")
+    (overview,) = await resources.read(caller, "host://tools") or []
+    listed = {
+        tool["name"]: tool["enabled"] for each in json.loads(overview["text"])["categories"] for tool in each["tools"]
+    }
+    assert {name for name in FOCUSABLE if listed[name]} == FOCUSABLE
+    (one,) = await resources.read(caller, "host://tools/fs_read") or []
+    shown = json.loads(one["text"])
+    assert (shown["enabled"], "context_focus_question" in shown["inputSchema"]["properties"]) == (True, True)
+
+
 async def test_what_one_caller_pruned_is_not_there_for_another(host: ShellHost) -> None:
     mine = await host.call("read", file_path="code.py", context_focus_question="what does step_42 return?")
     wanted = {
@@ -140,6 +154,22 @@ async def test_the_page_shows_what_really_comes_back(host: ShellHost) -> None:
     result = await host.call("read", file_path="orders.py", context_focus_question=question)
     shown = result["content"].replace(result["pruning"]["prune_id"], "prn_…").rstrip("\n")
     assert f"```text pruned\n{shown}\n```\n" in (_DOCS / "pruning.md").read_text()
+
+
+async def test_nothing_is_dropped_that_could_not_be_had_back(host: ShellHost) -> None:
+    (host.folder / "state").mkdir(exist_ok=True)
+    (host.folder / "state" / "pruned").write_text("a file where the folder should be")
+    options = {
+        "max_prune_ratio": 0.9,
+        "min_keep_lines": 1,
+        "timeout_ms": 10_000,
+        "annotate_lines": True,
+        "include_markers": True,
+    }
+    pruned = await host.call("prune_text", text=CODE, goal_hint="step_42", source_type="code", options=options)
+    assert (pruned["pruned_text"], pruned["warnings"]) == (CODE, ["recovery_unavailable"])
+    read = await host.call("fs_read", path="code.py", context_focus_question="what does step_42 return?")
+    assert (read["content"], read["pruning"]["fallback"]) == (CODE, True)
 
 
 def test_a_host_over_stdio_ends_well_after_it_has_pruned(home: Path) -> None:

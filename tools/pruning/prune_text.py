@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 # A longer text is put together in a thread: on the event loop it would hold up other calls.
 _SMALL_CHARS = 32_000
+_NOT_KEPT = "prn_not_kept"
+_MOST_LINES = 1_000_000_000
+_MOST_TIMEOUT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,13 @@ async def prune_text(
     """Drop the lines of a text that a goal does not need. Get any of them back with recover_text."""
     pruner = pruner_of(ctx)
     began = time.perf_counter()
-    prune_id = await pruner.keep(ctx.owner, text)
-    selection, warnings = await _selected(pruner, text, goal_hint, source_type, options)
+    try:
+        prune_id = await pruner.keep(ctx.owner, text)
+        selection, warnings = await _selected(pruner, text, goal_hint, source_type, options)
+    except OSError:
+        # No line is dropped that could not be had back.
+        log.warning("pruner.recovery_unavailable", exc_info=True)
+        prune_id, selection, warnings = _NOT_KEPT, None, ["recovery_unavailable"]
     write = partial(_written, prune_id, text, selection, options, warnings, began)
     return write() if len(text) < _SMALL_CHARS else await asyncio.to_thread(write)
 
@@ -85,8 +93,9 @@ async def _selected(
             goal_hint,
             source_type=source_type,
             max_prune_ratio=options.max_prune_ratio,
-            min_keep_lines=options.min_keep_lines,
-            timeout_s=options.timeout_ms / 1000,
+            # No text has more lines than this, and nobody waits longer: numbers beyond are taken for these.
+            min_keep_lines=min(options.min_keep_lines, _MOST_LINES),
+            timeout_s=min(options.timeout_ms, _MOST_TIMEOUT_MS) / 1000,
         )
     except GaveUp:
         return None, ["timeout"]

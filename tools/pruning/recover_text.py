@@ -45,10 +45,9 @@ async def recover_text(
     include_line_numbers: Annotated[bool, Field(description="Begin each line with its number and │.")],
 ) -> Recovered:
     """Get lines back that pruning dropped, exactly as they were."""
-    for each in ranges:
+    for index, each in enumerate(ranges):
         if each.start_line < 1 or each.end_line < each.start_line:
-            lines = {"start_line": each.start_line, "end_line": each.end_line}
-            raise Refused(INVALID_RANGE, "invalid_range", {"code": "invalid_range", "range": lines})
+            raise Refused(INVALID_RANGE, "invalid_range", {"code": "invalid_range", "range": index})
     text = await pruner_of(ctx).kept(ctx.owner, prune_id)
     if text is None:
         data = {
@@ -60,15 +59,15 @@ async def recover_text(
     lines_of_text = text.split("\n")
     if lines_of_text[-1] == "":
         lines_of_text.pop()
+    total = len(lines_of_text)
     given: list[str] = []
     for each in ranges:
-        chosen = enumerate(lines_of_text[each.start_line - 1 : each.end_line], start=each.start_line)
+        chosen = enumerate(lines_of_text[each.start_line - 1 : each.end_line], start=min(each.start_line, total + 1))
         given += [f"{number}│ {line}" if include_line_numbers else line for number, line in chosen]
     metadata = {
         "prune_id": prune_id,
         "ranges": [
-            {"start_line": each.start_line, "end_line": min(each.end_line, max(len(lines_of_text), each.start_line))}
-            for each in ranges
+            {"start_line": min(each.start_line, total + 1), "end_line": min(each.end_line, total)} for each in ranges
         ],
         "line_numbering": "original",
     }
