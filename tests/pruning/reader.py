@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,8 +42,14 @@ class Reader:
         assert answer["result"]["isError"] == ("error" in told)
         return told
 
-    def log(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.stderr.read_text().splitlines()]
+    def log(self, until: str = "mcp_pruner.ready") -> list[dict[str, Any]]:
+        """The log, once it has an event `until`: a thread writes it, a little later."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            lines = [json.loads(line) for line in self.stderr.read_text().splitlines(keepends=True) if line[-1] == "\n"]
+            if any(line["event"] == until for line in lines) or time.monotonic() > deadline:
+                return lines
+            time.sleep(0.02)
 
 
 @contextlib.contextmanager

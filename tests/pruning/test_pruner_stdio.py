@@ -189,7 +189,7 @@ def test_bash_is_ended_in_time_with_all_that_it_started(served: Reader, root: Pa
     status = Path(f"/proc/{(root / 'pid').read_text().strip()}/status")
     # Dead, whether or not it has been buried yet.
     assert not status.exists() or "zombie" in status.read_text()
-    timeouts = [line["data"] for line in served.log() if line["event"] == "tool.exec_timeout"]
+    timeouts = [line["data"] for line in served.log("tool.exec_timeout") if line["event"] == "tool.exec_timeout"]
     assert timeouts == [{"tool": "bash", "timeout_ms": 500}]
 
 
@@ -259,7 +259,7 @@ def test_the_log_is_json_lines_and_the_protocol_has_stdout_to_itself(tmp_path: P
         served.call("read", file_path="src/app.py", context_focus_question="what is it?")
         served.call("read", file_path="missing")
         served.call("read")
-    events = {line["event"]: line for line in served.log()}
+    events = {line["event"]: line for line in served.log("mcp_pruner.stopped")}
     assert events["mcp_pruner.ready"]["data"] == {"root": str(root)}
     assert events["mcp_pruner.stopped"]["data"]["graceful"] is True
     assert events["tool.request_invalid"]["data"]["tool"] == "read"
