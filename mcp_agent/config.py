@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -185,11 +185,6 @@ def registry_path() -> Path:
     if sys.platform == "darwin":
         older.insert(0, home / "Library" / "Application Support" / "MCPEyes" / "tools.json")
     return next((path for path in older if path.exists()), _config_folder() / "tools.json")
-
-
-def as_text(config: Config) -> dict[str, str]:
-    """Every setting with its value in force, for people."""
-    return {field.name: str(getattr(config, field.name)) for field in fields(config)}
 
 
 def _config_folder() -> Path:

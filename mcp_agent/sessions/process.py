@@ -150,15 +150,6 @@ class Child:
                 os.close(self._stdin)
             self._stdin = None
 
-    def foreground_group(self) -> int | None:
-        """The process group that a terminal's keys reach; None without a terminal."""
-        if self._terminal is None:
-            return None
-        try:
-            return os.tcgetpgrp(self._terminal)
-        except OSError:
-            return None
-
     def reap(self) -> None:
         """Let the number of a dead leader go."""
         self.is_held = False

@@ -86,7 +86,6 @@ class Session:
     is_published: bool = False
     started_at: float = field(default_factory=time.time)
     started_monotonic: float = field(default_factory=time.monotonic)
-    ended_monotonic: float | None = None
     status: Status | None = None
     is_ending: asyncio.Lock = field(default_factory=asyncio.Lock)
     expiry: asyncio.TimerHandle | None = None
@@ -154,7 +153,6 @@ class Session:
 
     def ended(self, status: Status) -> None:
         self.status = status
-        self.ended_monotonic = time.monotonic()
         if self.is_published:
             self.hub.exited(self.log, status.exit_code, status.signal)
         _wake(self._waiters)
