@@ -106,7 +106,7 @@ class HttpPeer:
 
 def server_filesystem_command(root: Path) -> list[str]:
     """The command of the reference filesystem server for `root`. Raises PeerMissing."""
-    return [node.NODE, _npm_script(*_SERVER_FILESYSTEM), str(root)]
+    return [*_npm_program(*_SERVER_FILESYSTEM), str(root)]
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def server_filesystem(folder: Path) -> Iterator[StdioPeer]:
 @contextmanager
 def desktop_commander(folder: Path) -> Iterator[StdioPeer]:
     """Desktop Commander with `folder` as its home, and its reports to its makers switched off. Raises PeerMissing."""
-    command = [node.NODE, _npm_script(*_DESKTOP_COMMANDER, overrides=_DESKTOP_COMMANDER_OVERRIDES)]
+    command = _npm_program(*_DESKTOP_COMMANDER, overrides=_DESKTOP_COMMANDER_OVERRIDES)
     config = folder / ".claude-server-commander" / "config.json"
     config.parent.mkdir(exist_ok=True)
     config.write_bytes(orjson.dumps(_DESKTOP_COMMANDER_CONFIG))
@@ -154,11 +154,13 @@ def _on_pipes(command: list[str], folder: Path, environment: Mapping[str, str] |
         yield StdioPeer(program)
 
 
-def _npm_script(package: str, version: str, script: str, *, overrides: Mapping[str, str] | None = None) -> str:
+def _npm_program(package: str, version: str, script: str, *, overrides: Mapping[str, str] | None = None) -> list[str]:
+    """The command that runs it, with the machine's own Node if there is one: that is what its users have."""
     try:
-        return str(node.installed(package, version, overrides=overrides) / package / script)
+        modules = node.installed(package, version, overrides=overrides)
     except NotInstalled as error:
         raise PeerMissing(f"{package} {version} cannot be installed") from error
+    return [shutil.which("node") or node.NODE, str(modules / package / script)]
 
 
 @cache
