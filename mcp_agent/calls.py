@@ -97,6 +97,9 @@ class Outcome(NamedTuple):
             case Blocks(encoded) | encoded:
                 return len(encoded)
 
+    def as_written(self, written: Written) -> Outcome:
+        return Outcome(self.call_id, self.form, self.result, self.error, self.refusal, written)
+
     def as_object(self) -> dict[str, Any]:
         answer = self.result or self.error
         assert answer is not None, "a refusal has no object"

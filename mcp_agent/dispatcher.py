@@ -180,7 +180,7 @@ class Dispatcher:
         if written is None:
             work = partial(self._written, call, outcome, domain)
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        return outcome._replace(written=written)
+        return outcome.as_written(written)
 
     def _worked(
         self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]
@@ -190,7 +190,7 @@ class Dispatcher:
         return self._written(call, Outcome(call.id, grant.form, result=result), tool.category)
 
     def _written(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
-        return outcome._replace(written=self._shaper.written(outcome, call.caller, domain))
+        return outcome.as_written(self._shaper.written(outcome, call.caller, domain))
 
     def _unfit(self, call: Call, tool: Tool, grant: Grant, error: InvalidParams) -> Outcome:
         event(log, logging.INFO, "tool.request_invalid", request_id=call.id, tool=tool.name, message=error.message)
