@@ -13,8 +13,8 @@ import numpy as np
 
 from tools.pruning.engine.layout import Bools, Floats, Ints
 
-MARKER_TOKENS = 18
-_MARKER_DEARNESS = 2.5
+MARKER_TOKENS = 17
+_MARKER_DEARNESS = 2.65
 _DISCOUNT = 0.6
 _DISCOUNTS = 12
 _HALVINGS = 6

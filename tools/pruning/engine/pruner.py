@@ -20,15 +20,15 @@ from tools.pruning.engine.source_type import detect
 from tools.pruning.engine.structure import Structure, structure_of
 from tools.pruning.engine.words import Words, words_of
 
-# Reasons are short because every marker is paid for in tokens.
-_REASONS: dict[SourceType, str] = {"code": "hors sujet", "logs": "sans erreur", "docs": "hors sujet"}
+# Reasons are one word because every marker is paid for in tokens.
+_REASONS: dict[SourceType, str] = {"code": "accessoire", "logs": "routine", "docs": "accessoire"}
 # What a share of the text must bring, as a share of the answer, to be kept beyond the quota, when the quota is
 # `_PRICED_AT` of the lines. A smaller quota asks for more. A log needs its errors, and those are kept at any price.
-_PRICES: dict[SourceType, float] = {"code": 0.755, "logs": 3.0, "docs": 1.3}
+_PRICES: dict[SourceType, float] = {"code": 0.81, "logs": 6.0, "docs": 1.3}
 _PRICED_AT = 0.30
 _SMALLEST_QUOTA = 0.05
-_DEAREST = 5.0
-_OUTLINE_SHARE = 0.15
+# How much of the budget the outline may take. A heading that stands alone costs a marker more than it says.
+_OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.15, "docs": 0.05}
 _LOG_REACH = 2
 _LOG_FLOOR = 0.02
 
@@ -67,10 +67,10 @@ def select(
     check()
     protected = protected_lines(text, layout)
     protected[counted:] = True
-    top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     if evidence.found == 0 and kind != "logs":
         # Nothing says where to look, and a line that is needed costs more than many that are not.
-        quota, top_price = counted - (counted - quota) // 2, _DEAREST
+        return Selection(dropped=(), total_lines=total, source_type=kind)
+    top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     reader = _READERS[kind]
     budget_tokens = float(tokens.sum()) * quota / counted
     candidates = reader(_Reading(layout, words, tokens, asked, evidence, protected, budget_tokens))
@@ -94,13 +94,13 @@ class _Reading:
 
 def _code(reading: _Reading) -> Candidates:
     structure = structure_of(reading.layout, reading.words)
-    return _candidates(reading, structure, np.arange(len(reading.layout)), is_prose=False)
+    return _candidates(reading, structure, np.arange(len(reading.layout)), "code")
 
 
 def _docs(reading: _Reading) -> Candidates:
     blocks = code_blocks(reading.layout)
     structure = sections_of(reading.layout, blocks)
-    return _candidates(reading, structure, units_of(len(reading.layout), blocks), is_prose=True)
+    return _candidates(reading, structure, units_of(len(reading.layout), blocks), "docs")
 
 
 def _logs(reading: _Reading) -> Candidates:
@@ -120,17 +120,16 @@ def _logs(reading: _Reading) -> Candidates:
 _READERS: dict[SourceType, Callable[[_Reading], Candidates]] = {"code": _code, "logs": _logs, "docs": _docs}
 
 
-def _candidates(reading: _Reading, structure: Structure, unit: Ints, *, is_prose: bool) -> Candidates:
+def _candidates(reading: _Reading, structure: Structure, unit: Ints, kind: SourceType) -> Candidates:
     measures = measures_of(
         reading.evidence,
-        reading.words,
         reading.layout,
         structure,
         reading.tokens,
         asks_for_prose=reading.question.asks_for_prose,
     )
-    worth = worth_of(measures, is_prose=is_prose)
-    allowance = _OUTLINE_SHARE * reading.budget_tokens
+    worth = worth_of(measures, is_prose=kind == "docs")
+    allowance = _OUTLINE_SHARES[kind] * reading.budget_tokens
     outline = skeleton_of(structure, reading.tokens, worth, allowance_tokens=allowance)
     return Candidates(
         worth=worth,
