@@ -7,7 +7,7 @@ short one, a long text and a short one, give numbers on the same scale. The judg
 import numpy as np
 
 from tools.pruning.engine.evidence import Evidence
-from tools.pruning.engine.layout import Floats, Ints, Layout
+from tools.pruning.engine.layout import Floats, Layout
 from tools.pruning.engine.structure import Structure
 from tools.pruning.engine.windows import windowed
 
@@ -43,9 +43,7 @@ MEASURES = (
 )
 
 
-def measures_of(
-    evidence: Evidence, layout: Layout, structure: Structure, tokens: Ints, *, asks_for_prose: bool
-) -> Floats:
+def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, asks_for_prose: bool) -> Floats:
     """Give one row per name in `MEASURES` and one column per line."""
     total = len(layout)
     scope = structure.scope
@@ -87,7 +85,7 @@ def measures_of(
     kinds = (structure.is_header, structure.is_comment, unasked, structure.is_import, ~in_scope, is_last)
     rows += [
         *(kind.astype(np.float64) for kind in kinds),
-        np.log1p(tokens),
+        np.log1p(layout.tokens),
         np.minimum(np.arange(total) - np.where(in_scope, header_at, 0), _DEEP_LINES) / _DEEP_LINES,
         np.log1p(np.bincount(block, minlength=blocks)[block]),
     ]
