@@ -165,7 +165,7 @@ def compose(
         HostResources(gate),
         SessionResources(gate, sessions),
         ArtifactResources(artifacts),
-        UndoResources(journal),
+        UndoResources(gate, journal),
         *resources,
     ]
     methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)

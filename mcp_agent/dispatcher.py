@@ -85,9 +85,10 @@ class Dispatcher:
         question = arguments.pop(FOCUS, None) if tool.takes_focus else None
         around = self._surroundings
         caller = call.caller
+        denied = grant.deny
         context = ToolContext(
             call.id,
-            around.paths,
+            around.paths if denied.paths is None else around.paths.denying(denied.paths),
             lambda: call.is_cancelled,
             call.report or _unheard,
             call.tell or _unheard,
@@ -102,6 +103,7 @@ class Dispatcher:
             caller.name,
             around.pruner,
             around.root,
+            denied.commands,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
         if is_traced:

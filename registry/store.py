@@ -1,7 +1,8 @@
 """tools.json on disk: read whole, written whole, never in between.
 
-A save goes to a new file in the same folder, is synced, and takes the old one's place in one step; the mode and
-a symbolic link in front of it stay. Writers take turns through a lock on the folder, which leaves nothing behind.
+A save goes to a new file in the same folder, is synced, and takes the old one's place in one step; the mode, the
+owner and a symbolic link in front of it stay. Writers take turns through a lock on the folder, which leaves nothing
+behind.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class RegistryFile:
 
     def load(self) -> Profiles:
         """The profiles in the file. Raises BadRegistry, also for a file that cannot be read."""
-        return read(self._document(), self._catalog)
+        return self._read(self._document())
 
     def load_or_create(self) -> Profiles:
         """As `load`, but where there is no file, one with every tool on is written first."""
@@ -52,8 +53,8 @@ class RegistryFile:
         self.load_or_create()
         with self._told("written"), self._locked():
             document = self._document()
-            change(document, read(document, self._catalog))
-            profiles = read(document, self._catalog)
+            change(document, self._read(document))
+            profiles = self._read(document)
             self._write(document)
         return profiles
 
@@ -94,6 +95,9 @@ class RegistryFile:
         entries.append(described(profile, self._catalog))
         return entries[-1]
 
+    def _read(self, document: dict[str, Any]) -> Profiles:
+        return read(document, self._catalog, str(self.path))
+
     def _document(self) -> dict[str, Any]:
         # Not to wait for a writer, should it be a pipe; a regular file does not know the difference.
         with self._told("read"), _opened(self.path, os.O_NONBLOCK) as descriptor:
@@ -111,7 +115,8 @@ class RegistryFile:
     def _write(self, document: dict[str, Any]) -> None:
         target = self.path.resolve()
         data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
-        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
+        before = target.stat() if target.exists() else None
+        mode = 0o600 if before is None else before.st_mode & 0o7777
         # Always the same name, which the lock keeps to one writer: what a killed one left is cleared by the next.
         temporary = target.with_name(f".{target.name}.new")
         temporary.unlink(missing_ok=True)
@@ -120,6 +125,8 @@ class RegistryFile:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
+                if before is not None:
+                    _keep_owner(file.fileno(), before)
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             temporary.replace(target)
@@ -154,6 +161,12 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _keep_owner(descriptor: int, before: os.stat_result) -> None:
+    """Who saves the file as another user, as with sudo, leaves it to its owner. Who may not, becomes its owner."""
+    with suppress(OSError):
+        os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
 def _entry(entries: list[dict[str, Any]], entry_id: str) -> dict[str, Any]:

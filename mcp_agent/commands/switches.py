@@ -46,6 +46,11 @@ def show_profile(options: argparse.Namespace) -> int:
         print(f"  {category:24} {'on' if named is None or named.enabled else 'off'}")
         for tool in tools:
             print(f"    {tool.name:22} {'off' if profile.switch(tool) else 'on'}")
+    for kind, rules in (("paths", profile.deny.paths), ("commands", profile.deny.commands)):
+        if rules is not None:
+            print(f"  denied {kind}")
+            for rule in rules.rules:
+                print(f"    {rule.id:22} {', '.join(rule.patterns)} ({rule.reason})")
     print(f"from {file.path}")
     return 0
 

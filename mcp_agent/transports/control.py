@@ -15,6 +15,7 @@ from mcp_agent.protocol.jsonrpc import RpcError
 from mcp_agent.sessions.session import Session
 from mcp_agent.transports.health import Health
 from mcp_agent.transports.http import ClientLeft, principal, read_body, send_error, send_object
+from registry.deny import described
 from registry.profiles import BadRegistry, Profile, Profiles
 from tools.errors import InvalidParams, SessionNotFound
 from tools.shell.sessions import signal_number
@@ -98,6 +99,7 @@ class Control:
             raise self._no_profile(profile_id)
         return {
             **self._brief(profile),
+            "deny": {"paths": described(profile.deny.paths), "commands": described(profile.deny.commands)},
             "categories": [
                 {
                     "id": category,
