@@ -103,6 +103,8 @@ class Profiles:
     active: str
     by_id: Mapping[str, Profile]
     warnings: tuple[Problem, ...] = ()
+    # What the file was when it was read, in a few digits; a change of spaces is none of the profiles.
+    digest: str = field(default="", compare=False)
 
     def __getitem__(self, profile_id: str) -> Profile:
         return self.by_id[profile_id]
