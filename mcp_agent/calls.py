@@ -105,6 +105,9 @@ class Outcome(NamedTuple):
             return f"REFUSED {self.refusal.code}"
         return "ok" if self.error is None else self.error.code
 
+    def as_written(self, written: Written, whole_bytes: int | None = None) -> Outcome:
+        return Outcome(self.call_id, self.form, self.result, self.error, self.refusal, written, whole_bytes)
+
     def as_object(self) -> dict[str, Any]:
         answer = self.result or self.error
         assert answer is not None, "a refusal has no object"

@@ -186,7 +186,7 @@ class Dispatcher:
         if written is None:
             work = partial(self._written, call, outcome, domain)
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        return outcome._replace(written=written)
+        return outcome.as_written(written)
 
     def _worked(
         self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]

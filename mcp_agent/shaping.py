@@ -55,7 +55,7 @@ class Shaper:
         """`outcome` with what goes out of it, small enough for one message. Touches the disk only if it is cut."""
         written = self.fitting(outcome, caller)
         if written is not None:
-            return outcome._replace(written=written)
+            return outcome.as_written(written)
         if chosen(outcome.form, caller) == "text":
             whole = outcome.render().encode("utf-8", "replace")
             written = self._spilled_text(whole, caller, domain)
@@ -63,7 +63,7 @@ class Shaper:
             value = outcome.as_object()
             whole = orjson.dumps(value)
             written = self._spilled_object(value, whole, caller, domain)
-        return outcome._replace(written=written, whole_bytes=len(whole))
+        return outcome.as_written(written, len(whole))
 
     def fitting(self, outcome: Outcome, caller: Caller) -> Written | None:
         """`outcome` as it goes out if that fits one message, else None."""

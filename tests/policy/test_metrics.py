@@ -54,9 +54,8 @@ async def _call(daemon: Daemon, tool: str, **arguments: Any) -> Any:
 
 async def test_calls_are_counted_by_tool_and_by_what_came_of_them(daemon: Daemon) -> None:
     (daemon.home / "x").write_text("hello")
-    read = [
-        await _call(daemon, "fs_read", **each) for each in [{"path": "x"}] * 3 + [{"path": "nowhere"}, {"wrong": 1}]
-    ]
+    asked: list[dict[str, Any]] = [{"path": "x"}] * 3 + [{"path": "nowhere"}, {"wrong": 1}]
+    read = [await _call(daemon, "fs_read", **arguments) for arguments in asked]
     sizes = [len(answer["result"]["content"][0]["text"].encode()) for answer in read]
     await _call(daemon, "read", wrong=1)
     for number in range(20):
