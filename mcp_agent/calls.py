@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from registry.gate import Access
 from registry.profiles import Form
@@ -72,7 +72,7 @@ Written = bytes | str | Blocks
 class Outcome(NamedTuple):
     """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
 
-    `written` is the result or the error as it goes out.
+    `written` is the result or the error as it goes out; `whole_bytes` how large it was, if it was cut for that.
     """
 
     call_id: str
@@ -81,6 +81,7 @@ class Outcome(NamedTuple):
     error: ToolError | None = None
     refusal: Refusal | None = None
     written: Written | None = None
+    whole_bytes: int | None = None
 
     @property
     def is_error(self) -> bool:
@@ -97,8 +98,15 @@ class Outcome(NamedTuple):
             case Blocks(encoded) | encoded:
                 return len(encoded)
 
-    def as_written(self, written: Written) -> Outcome:
-        return Outcome(self.call_id, self.form, self.result, self.error, self.refusal, written)
+    @property
+    def code(self) -> str:
+        """What came of it in a word: ok, the code of the error, or the number of the refusal."""
+        if self.refusal is not None:
+            return f"REFUSED {self.refusal.code}"
+        return "ok" if self.error is None else self.error.code
+
+    def as_written(self, written: Written, whole_bytes: int | None = None) -> Outcome:
+        return Outcome(self.call_id, self.form, self.result, self.error, self.refusal, written, whole_bytes)
 
     def as_object(self) -> dict[str, Any]:
         answer = self.result or self.error
@@ -109,3 +117,10 @@ class Outcome(NamedTuple):
         answer = self.result or self.error
         assert answer is not None, "a refusal has no rendering"
         return answer.render()
+
+
+class Witness(Protocol):
+    """Who is told of every call once it is over, on the loop; what it does there, every caller waits for."""
+
+    def record(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+        """`outcome` is None for a call that was called off."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
 from mcp_agent.artifacts import ArtifactStore
-from mcp_agent.audit import Audit
-from mcp_agent.calls import Call, Outcome, Refusal
+from mcp_agent.calls import Call, Outcome, Refusal, Witness
 from mcp_agent.focusing import focused
 from mcp_agent.logs import event
 from mcp_agent.shaping import Shaper
@@ -34,7 +33,7 @@ INVALID_PARAMS = -32602
 class Dispatcher:
     """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else.
 
-    `surroundings` is the context that every call's own is made from.
+    `surroundings` is the context that every call's own is made from; `witnesses` are told of every call.
     """
 
     def __init__(
@@ -43,13 +42,13 @@ class Dispatcher:
         surroundings: ToolContext,
         threads: Executor,
         artifacts: ArtifactStore,
-        audit: Audit,
+        witnesses: Sequence[Witness],
     ) -> None:
         self._gate = gate
         self._surroundings = surroundings
         self._threads = threads
         self._artifacts = artifacts
-        self._audit = audit
+        self.witnesses = witnesses
         self._shaper = Shaper(artifacts)
 
     async def call(self, call: Call) -> Outcome:
@@ -58,12 +57,17 @@ class Dispatcher:
         try:
             outcome = await self._answered(call)
         except BaseException:
-            self._audit.record(call, None, started, 0)
+            self._tell(call, None, started, 0)
             raise
         if outcome.refusal is None and outcome.written is None:
             outcome = self._written(call, outcome, "errors")
-        self._audit.record(call, outcome, started, outcome.written_bytes)
+        self._tell(call, outcome, started, outcome.written_bytes)
         return outcome
+
+    def _tell(self, call: Call, outcome: Outcome | None, started: float, result_bytes: int) -> None:
+        took_s = time.perf_counter() - started
+        for witness in self.witnesses:
+            witness.record(call, outcome, took_s, result_bytes)
 
     async def _answered(self, call: Call) -> Outcome:
         if log.isEnabledFor(logging.DEBUG):
@@ -85,9 +89,10 @@ class Dispatcher:
         question = arguments.pop(FOCUS, None) if tool.takes_focus else None
         around = self._surroundings
         caller = call.caller
+        denied = grant.deny
         context = ToolContext(
             call.id,
-            around.paths,
+            around.paths if denied.paths is None else around.paths.denying(denied.paths),
             lambda: call.is_cancelled,
             call.report or _unheard,
             call.tell or _unheard,
@@ -102,6 +107,7 @@ class Dispatcher:
             caller.name,
             around.pruner,
             around.root,
+            denied.commands,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
         if is_traced:
@@ -190,7 +196,7 @@ class Dispatcher:
         return self._written(call, Outcome(call.id, grant.form, result=result), tool.category)
 
     def _written(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
-        return outcome.as_written(self._shaper.written(outcome, call.caller, domain))
+        return self._shaper.shaped(outcome, call.caller, domain)
 
     def _unfit(self, call: Call, tool: Tool, grant: Grant, error: InvalidParams) -> Outcome:
         event(log, logging.INFO, "tool.request_invalid", request_id=call.id, tool=tool.name, message=error.message)

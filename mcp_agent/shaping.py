@@ -51,15 +51,19 @@ class Shaper:
     def __init__(self, artifacts: ArtifactStore) -> None:
         self._artifacts = artifacts
 
-    def written(self, outcome: Outcome, caller: Caller, domain: str) -> Written:
-        """`outcome` as it goes out, small enough for one message. Touches the disk only if it is not by itself."""
+    def shaped(self, outcome: Outcome, caller: Caller, domain: str) -> Outcome:
+        """`outcome` with what goes out of it, small enough for one message. Touches the disk only if it is cut."""
         written = self.fitting(outcome, caller)
         if written is not None:
-            return written
+            return outcome.as_written(written)
         if chosen(outcome.form, caller) == "text":
-            return self._spilled_text(outcome.render(), caller, domain)
-        value = outcome.as_object()
-        return self._spilled_object(value, orjson.dumps(value), caller, domain)
+            whole = outcome.render().encode("utf-8", "replace")
+            written = self._spilled_text(whole, caller, domain)
+        else:
+            value = outcome.as_object()
+            whole = orjson.dumps(value)
+            written = self._spilled_object(value, whole, caller, domain)
+        return outcome.as_written(written, len(whole))
 
     def fitting(self, outcome: Outcome, caller: Caller) -> Written | None:
         """`outcome` as it goes out if that fits one message, else None."""
@@ -75,8 +79,8 @@ class Shaper:
             return encoded
         return encoded if len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES else None
 
-    def _spilled_text(self, text: str, caller: Caller, domain: str) -> str:
-        whole = text.encode("utf-8", "replace")
+    def _spilled_text(self, whole: bytes, caller: Caller, domain: str) -> str:
+        text = whole.decode()
         reference, problem = self._kept(whole, "text/plain", caller, domain)
         note = f"\n… cut: the whole has {len(whole)} bytes. {_advice(reference, problem)}"
         size = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES - len(note) * 6

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from registry.catalog import Catalog
 from registry.profiles import Form, Profile, Profiles, closed
+from tools.denying import NOTHING, Deny, together
 from tools.errors import ToolDisabled
 from tools.spec import Tool
 
@@ -36,6 +37,7 @@ class Grant(NamedTuple):
     profile: str
     form: Form
     deadline_s: float
+    deny: Deny = NOTHING
 
 
 class Gate:
@@ -46,13 +48,14 @@ class Gate:
         self._profiles = profiles
         self._visible: dict[Access, tuple[Tool, ...]] = {}
         self._admitted: dict[tuple[str | None, str | None, str], tuple[Tool, Grant]] = {}
+        self._denied: dict[Access, Deny] = {}
 
     @property
     def profiles(self) -> Profiles:
         return self._profiles
 
     def swap(self, profiles: Profiles) -> None:
-        self._profiles, self._visible, self._admitted = profiles, {}, {}
+        self._profiles, self._visible, self._admitted, self._denied = profiles, {}, {}, {}
 
     def has_profile(self, profile_id: str) -> bool:
         return profile_id in self._profiles.by_id
@@ -90,7 +93,14 @@ class Gate:
             if switch is not None:
                 raise ToolDisabled(f"Tool {tool.name} is disabled", hint=_hint(tool, profile, switch))
         seen = tool.with_focus if _may_focus(bound) else tool
-        return seen, Grant(bound[0].id, self.form(access), tool.deadline_s)
+        return seen, Grant(bound[0].id, self.form(access), tool.deadline_s, self.deny(access))
+
+    def deny(self, access: Access) -> Deny:
+        """What is off limits for a caller: the rules of every profile that binds it."""
+        found = self._denied.get(access)
+        if found is None:
+            found = self._denied[access] = together([profile.deny for profile in self._bound(access)])
+        return found
 
     def form(self, access: Access) -> Form:
         """How the results of a caller are written: its narrowed profile's word counts before its own's."""

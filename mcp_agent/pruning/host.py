@@ -58,7 +58,7 @@ class PrunerHost:
             pruner=self.pruner,
             root=settings.root,
         )
-        self.dispatcher = Dispatcher(self.gate, surroundings, self._threads, artifacts_of(config), self._audit)
+        self.dispatcher = Dispatcher(self.gate, surroundings, self._threads, artifacts_of(config), [self._audit])
         kind = ReadingMethods if "read" in names else PruningMethods
         self.methods: Methods = kind(self.gate, self.dispatcher, [], [], settings.root)
 
