@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mcp_agent.artifacts import ArtifactStore, Quotas
 from mcp_agent.audit import Audit
+from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
@@ -160,7 +161,7 @@ def compose(
         pruner=pruner,
         root=pruning.root,
     )
-    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, audit)
+    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, audit, Cursors(config.cursor_key))
     every_kind: list[Resources] = [
         HostResources(gate),
         SessionResources(gate, sessions),
