@@ -105,6 +105,9 @@ class Outcome(NamedTuple):
             case Blocks(encoded) | Compact(encoded) | encoded:
                 return len(encoded)
 
+    def as_written(self, written: Written, whole_bytes: int | None = None) -> Outcome:
+        return Outcome(self.call_id, self.form, self.result, self.error, self.refusal, written, whole_bytes)
+
     @property
     def answer(self) -> Result | ToolError:
         answer = self.result or self.error

@@ -69,32 +69,34 @@ class Shaper:
             name = call.tool if tool is None else tool.name
             origin = cursors.Origin.of(name, call.caller.name, call.arguments)
             short = self._compactor.shortened(outcome.answer, tool, origin, domain)
-            return outcome._replace(written=Compact(short.encoded), whole_bytes=short.whole_bytes)
+            return outcome.as_written(Compact(short.encoded), short.whole_bytes)
         if form == "text":
-            text = outcome.render()
-            return outcome._replace(written=self._spilled_text(text, call.caller, domain), whole_bytes=len(text))
+            whole = outcome.render()
+            return outcome.as_written(
+                self._spilled_text(whole, call.caller, domain), len(whole.encode("utf-8", "replace"))
+            )
         value = outcome.as_object()
         encoded = orjson.dumps(value)
         spilled = self._spilled_object(value, encoded, call.caller, domain)
-        return outcome._replace(written=spilled, whole_bytes=len(encoded))
+        return outcome.as_written(spilled, len(encoded))
 
     def fitting(self, outcome: Outcome, caller: Caller, tool: Tool | None) -> Outcome | None:
         """`outcome` as it goes out if that fits, else None."""
         form = chosen(outcome.form, caller)
         if form == "compact":
             short = self._compactor.untouched(outcome.answer, tool)
-            return None if short is None else outcome._replace(written=Compact(short.encoded))
+            return None if short is None else outcome.as_written(Compact(short.encoded))
         blocks = outcome.result.blocks() if outcome.result is not None and caller.is_on_mcp else None
         if blocks is not None:
             encoded = orjson.dumps(blocks)
-            return outcome._replace(written=Blocks(encoded)) if len(encoded) <= MOST_RESULT_BYTES else None
+            return outcome.as_written(Blocks(encoded)) if len(encoded) <= MOST_RESULT_BYTES else None
         if form == "text":
             text = outcome.render()
             fits = len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES
-            return outcome._replace(written=text) if fits else None
+            return outcome.as_written(text) if fits else None
         encoded = orjson.dumps(outcome.as_object())
         fits = len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES
-        return outcome._replace(written=encoded) if fits else None
+        return outcome.as_written(encoded) if fits else None
 
     def _spilled_text(self, text: str, caller: Caller, domain: str) -> str:
         whole = text.encode("utf-8", "replace")

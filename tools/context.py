@@ -218,9 +218,9 @@ def _unheard(*_: object) -> None:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # Not frozen: that makes it three times as dear to make, and one is made for every call.
 class ToolContext:
-    """One call's surroundings. Tools that loop for long call `check` now and then."""
+    """One call's surroundings, which nobody changes. Tools that loop for long call `check` now and then."""
 
     call_id: str
     paths: Paths
