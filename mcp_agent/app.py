@@ -14,6 +14,7 @@ from pathlib import Path
 from mcp_agent import __version__
 from mcp_agent.artifacts import ArtifactStore, Quotas
 from mcp_agent.audit import Audit, note_policy
+from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
@@ -188,7 +189,8 @@ def compose(
         root=pruning.root,
     )
     metrics = Metrics(catalog)
-    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, [audit, metrics])
+    cursors = Cursors(config.cursor_key)
+    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, cursors, [audit, metrics])
     every_kind: list[Resources] = [
         HostResources(gate),
         SessionResources(gate, sessions),
