@@ -88,13 +88,13 @@ class Daemon:
         self._changing_by: str | None = None
 
     def clean_up(self) -> None:
-        """End what an earlier daemon left behind when it was killed."""
+        """End what an earlier daemon left behind when it was killed, and put it on record that this one begins."""
         self.sessions.clean_up()
+        profiles = self.gate.profiles
+        self.audit.note("start", version=__version__, pid=os.getpid(), policy=profiles.digest, profile=profiles.active)
 
     async def follow_registry(self) -> None:
         """Until cancelled, put every good state of tools.json into force as it is saved."""
-        profiles = self.gate.profiles
-        self.audit.note("start", version=__version__, pid=os.getpid(), policy=profiles.digest, profile=profiles.active)
         await watch(self.file, self.apply, self.keep_last_good)
 
     async def change(self, change: Callable[[], Profiles], by: str) -> None:

@@ -97,7 +97,10 @@ class Outcome(NamedTuple):
     @property
     def written_bytes(self) -> int:
         """How much goes out, without what a wire puts around it."""
-        match self.written:
+        written = self.written
+        if type(written) is bytes:
+            return len(written)
+        match written:
             case None:
                 return 0
             case str(text):

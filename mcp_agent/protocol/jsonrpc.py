@@ -55,10 +55,6 @@ class Message(NamedTuple):
     params: Mapping[str, Any]
 
     @property
-    def is_request(self) -> bool:
-        return self.id is not None
-
-    @property
     def meta(self) -> Mapping[str, Any]:
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else {}
@@ -91,13 +87,13 @@ def message(value: Any) -> Message | None:
         raise RpcError(INVALID_REQUEST, "a message must be a JSON object")
     if value.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'a message must say "jsonrpc": "2.0"')
-    if "method" not in value and ("result" in value or "error" in value):
-        return None
     method = value.get("method")
     if not isinstance(method, str):
+        if method is None and "method" not in value and ("result" in value or "error" in value):
+            return None
         raise RpcError(INVALID_REQUEST, "a message needs a method, which is a string")
     request_id = value.get("id")
-    if "id" in value and not is_id(request_id):
+    if type(request_id) is not int and "id" in value and not is_id(request_id):
         raise RpcError(INVALID_REQUEST, f"the id of a request must be a whole number, or at most {MOST_ID} characters")
     # Some clients write null where they have none.
     params = value.get("params")
