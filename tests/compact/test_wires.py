@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -78,9 +79,8 @@ async def test_every_wire_sends_the_same_short_object(compact: Daemon, tmp_path:
     assert pictured["content"][0] == {"type": "image", "mimeType": "image/png", "bytes": 50_000}
 
 
-@pytest.fixture(params=["http-legacy", "http-2026-07-28", "sse-legacy", "stdio-legacy", "stdio-2026-07-28"])
-async def official(request: pytest.FixtureRequest, compact: Daemon) -> AsyncIterator[Client]:
-    kind, _, mode = request.param.partition("-")
+@contextlib.asynccontextmanager
+async def _official(compact: Daemon, kind: str, mode: str) -> AsyncIterator[Client]:
     server: Any = StdioServerParameters(
         command=COMMAND,
         args=["stdio", "--config", str(compact.tools_json)],
@@ -96,11 +96,16 @@ async def official(request: pytest.FixtureRequest, compact: Daemon) -> AsyncIter
             yield client
 
 
-async def test_the_official_client_reads_short_results(official: Client, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [("http", "legacy"), ("http", "2026-07-28"), ("sse", "legacy"), ("stdio", "legacy"), ("stdio", "2026-07-28")],
+)
+async def test_the_official_client_reads_short_results(compact: Daemon, tmp_path: Path, kind: str, mode: str) -> None:
     (tmp_path / "log").write_text("".join(f"line {number}\n" for number in range(900)))
-    tools = {tool.name: tool.input_schema for tool in (await official.list_tools()).tools}
+    async with _official(compact, kind, mode) as client:
+        tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+        result = await client.call_tool("fs_read", {"path": str(tmp_path / "log")})
     assert tools["fs_read"]["properties"]["cursor"]["type"] == "string"
-    result = await official.call_tool("fs_read", {"path": str(tmp_path / "log")})
     (block,) = result.content
     assert isinstance(block, TextContent)
     assert result.structured_content is None
