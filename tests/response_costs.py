@@ -114,14 +114,17 @@ async def _measured(folder: Path) -> list[Cost]:
         origin = Origin.of(tool, "owner", arguments)
         short = compactor.shortened(outcome.result, catalog.get(tool), origin, "costs").encoded.decode()
         full = orjson.dumps(outcome.as_object()).decode()
-        return Cost(tool, what, *(tokens.count(text) for text in (full, outcome.render(), short))), outcome.result
+        # The name of a temporary folder costs what its letters make it cost.
+        shown = (text.replace(str(folder), "/srv/shop") for text in (full, outcome.render(), short))
+        return Cost(tool, what, *map(tokens.count, shown)), outcome.result
 
     try:
         costs: list[Cost] = []
         long = "src/all.py"
         patch = [{"type": "replace_first", "pattern": "Before tax.", "replacement": "Before any tax."}]
+        source = (folder / long).read_text()
         pruned = {
-            "text": (folder / long).read_text(),
+            "text": source,
             "goal_hint": "how is tax added?",
             "source_type": "code",
             "options": _OPTIONS,
@@ -156,7 +159,7 @@ async def _measured(folder: Path) -> list[Cost]:
             if tool == "prune_text":
                 back = {"prune_id": result.as_object()["prune_id"], "ranges": [{"start_line": 50, "end_line": 89}]}
                 costs.append((await cost("recover_text", "40 lines", **back, include_line_numbers=False))[0])
-        kept = daemon.artifacts.of("owner").keep("costs", [pruned["text"].encode()])
+        kept = daemon.artifacts.of("owner").keep("costs", [source.encode()])
         costs.append((await cost("artifact_read", "a text of 239 lines", ref=kept))[0])
         return costs
     finally:
