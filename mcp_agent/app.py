@@ -14,6 +14,7 @@ from pathlib import Path
 from mcp_agent import __version__
 from mcp_agent.artifacts import ArtifactStore, Quotas
 from mcp_agent.audit import Audit, note_policy
+from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
@@ -90,10 +91,13 @@ class Daemon:
         """End what an earlier daemon left behind when it was killed."""
         self.sessions.clean_up()
 
-    async def follow_registry(self) -> None:
-        """Until cancelled, put every good state of tools.json into force as it is saved."""
+    def note_start(self) -> None:
+        """Put on record that a daemon starts, and under which rules: they may have changed while none ran."""
         profiles = self.gate.profiles
         self.audit.note("start", version=__version__, pid=os.getpid(), policy=profiles.digest, profile=profiles.active)
+
+    async def follow_registry(self) -> None:
+        """Until cancelled, put every good state of tools.json into force as it is saved."""
         await watch(self.file, self.apply, self.keep_last_good)
 
     async def change(self, change: Callable[[], Profiles], by: str) -> None:
@@ -188,7 +192,8 @@ def compose(
         root=pruning.root,
     )
     metrics = Metrics(catalog)
-    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, [audit, metrics])
+    cursors = Cursors(config.cursor_key)
+    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, cursors, [audit, metrics])
     every_kind: list[Resources] = [
         HostResources(gate),
         SessionResources(gate, sessions),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from registry.gate import Access
+from registry.gate import Access, Shape
 from registry.profiles import Form
 from tools.context import LogLevel
 from tools.errors import ToolError
@@ -65,18 +65,25 @@ class Blocks(NamedTuple):
     encoded: bytes
 
 
-# What goes out: the object as JSON, its rendering, or blocks.
-Written = bytes | str | Blocks
+class Compact(NamedTuple):
+    """A result that was made short, as JSON: it goes out as text and nothing besides."""
+
+    encoded: bytes
+
+
+# What goes out: the object as JSON, its rendering, blocks, or what was made short.
+Written = bytes | str | Blocks | Compact
 
 
 class Outcome(NamedTuple):
     """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
 
-    `written` is the result or the error as it goes out; `whole_bytes` how large it was, if it was cut for that.
+    `written` is the result or the error as it goes out; it alone is there for a further page of an earlier result.
+    `whole_bytes` is how large the result is, where not all of it goes out.
     """
 
     call_id: str
-    form: Form = "auto"
+    form: Shape = "auto"
     result: Result | None = None
     error: ToolError | None = None
     refusal: Refusal | None = None
@@ -95,7 +102,7 @@ class Outcome(NamedTuple):
                 return 0
             case str(text):
                 return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-            case Blocks(encoded) | encoded:
+            case Blocks(encoded) | Compact(encoded) | encoded:
                 return len(encoded)
 
     @property
@@ -108,15 +115,17 @@ class Outcome(NamedTuple):
     def as_written(self, written: Written, whole_bytes: int | None = None) -> Outcome:
         return Outcome(self.call_id, self.form, self.result, self.error, self.refusal, written, whole_bytes)
 
-    def as_object(self) -> dict[str, Any]:
+    @property
+    def answer(self) -> Result | ToolError:
         answer = self.result or self.error
-        assert answer is not None, "a refusal has no object"
-        return answer.as_object()
+        assert answer is not None, "a refusal has neither"
+        return answer
+
+    def as_object(self) -> dict[str, Any]:
+        return self.answer.as_object()
 
     def render(self) -> str:
-        answer = self.result or self.error
-        assert answer is not None, "a refusal has no rendering"
-        return answer.render()
+        return self.answer.render()
 
 
 class Witness(Protocol):

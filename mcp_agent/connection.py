@@ -10,10 +10,10 @@ client. That was a third of what a short call costs, so the head waits here for 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import orjson
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import Message
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 MOST_HEAD_BYTES = 64 * 1024
 MOST_HEAD_S = 10.0
@@ -26,41 +26,64 @@ _REFUSAL = (
 _MOST_JOINED_BYTES = 64 * 1024
 
 
-class _Joined:
-    """A transport that holds the head of an answer for the body that follows, until the loop's next turn at most."""
+class _Answer:
+    """The `send` of one request: holds a head that says how long the body is until the body comes, right after it.
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._head = b""
-        self.is_closing = transport.is_closing
+    What is not plain (a stream, a client that is slow or wants the connection closed) goes uvicorn's own way.
+    """
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+    __slots__ = ("_cycle", "_head")
 
-    def write(self, data: bytes) -> None:
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._head: Message | None = None
+
+    async def __call__(self, message: Message) -> None:
         head = self._head
-        if head:
-            self._head = b""
-            if len(data) <= _MOST_JOINED_BYTES:
-                self._transport.write(head + data)
+        if head is None:
+            if message["type"] == "http.response.start" and _declared_length(message) is not None:
+                self._head = message
                 return
-            self._transport.write(head)
-        elif data.startswith(b"HTTP/1."):
-            self._head = data
-            self._loop.call_soon(self._flush)
-            return
-        self._transport.write(data)
+        else:
+            self._head = None
+            if self._is_plain(head, message):
+                self._write(head, message["body"])
+                return
+            await RequestResponseCycle.send(self._cycle, head)  # type: ignore[arg-type]  # the same messages
+        await RequestResponseCycle.send(self._cycle, message)  # type: ignore[arg-type]  # the same messages
 
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
+    def _is_plain(self, head: Message, message: Message) -> bool:
+        cycle = self._cycle
+        body = message.get("body", b"")
+        return (
+            cycle.keep_alive
+            and not (message.get("more_body") or cycle.disconnected or cycle.flow.write_paused)
+            and len(body) <= _MOST_JOINED_BYTES
+            and len(body) == _declared_length(head)
+            and cycle.scope["method"] != "HEAD"
+        )
 
-    def _flush(self) -> None:
-        head = self._head
-        if head:
-            self._head = b""
-            self._transport.write(head)
+    def _write(self, head: Message, body: bytes) -> None:
+        cycle = self._cycle
+        headers = [*cycle.default_headers, *head["headers"]]
+        lines = [STATUS_LINE[head["status"]], *(b"%b: %b\r\n" % pair for pair in headers), b"\r\n"]
+        joined = b"".join(lines)
+        if joined.count(b"\n") != len(lines):
+            raise RuntimeError("a header has a line break in it")
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.transport.write(joined + body)
+        cycle.message_event.set()
+        cycle.on_response()
+
+
+def _declared_length(head: Message) -> int | None:
+    for name, value in head["headers"]:
+        if name == b"connection":
+            return None
+        if name == b"content-length":
+            return int(value)
+    return None
 
 
 class Connection(HttpToolsProtocol):
@@ -71,7 +94,6 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self.transport = _Joined(transport, self.loop)  # type: ignore[assignment]  # all that is asked of it here
         self._head_due = self.loop.call_later(MOST_HEAD_S, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -94,6 +116,8 @@ class Connection(HttpToolsProtocol):
         self._kept = 0
         self._head_complete()
         super().on_headers_complete()
+        # The task that runs the request has not begun: it finds this `send` on the cycle instead of the class's.
+        self.cycle.send = _Answer(self.cycle)  # type: ignore[method-assign,assignment]  # the same messages
 
     def on_body(self, body: bytes) -> None:
         self._kept = 0

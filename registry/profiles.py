@@ -91,6 +91,11 @@ class Profile:
         return form or "auto"
 
     @property
+    def is_compact(self) -> bool:
+        """Whether results are kept short, and go on where a cursor says."""
+        return self.response.get("mode") == "compact"
+
+    @property
     def prunes_everywhere(self) -> bool:
         """Whether the focus question works on the filesystem and shell tools too."""
         return bool(self.pruning.get("everywhere", True))

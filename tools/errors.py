@@ -64,6 +64,15 @@ class ToolError(Exception):
         """What the log says of it. Its fields are not for the log: they may be what a command printed."""
         return {"code": self.code, "message": self.message}
 
+    def summary(self) -> str:
+        """The error in a line, for who reads no further."""
+        return f"{self.code}: {self.message}"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the rendering says all of it."""
+        return False
+
     def render(self) -> str:
         """The error as a model reads it: one line, the hint on the next, then what there is to look at."""
         shown = [value for value in self.fields.values() if isinstance(value, str) and "\n" in value]
@@ -97,6 +106,10 @@ class Failed(ToolError):
 
     def as_object(self) -> dict[str, Any]:
         return {**self.fields, "error": self.facts}
+
+    @property
+    def is_text(self) -> bool:
+        return any(self.fields.get(name) for name in ("stdout", "stderr"))
 
     def render(self) -> str:
         printed = [text for name in ("stdout", "stderr") if (text := self.fields.get(name))]

@@ -35,6 +35,10 @@ def is_reference(path: str) -> bool:
     return path.startswith((_ARTIFACT, _UNDO))
 
 
+def is_artifact(path: str) -> bool:
+    return path.startswith(_ARTIFACT)
+
+
 def source(ctx: ToolContext, path: str) -> Source:
     """What `path` means. Raises NotFound for a reference to something that is not kept, or is another caller's."""
     if path.startswith(_ARTIFACT):

@@ -33,6 +33,7 @@ def serve(options: argparse.Namespace) -> int:
     listener = server.bind(config.host, config.port)
     with logging_to(standard_error(), config.log_level):
         _warn_of_misspelt()
+        daemon.note_start()
 
         def announce(url: str) -> None:
             if sys.stdout.isatty():
@@ -52,6 +53,7 @@ def stdio(options: argparse.Namespace) -> int:
 
     with logging_to(standard_error(), config.log_level):
         _warn_of_misspelt()
+        daemon.note_start()
         try:
             asyncio.run(serve_stdio(daemon))
         finally:

@@ -44,9 +44,10 @@ class _BadRequest(Exception):
 class Events:
     """The ASGI application behind /events."""
 
-    def __init__(self, hub: EventHub, gate: Gate) -> None:
+    def __init__(self, hub: EventHub, gate: Gate, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         self._hub = hub
         self._gate = gate
+        self._keep_alive_s = keep_alive_s
         self._frames = _Frames(hub)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,11 +73,12 @@ class Events:
     async def _stream(
         self, reader: Reader, first: bytes, may_hear: Callable[[], bool], receive: Receive, send: Send
     ) -> None:
+        loop = asyncio.get_running_loop()
         woken = asyncio.Event()
         reader.woken = woken.set
         self._hub.follow(reader)
         leaving = asyncio.create_task(_left(receive, reader))
-        loop = asyncio.get_running_loop()
+        quiet = _Quiet(self._keep_alive_s, woken.set)
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await send({"type": "http.response.body", "body": first, "more_body": True})
@@ -85,19 +87,19 @@ class Events:
                 body = b"".join([self._frames.of(log, told) for log, told in reader.take(_AT_ONCE_BYTES)])
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
-                    reader.took(len(body), loop.time())
+                    quiet.since = loop.time()
+                    reader.took(len(body), quiet.since)
                     continue
                 if reader.is_closed:
                     break
                 reader.caught_up(loop.time())
-                try:
-                    async with asyncio.timeout(KEEP_ALIVE_S):
-                        await woken.wait()
-                except TimeoutError:
+                if quiet.is_over():
                     await send({"type": "http.response.body", "body": _KEEP_ALIVE, "more_body": True})
+                await woken.wait()
                 reader.caught_up(loop.time())
             await send({"type": "http.response.body", "body": b""})
         finally:
+            quiet.cancel()
             self._hub.unfollow(reader)
             leaving.cancel()
 
@@ -139,6 +141,36 @@ class Events:
             if log.exit is None or log.exit.number > number:
                 reader.add(log, log.after(number))
         return b": resumed\n\n"
+
+
+class _Quiet:
+    """How long a stream has said nothing. One timer for its whole life: one for each wait costs a line a tenth."""
+
+    def __init__(self, most_s: float, wake: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._most_s = most_s
+        self._wake = wake
+        self.since = self._loop.time()
+        self._timer = self._loop.call_later(most_s, self._look)
+
+    def is_over(self) -> bool:
+        """Whether it has lasted so long that the client should hear something; if so, it begins anew."""
+        now = self._loop.time()
+        if now < self.since + self._most_s:
+            return False
+        self.since = now
+        return True
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        due = self.since + self._most_s
+        if now >= due:
+            self._wake()
+            due = now + self._most_s
+        self._timer = self._loop.call_at(due, self._look)
 
 
 class _Frames:

@@ -17,6 +17,7 @@ from tools.paths import on_one_line, told
 from tools.results import Result
 from tools.sources import source
 from tools.spec import tool
+from tools.summaries import Item, counted, most_in
 
 _TEXT_CHARS = 2_000
 _LEAD_CHARS = 500
@@ -53,6 +54,21 @@ class Matches(Result):
             lines.append(f"{number}:\t{match['text']}")
             lines += [f"{number + 1 + index}-\t{text}" for index, text in enumerate(after)]
         return "\n".join(lines)
+
+    def summary(self) -> str:
+        if not self.matches:
+            return "no matches"
+        where = most_in([match["path"] for match in self.matches])
+        return f"{'the first ' if self.truncated else ''}{counted(len(self.matches), 'match', 'matches')} {where}"
+
+    @property
+    def listed(self) -> str:
+        return "matches"
+
+    @classmethod
+    def item(cls, entry: Match) -> Item:
+        has_context = "before" in entry or "after" in entry
+        return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip(), is_whole=not has_context)
 
 
 @tool("filesystem", effect="read", title="Search in files")

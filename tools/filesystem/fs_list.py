@@ -16,6 +16,7 @@ from tools.params import Field
 from tools.paths import on_one_line, told, untold
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import Item, brief, counted
 
 _CHECK_EVERY = 500
 _REPORT_EVERY = 5_000
@@ -45,6 +46,21 @@ class Listing(Result):
             header += f" · more follow: call again with after={on_one_line(self.next)!r}"
         prefix = self.path.rstrip("/") + "/"
         return "\n".join([header, *(_line(entry, prefix) for entry in self.entries)])
+
+    def summary(self) -> str:
+        folders = sum(entry["type"] == "directory" for entry in self.entries)
+        kinds = [(folders, "folder"), (len(self.entries) - folders, "file")]
+        told = " and ".join(counted(number, noun) for number, noun in kinds if number) or "nothing"
+        return f"{told} in {brief(self.path)}{', and more follow' if self.next is not None else ''}"
+
+    @property
+    def listed(self) -> str:
+        return "entries"
+
+    @classmethod
+    def item(cls, entry: Entry) -> Item:
+        size = "folder" if entry["type"] == "directory" else f"{entry.get('size', 0):,} bytes"
+        return Item(entry["path"], " · ".join([size, *_notes(entry), entry.get("modified", "")]))
 
 
 @tool("filesystem", effect="read", title="List a folder")
@@ -211,6 +227,10 @@ def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:
 
 def _line(entry: Entry, prefix: str) -> str:
     facts: list[Any] = ["folder" if entry["type"] == "directory" else entry.get("size", "?"), entry.get("modified", "")]
-    notes = [entry.get("special"), "symlink" if entry.get("symlink") else None, entry.get("error")]
     name = on_one_line(entry["path"].removeprefix(prefix)) + ("/" if entry["type"] == "directory" else "")
-    return "\t".join([name, *(str(fact) for fact in facts), *(note for note in notes if note)])
+    return "\t".join([name, *(str(fact) for fact in facts), *_notes(entry)])
+
+
+def _notes(entry: Entry) -> list[str]:
+    notes = (entry.get("special"), "symlink" if entry.get("symlink") else None, entry.get("error"))
+    return [note for note in notes if note]

@@ -18,6 +18,7 @@ from tools.params import Field
 from tools.paths import told
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import brief
 
 _UNDO = "undo://"
 
@@ -33,6 +34,9 @@ class Moved(Result):
 
     def render(self) -> str:
         return f"{self.from_} moved to {self.to} · {undo_note(self.undo_id, self.why)}"
+
+    def summary(self) -> str:
+        return f"{brief(self.from_)} moved to {brief(self.to)}"
 
 
 @tool("filesystem", effect="write", title="Move a file or folder", destructive=True)

@@ -27,6 +27,7 @@ from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
 from tools.results import Result
+from tools.shell.shell_exec import command_summary
 from tools.spec import tool
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -65,6 +66,15 @@ class BashOutput(Result):
         if self.stderr:
             text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
         return text
+
+    def summary(self) -> str:
+        return command_summary(
+            f"exit {self.exit_code}", self.duration_ms / 1000, self.stdout, self.stderr, has_failed=False
+        )
+
+    @property
+    def is_text(self) -> bool:
+        return True
 
 
 @tool(

@@ -29,6 +29,7 @@ from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import Item, counted, most_in
 
 DEFAULT_MATCHES = 500
 _READ_BYTES = 256 * 1024
@@ -66,6 +67,20 @@ class GrepMatches(Result):
         if self.pruning.note:
             facts.append(self.pruning.note)
         return "\n".join([f"[{' · '.join(facts)}]", *map(rendered, self.matches)])
+
+    def summary(self) -> str:
+        if not self.matches:
+            return "no matches"
+        where = most_in([match["path"] for match in self.matches])
+        return f"{'the first ' if self.truncated else ''}{counted(len(self.matches), 'match', 'matches')} {where}"
+
+    @property
+    def listed(self) -> str:
+        return "matches"
+
+    @classmethod
+    def item(cls, entry: Match) -> Item:
+        return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip())
 
 
 @tool("pruning", effect="read", title="Search with a question", deadline_s=600, json_rpc_errors=True)

@@ -20,6 +20,7 @@ from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import brief, counted, line_count
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
 OutputBytes = Annotated[
@@ -47,6 +48,15 @@ class ReadText(Result):
         if self.pruning.note:
             facts.append(self.pruning.note)
         return f"{' · '.join(facts)}\n{self.content}"
+
+    def summary(self) -> str:
+        lines = counted(line_count(self.content), "line")
+        of = f"{lines} kept of" if self.pruning.applied else f"the first {lines} of" if self.truncated else f"{lines},"
+        return f"{of} {self.bytes:,} bytes of {brief(self.file_path)}"
+
+    @property
+    def is_text(self) -> bool:
+        return True
 
 
 @tool("pruning", effect="read", title="Read a file with a question", json_rpc_errors=True)

@@ -18,17 +18,16 @@ from tools.pruning.engine.selection import DroppedBlock, GaveUp, Selection, Sour
 from tools.pruning.engine.skeleton import skeleton_of
 from tools.pruning.engine.source_type import detect
 from tools.pruning.engine.structure import Structure, structure_of
-from tools.pruning.engine.words import Words, words_of
 
-# Reasons are short because every marker is paid for in tokens.
-_REASONS: dict[SourceType, str] = {"code": "hors sujet", "logs": "sans erreur", "docs": "hors sujet"}
+# Reasons are one word because every marker is paid for in tokens.
+_REASONS: dict[SourceType, str] = {"code": "accessoire", "logs": "routine", "docs": "accessoire"}
 # What a share of the text must bring, as a share of the answer, to be kept beyond the quota, when the quota is
 # `_PRICED_AT` of the lines. A smaller quota asks for more. A log needs its errors, and those are kept at any price.
-_PRICES: dict[SourceType, float] = {"code": 0.755, "logs": 3.0, "docs": 1.3}
+_PRICES: dict[SourceType, float] = {"code": 0.815, "logs": 6.0, "docs": 1.3}
 _PRICED_AT = 0.30
 _SMALLEST_QUOTA = 0.05
-_DEAREST = 5.0
-_OUTLINE_SHARE = 0.15
+# How much of the budget the outline may take. A heading that stands alone costs a marker more than it says.
+_OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.15, "docs": 0.05}
 _LOG_REACH = 2
 _LOG_FLOOR = 0.02
 
@@ -59,21 +58,19 @@ def select(
         return Selection(dropped=(), total_lines=total, source_type=kind, warnings=("constraints_unmet",))
     if quota >= counted:
         return Selection(dropped=(), total_lines=total, source_type=kind)
-    words = words_of(text)
     check()
-    tokens = words.per_line(total) + layout.punctuation
     asked = question_of(question)
-    evidence = evidence_of(asked, words, total)
+    evidence = evidence_of(asked, layout)
     check()
     protected = protected_lines(text, layout)
     protected[counted:] = True
-    top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     if evidence.found == 0 and kind != "logs":
         # Nothing says where to look, and a line that is needed costs more than many that are not.
-        quota, top_price = counted - (counted - quota) // 2, _DEAREST
+        return Selection(dropped=(), total_lines=total, source_type=kind)
+    top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     reader = _READERS[kind]
-    budget_tokens = float(tokens.sum()) * quota / counted
-    candidates = reader(_Reading(layout, words, tokens, asked, evidence, protected, budget_tokens))
+    budget_tokens = float(layout.tokens.sum()) * quota / counted
+    candidates = reader(_Reading(layout, asked, evidence, protected, budget_tokens))
     check()
     kept = choose(candidates, quota=quota + total - counted, top_price=top_price, check=check)
     return Selection(dropped=_dropped(kept, _REASONS[kind]), total_lines=total, source_type=kind)
@@ -84,8 +81,6 @@ class _Reading:
     """What is known of a text before its kind comes into play."""
 
     layout: Layout
-    words: Words
-    tokens: Ints
     question: Question
     evidence: Evidence
     protected: Bools
@@ -93,24 +88,24 @@ class _Reading:
 
 
 def _code(reading: _Reading) -> Candidates:
-    structure = structure_of(reading.layout, reading.words)
-    return _candidates(reading, structure, np.arange(len(reading.layout)), is_prose=False)
+    structure = structure_of(reading.layout)
+    return _candidates(reading, structure, np.arange(len(reading.layout)), "code")
 
 
 def _docs(reading: _Reading) -> Candidates:
     blocks = code_blocks(reading.layout)
     structure = sections_of(reading.layout, blocks)
-    return _candidates(reading, structure, units_of(len(reading.layout), blocks), is_prose=True)
+    return _candidates(reading, structure, units_of(len(reading.layout), blocks), "docs")
 
 
 def _logs(reading: _Reading) -> Candidates:
     total = len(reading.layout)
-    reports = failure_lines(reading.layout, reading.words)
+    reports = failure_lines(reading.layout)
     (asked,) = terms_nearby(reading.evidence, (_LOG_REACH,))
     worth = _LOG_FLOOR + failure_worth(reading.layout, reports) + asked / max(asked.max(), 1e-9)
     return Candidates(
         worth=worth / worth.sum(),
-        tokens=reading.tokens,
+        tokens=reading.layout.tokens,
         must_keep=reading.protected | with_context(reports),
         unit=np.arange(total),
         header=np.full(total, -1, dtype=np.int64),
@@ -120,21 +115,19 @@ def _logs(reading: _Reading) -> Candidates:
 _READERS: dict[SourceType, Callable[[_Reading], Candidates]] = {"code": _code, "logs": _logs, "docs": _docs}
 
 
-def _candidates(reading: _Reading, structure: Structure, unit: Ints, *, is_prose: bool) -> Candidates:
+def _candidates(reading: _Reading, structure: Structure, unit: Ints, kind: SourceType) -> Candidates:
     measures = measures_of(
         reading.evidence,
-        reading.words,
         reading.layout,
         structure,
-        reading.tokens,
         asks_for_prose=reading.question.asks_for_prose,
     )
-    worth = worth_of(measures, is_prose=is_prose)
-    allowance = _OUTLINE_SHARE * reading.budget_tokens
-    outline = skeleton_of(structure, reading.tokens, worth, allowance_tokens=allowance)
+    worth = worth_of(measures, is_prose=kind == "docs")
+    allowance = _OUTLINE_SHARES[kind] * reading.budget_tokens
+    outline = skeleton_of(structure, reading.layout.tokens, worth, allowance_tokens=allowance)
     return Candidates(
         worth=worth,
-        tokens=reading.tokens,
+        tokens=reading.layout.tokens,
         must_keep=reading.protected | outline,
         unit=unit,
         header=np.where(structure.is_header, structure.parent, structure.scope),

@@ -54,7 +54,7 @@ def detect(layout: Layout) -> SourceType:
 
 def _set_apart(layout: Layout) -> Bools:
     """Mark what stands in quotes, block comments and code blocks: it may look like anything."""
-    apart = in_triple_quotes(layout.lines)
+    apart = in_triple_quotes(layout)
     for first, last in code_blocks(layout):
         apart[first + 1 : last + 1] = True
     opened = -1

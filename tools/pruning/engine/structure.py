@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from tools.pruning.engine.layout import Bools, Ints, Layout
-from tools.pruning.engine.words import Words
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
@@ -32,16 +31,31 @@ _IMPORT = re.compile(
     r"|(?:const|let|var)\s.*=\s*require\()"
 )
 _LONGEST_HEADER = 400
+# What a line begins with on which a definition opens, unless it ends in a brace.
 _HEADER_WORDS = (
     "def class func fn fun function impl struct enum trait interface mod module namespace type macro_rules object"
-    " record protocol extension pub export public private protected internal static final abstract async unsafe extern"
-    " override virtual inline sealed synchronized open suspend data partial declare"
+    " protocol extension pub export default public private protected internal static final abstract async unsafe"
+    " extern override virtual inline sealed synchronized open suspend data partial declare"
 ).split()
-_IMPORT_WORDS = ("import", "from", "use", "include", "package", "extern", "require")
+_IMPORT_WORDS = "import from use pub #include package extern require".split()
+_REQUIRING_WORDS = "const let var".split()
+_TRIPLE_QUOTES = (re.compile('"""'), re.compile("'''"))
 _CONTINUES = np.zeros(128, dtype=np.bool_)
 _CONTINUES[[ord(c) for c in "})]{"]] = True
 _LEADS = np.zeros(128, dtype=np.bool_)
 _LEADS[[ord(c) for c in "#@/*"]] = True
+
+
+def _beginnings(words: list[str]) -> Bools:
+    """Mark the pairs of characters that one of the words begins with."""
+    pairs = np.zeros((128, 128), dtype=np.bool_)
+    pairs[[ord(word[0]) for word in words], [ord(word[1]) for word in words]] = True
+    return pairs
+
+
+_MAY_OPEN = _beginnings(_HEADER_WORDS)
+_MAY_IMPORT = _beginnings(_IMPORT_WORDS)
+_MAY_REQUIRE = _beginnings(_REQUIRING_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +73,20 @@ class Structure:
     parent: Ints
 
 
-def structure_of(layout: Layout, words: Words) -> Structure:
+def structure_of(layout: Layout) -> Structure:
     lines = layout.lines
     total = len(lines)
-    quoted = in_triple_quotes(lines)
+    quoted = in_triple_quotes(layout)
     is_comment = _LEADS[layout.first] | quoted
-    may_open = (words.lines_with(_HEADER_WORDS, total) | (layout.last == ord("{"))) & ~is_comment
+    may_open = (_MAY_OPEN[layout.first, layout.second] | (layout.last == ord("{"))) & ~is_comment
     headers = [i for i in np.flatnonzero(may_open).tolist() if _HEADER.match(lines[i], 0, _LONGEST_HEADER)]
     is_header = np.zeros(total, dtype=np.bool_)
     is_header[headers] = True
     continues = _CONTINUES[layout.first]
-    may_import = words.lines_with(_IMPORT_WORDS, total) & ~quoted
-    imports = [i for i in np.flatnonzero(may_import).tolist() if _IMPORT.match(lines[i], 0, _LONGEST_HEADER)]
+    may_import = _MAY_IMPORT[layout.first, layout.second]
+    if "require(" in layout.text:
+        may_import |= _MAY_REQUIRE[layout.first, layout.second]
+    imports = [i for i in np.flatnonzero(may_import & ~quoted).tolist() if _IMPORT.match(lines[i], 0, _LONGEST_HEADER)]
     scope, parent = _scopes(layout, is_header, continues)
     _claim_leads(scope, headers, layout, is_comment)
     return Structure(
@@ -135,10 +151,9 @@ def _claim_leads(scope: Ints, headers: list[int], layout: Layout, is_comment: Bo
             above -= 1
 
 
-def in_triple_quotes(lines: list[str]) -> Bools:
+def in_triple_quotes(layout: Layout) -> Bools:
     """Mark the lines of triple-quoted strings, with the lines on which one opens or closes."""
-    toggles = np.zeros(len(lines), dtype=np.int64)
-    for i in [i for i, line in enumerate(lines) if '"""' in line or "'''" in line]:
-        toggles[i] = lines[i].count('"""') + lines[i].count("'''")
+    marks = [match.start() for quotes in _TRIPLE_QUOTES for match in quotes.finditer(layout.text)]
+    toggles = np.bincount(layout.line_of(np.array(marks, dtype=np.int64)), minlength=len(layout))
     is_open: Bools = np.cumsum(toggles) % 2 == 1
     return is_open | (toggles > 0)
