@@ -88,8 +88,11 @@ class Daemon:
         self._changing_by: str | None = None
 
     def clean_up(self) -> None:
-        """End what an earlier daemon left behind when it was killed, and put it on record that this one begins."""
+        """End what an earlier daemon left behind when it was killed."""
         self.sessions.clean_up()
+
+    def note_start(self) -> None:
+        """Put on record that a daemon starts, and under which rules: they may have changed while none ran."""
         profiles = self.gate.profiles
         self.audit.note("start", version=__version__, pid=os.getpid(), policy=profiles.digest, profile=profiles.active)
 

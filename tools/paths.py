@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.denying import PathRules
@@ -37,7 +37,7 @@ class OpenPaths:
 
     def denying(self, rules: PathRules) -> OpenPaths:
         """The same paths under the rules of a call."""
-        return replace(self, denied=rules)
+        return OpenPaths(self.working_directory, self.closed, self.mounts, rules)
 
     def resolve(self, path: str) -> Path:
         if not path:
@@ -70,8 +70,8 @@ class OpenPaths:
                     f"{told(text)} belongs to the daemon itself and is closed to the filesystem tools",
                     hint="what can be undone is read as undo://<id>, what was kept as ax://<domain>/<id>",
                 )
-        if self.denied is not None:
-            self.denied.check(text, told(text))
+        if self.denied is not None and (found := self.denied.match(text)) is not None:
+            raise found.rule.refusal(told(text), found.matched)
 
     def check_tree(self, path: Path, *names: Path) -> None:
         """Raise Denied if a closed or denied place is at `path`, above it or below it; or would be, under `names`."""
@@ -89,7 +89,8 @@ class OpenPaths:
         for relative in _below(tree):
             for name in names:
                 place = f"{name}/{relative}"
-                self.denied.check(place, f"{told(place)}, which is in {told(name)},")
+                if (found := self.denied.match(place)) is not None:
+                    raise found.rule.refusal(f"{told(place)}, which is in {told(name)},", found.matched)
 
     def closed_below(self, folder: Path) -> Callable[[str], str | None] | None:
         """A test that says of a path below `folder` why it is closed, if it is; None where nothing is."""
