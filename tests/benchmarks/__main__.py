@@ -9,11 +9,11 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import daemon, filesystem, shell, wires
+from tests.benchmarks import daemon, filesystem, pruning, shell, wires
 from tests.benchmarks.rows import Bench, PeerMissing, Row, measured
 from tests.benchmarks.table import Finding, machine, rendered
 
-_FAMILIES = (daemon, wires, filesystem, shell)
+_FAMILIES = (daemon, wires, filesystem, shell, pruning)
 _FAILED = "FAILED"
 
 
