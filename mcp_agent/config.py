@@ -112,6 +112,11 @@ class Config:
         return self.state_dir / "artifacts"
 
     @property
+    def cursor_key(self) -> Path:
+        """What the cursors of short results are signed with."""
+        return self.state_dir / "cursor.key"
+
+    @property
     def audit_dir(self) -> Path:
         return self.state_dir / "audit"
 
@@ -125,6 +130,7 @@ class Config:
             self.artifacts_dir,
             self.audit_dir,
             self.pruned_dir,
+            self.cursor_key,
         )
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 

@@ -23,7 +23,7 @@ MOST_ID = 1_000
 
 RequestId = str | int
 # A decoded result, or one that has been encoded already.
-Payload = Mapping[str, Any] | orjson.Fragment
+Payload = dict[str, Any] | orjson.Fragment
 
 # A string that is not closed reaches to the end. If it did not match, the search would begin again at each quote
 # in it, and a message of nothing but quotes would take the square of its length.

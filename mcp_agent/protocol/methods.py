@@ -27,6 +27,8 @@ from tools.spec import Tool
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
 _SERVER_META = {eras.META_SERVER: SERVER_INFO}
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
+# What a method that need not wait gives.
+_READY = (dict, orjson.Fragment)
 _RESOURCE_NOT_FOUND = -32002
 _LIST_TTL_MS = 1_000
 _MOST_WATCHED = 1_000
@@ -107,7 +109,7 @@ class Methods:
         if answer is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
         result = answer(self, request)
-        payload = await result if isinstance(result, Awaitable) else result
+        payload = result if isinstance(result, _READY) else await result
         if is_stateless and isinstance(payload, dict):
             payload = {"resultType": "complete", **payload, "_meta": _SERVER_META}
             if method in _CACHED:
@@ -163,7 +165,8 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "tools/call needs params.name, a string")
         if arguments is not None and not isinstance(arguments, dict):
             raise RpcError(INVALID_PARAMS, "params.arguments of tools/call must be an object")
-        call = Call(new_call_id(), request.caller, name, arguments or {}, _progress(request), _log(request))
+        meta = request.message.meta
+        call = Call(new_call_id(), request.caller, name, arguments or {}, _progress(request, meta), _log(request, meta))
         outcome = await self._dispatcher.call(call)
         if outcome.refusal is not None:
             raise RpcError(outcome.refusal.code, outcome.refusal.message, outcome.refusal.data)
@@ -315,9 +318,10 @@ def _uri(request: Request) -> str:
     return uri
 
 
-def _progress(request: Request) -> Callable[[float, float | None, str | None], None] | None:
-    token, notify = request.message.meta.get("progressToken"), request.notify
-    if notify is None or not jsonrpc.is_id(token):
+def _progress(request: Request, meta: Mapping[str, Any]) -> Callable[[float, float | None, str | None], None] | None:
+    """How a tool's progress reaches this caller, if it asked for it."""
+    token, notify = meta.get("progressToken"), request.notify
+    if token is None or notify is None or not jsonrpc.is_id(token):
         return None
 
     def report(done: float, total: float | None, message: str | None) -> None:
@@ -331,10 +335,10 @@ def _progress(request: Request) -> Callable[[float, float | None, str | None], N
     return report
 
 
-def _log(request: Request) -> Callable[[LogLevel, str], None] | None:
+def _log(request: Request, meta: Mapping[str, Any]) -> Callable[[LogLevel, str], None] | None:
     """How a tool's log reaches this caller. A stateless one that sends no level hears nothing of it."""
     notify, conversation = request.notify, request.conversation
-    asked: str = request.message.meta.get(eras.META_LOG_LEVEL, "")
+    asked: str = meta.get(eras.META_LOG_LEVEL, "")
     if notify is None or (conversation is None and asked not in LOG_LEVELS):
         return None
 

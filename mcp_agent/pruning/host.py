@@ -11,6 +11,7 @@ from typing import Any
 from mcp_agent import __version__
 from mcp_agent.app import artifacts_of
 from mcp_agent.audit import Audit
+from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub
@@ -58,7 +59,9 @@ class PrunerHost:
             pruner=self.pruner,
             root=settings.root,
         )
-        self.dispatcher = Dispatcher(self.gate, surroundings, self._threads, artifacts_of(config), self._audit)
+        self.artifacts = artifacts_of(config)
+        cursors = Cursors(config.cursor_key)
+        self.dispatcher = Dispatcher(self.gate, surroundings, self._threads, self.artifacts, cursors, [self._audit])
         kind = ReadingMethods if "read" in names else PruningMethods
         self.methods: Methods = kind(self.gate, self.dispatcher, [], [], settings.root)
 
@@ -79,6 +82,7 @@ class PrunerHost:
         self.pruner.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._audit.close()
+        self.artifacts.close()
 
 
 class PruningMethods(Methods):

@@ -155,7 +155,7 @@ def _our_reads_over_stdio(stack: ExitStack, bench: Bench) -> Meter:
 
 
 def _server_filesystem_reads(stack: ExitStack, bench: Bench) -> Meter:
-    program = stack.enter_context(running(peers.server_filesystem(bench.folder), bench.folder))
+    program = stack.enter_context(running(peers.server_filesystem_command(bench.folder), bench.folder))
     return _stdio_reads(program, "read_text_file", bench)
 
 
@@ -184,7 +184,7 @@ def _our_stdio_start(stack: ExitStack, bench: Bench) -> Meter:
 
 
 def _server_filesystem_start(stack: ExitStack, bench: Bench) -> Meter:
-    return _until_listed(peers.server_filesystem(bench.folder), bench)
+    return _until_listed(peers.server_filesystem_command(bench.folder), bench)
 
 
 def _mcp_start(stack: ExitStack, bench: Bench) -> Meter:
