@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
+
+from tools.records import record
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -47,7 +49,8 @@ class RpcError(Exception):
         return error
 
 
-class Message(NamedTuple):
+@record
+class Message:
     """A request (with an id) or a notification (without one)."""
 
     id: RequestId | None
