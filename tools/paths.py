@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from tools.denying import PathRules
 from tools.errors import Denied, InvalidPath
 from tools.mounts import LocalMounts
+from tools.records import record
 
 _ESCAPE = r"x(?:[01][0-9a-f]|5c|7f|[89a-f][0-9a-f])"
 _READ = re.compile(rf"\\{_ESCAPE}")
@@ -26,7 +27,7 @@ _AMBIGUOUS = re.compile(rf"\\(?={_ESCAPE})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenPaths:
     """Every path of the machine, relative ones counted from `working_directory`, save for what is closed or denied."""
 
