@@ -30,6 +30,7 @@ from tools.text import LATIN_1, recognised
 
 TIME_LIMIT_S = 30.0
 _POLL_MS = 100
+_HEAD_START_S = 0.005
 _AHEAD_S = 0.015
 _READ_BYTES = 1024 * 1024
 _MOST_LINE_BYTES = 64 * 1024 * 1024
@@ -109,12 +110,17 @@ def search(engine: Engine, question: Question, limit: int, check: Callable[[], N
         return _by_grep(engine, question, limit, check, deadline)
     if not question.base.is_dir():
         with _Program(_arguments(engine, question, in_order=False), None) as program:
-            return _read(program.output(check, deadline), _JsonReader(question, limit, is_folder=False))
+            return _read_whole(_lines(program.output(check, deadline)), _JsonReader(question, limit, is_folder=False))
     in_order = _arguments(engine, question, in_order=True)
     with _Program(in_order, question.base) as ahead:
-        # Where much is found at once, the answer in order is on its way already. It takes what the other leaves.
+        # Where little is to be searched, or much is found at once, the answer in order is there before a second one.
+        reader = _JsonReader(question, limit, is_folder=True)
+        lines = _lines(ahead.output(check, deadline, tick_ms=1))
+        found = _read(lines, reader, give_up=time.monotonic() + _HEAD_START_S)
+        if found is not None:
+            return found
+        # From here on it takes what the other leaves.
         ahead.step_back()
-        program = _Program(_arguments(engine, question, in_order=False), question.base)
         give_up = time.monotonic() + _AHEAD_S
 
         def check_ahead() -> None:
@@ -122,16 +128,16 @@ def search(engine: Engine, question: Question, limit: int, check: Callable[[], N
             if time.monotonic() > give_up:
                 ahead.end()
 
-        with program:
+        with _Program(_arguments(engine, question, in_order=False), question.base) as program:
             found = _all_or_cut(program.output(check_ahead, deadline), question, limit)
         if not found.is_cut:
             found.hits.sort(key=lambda hit: (path_order(hit.path), hit.line))
             return found
         if not ahead.is_ended:
             ahead.hurry()
-            return _read(ahead.output(check, deadline), _JsonReader(question, limit, is_folder=True))
+            return _read_whole(lines, reader)
     with _Program(in_order, question.base) as program:
-        return _read(program.output(check, deadline), _JsonReader(question, limit, is_folder=True))
+        return _read_whole(_lines(program.output(check, deadline)), _JsonReader(question, limit, is_folder=True))
 
 
 def path_order(path: bytes) -> bytes:
@@ -173,7 +179,7 @@ def _all_or_cut(pieces: Iterable[bytes], question: Question, limit: int) -> Hits
     """Every match, in no order; or that there are more than `limit`, and then none."""
     reader = _JsonReader(question, limit, is_folder=True)
     if reader.is_choosy:
-        return _read(pieces, reader)
+        return _read_whole(_lines(pieces), reader)
     # An answer that will be asked for again is not worth reading: so it is only counted at first.
     kept: list[bytes] = []
     count = 0
@@ -182,13 +188,22 @@ def _all_or_cut(pieces: Iterable[bytes], question: Question, limit: int) -> Hits
         count += piece.count(_MATCH_MARK)
         if count > limit:
             return Hits([], is_cut=True)
-    return _read(kept, reader)
+    return _read_whole(_lines(kept), reader)
 
 
-def _read(pieces: Iterable[bytes], reader: _JsonReader) -> Hits:
-    for line in _lines(pieces):
+def _read_whole(lines: Iterable[bytes], reader: _JsonReader) -> Hits:
+    found = _read(lines, reader, give_up=None)
+    assert found is not None, "without a time to give up, all is read"
+    return found
+
+
+def _read(lines: Iterable[bytes], reader: _JsonReader, *, give_up: float | None) -> Hits | None:
+    """What the reader makes of the lines; None when it is time to give up, and then reading can go on later."""
+    for line in lines:
         if reader.take(line):
             break
+        if give_up is not None and time.monotonic() > give_up:
+            return None
     return reader.finished()
 
 
@@ -276,8 +291,8 @@ def _by_grep(engine: Engine, question: Question, limit: int, check: Callable[[],
     for batch in _batches(_grep_files(question, check)) if is_folder else [[os.fsencode(question.base)]]:
         started = b""
         with _Program([*arguments, *batch], question.base if is_folder else None) as program:
-            lines = list(_lines(program.output(check, deadline)))
-        for line in lines:
+            printed = b"".join(program.output(check, deadline))
+        for line in printed.removesuffix(b"\n").split(b"\n"):
             path, is_whole, rest = (started + line).partition(b"\0")
             # A name may have a line end in it; what ends the name is NUL.
             started = b"" if is_whole else started + line + b"\n"
@@ -353,8 +368,11 @@ class _Program:
     def hurry(self) -> None:
         disk.set_idle(self._process.pid, is_idle=False)
 
-    def output(self, check: Callable[[], None], deadline: float) -> Iterator[bytes]:
-        """What the program prints, as it prints it. Raises InvalidPattern, Timeout."""
+    def output(self, check: Callable[[], None], deadline: float, tick_ms: int = _POLL_MS) -> Iterator[bytes]:
+        """What the program prints, as it prints it, and nothing every `tick_ms` of silence.
+
+        Raises InvalidPattern, Timeout.
+        """
         process = self._process
         assert process.stdout is not None, "it is a pipe"
         assert process.stderr is not None, "it is a pipe"
@@ -363,11 +381,12 @@ class _Program:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN | select.POLLHUP)
         while True:
-            if poll.poll(_POLL_MS):
+            data = b""
+            if poll.poll(tick_ms):
                 data = os.read(descriptor, _READ_BYTES)
                 if not data:
                     break
-                yield data
+            yield data
             check()
             if time.monotonic() > deadline:
                 raise Timeout(
@@ -394,6 +413,7 @@ class _Program:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines; an empty one where a piece has not brought any."""
     rest = b""
     for piece in pieces:
         *lines, tail = piece.split(b"\n")
@@ -407,6 +427,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
                 raise TooLarge(
                     f"a line that matches is longer than {_MOST_LINE_BYTES} bytes", hint="leave that file out by a glob"
                 )
+            yield b""
     if rest:
         yield rest
 
