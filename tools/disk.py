@@ -69,13 +69,6 @@ def rename_new(source: Path, target: Path) -> None:
     os.rename(source, target)
 
 
-def set_idle(process_id: int, *, is_idle: bool) -> None:
-    """Let a process run only while a processor has nothing else to do, or as any other again."""
-    if sys.platform.startswith("linux"):
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(process_id, os.SCHED_IDLE if is_idle else os.SCHED_OTHER, os.sched_param(0))
-
-
 def widen_pipe(descriptor: int) -> None:
     """Let a pipe hold more, so that its writer goes on while we are busy with what it has written."""
     if sys.platform.startswith("linux"):

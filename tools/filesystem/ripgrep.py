@@ -1,7 +1,8 @@
 """The one search engine: `rg` on the PATH, else the one that was installed with us, else `grep`.
 
-It searches in parallel, so the order of what it finds differs from run to run. A complete answer is sorted
-afterwards; one that is cut is asked for again in the engine's own order, which is slower and stops at the cut.
+The engine can search in the order of paths, on one processor, or on all of them in no order. The first is tried for
+a moment: it stops at the cut, and is enough where there is little to search or much to find. Then all processors
+search, and the complete answer is sorted; one that is cut is asked for again in order.
 """
 
 from __future__ import annotations
@@ -30,8 +31,7 @@ from tools.text import LATIN_1, recognised
 
 TIME_LIMIT_S = 30.0
 _POLL_MS = 100
-_HEAD_START_S = 0.005
-_AHEAD_S = 0.015
+_HEAD_START_S = 0.010
 _READ_BYTES = 1024 * 1024
 _MOST_LINE_BYTES = 64 * 1024 * 1024
 _GREP_FILES = 400
@@ -108,36 +108,25 @@ def search(engine: Engine, question: Question, limit: int, check: Callable[[], N
     deadline = time.monotonic() + TIME_LIMIT_S
     if engine.kind == "grep":
         return _by_grep(engine, question, limit, check, deadline)
-    if not question.base.is_dir():
+    is_folder = question.base.is_dir()
+    reader = functools.partial(_JsonReader, question, limit, is_folder=is_folder)
+    if not is_folder:
         with _Program(_arguments(engine, question, in_order=False), None) as program:
-            return _read_whole(_lines(program.output(check, deadline)), _JsonReader(question, limit, is_folder=False))
+            return _read_whole(_lines(program.output(check, deadline)), reader())
     in_order = _arguments(engine, question, in_order=True)
-    with _Program(in_order, question.base) as ahead:
-        # Where little is to be searched, or much is found at once, the answer in order is there before a second one.
-        reader = _JsonReader(question, limit, is_folder=True)
-        lines = _lines(ahead.output(check, deadline, tick_ms=1))
-        found = _read(lines, reader, give_up=time.monotonic() + _HEAD_START_S)
-        if found is not None:
-            return found
-        # From here on it takes what the other leaves.
-        ahead.step_back()
-        give_up = time.monotonic() + _AHEAD_S
-
-        def check_ahead() -> None:
-            check()
-            if time.monotonic() > give_up:
-                ahead.end()
-
-        with _Program(_arguments(engine, question, in_order=False), question.base) as program:
-            found = _all_or_cut(program.output(check_ahead, deadline), question, limit)
-        if not found.is_cut:
-            found.hits.sort(key=lambda hit: (path_order(hit.path), hit.line))
-            return found
-        if not ahead.is_ended:
-            ahead.hurry()
-            return _read_whole(lines, reader)
     with _Program(in_order, question.base) as program:
-        return _read_whole(_lines(program.output(check, deadline)), _JsonReader(question, limit, is_folder=True))
+        # Where little is to be searched, or much is found at once, this is all it takes.
+        lines = _lines(program.output(check, deadline, tick_ms=1))
+        found = _read(lines, reader(), give_up=time.monotonic() + _HEAD_START_S)
+    if found is not None:
+        return found
+    with _Program(_arguments(engine, question, in_order=False), question.base) as program:
+        found = _all_or_cut(program.output(check, deadline), reader(), limit)
+    if not found.is_cut:
+        found.hits.sort(key=lambda hit: (path_order(hit.path), hit.line))
+        return found
+    with _Program(in_order, question.base) as program:
+        return _read_whole(_lines(program.output(check, deadline)), reader())
 
 
 def path_order(path: bytes) -> bytes:
@@ -175,9 +164,8 @@ def _arguments(engine: Engine, question: Question, *, in_order: bool) -> list[st
     return [*arguments, "-e", question.pattern, "--", "./" if is_folder else os.fspath(question.base)]
 
 
-def _all_or_cut(pieces: Iterable[bytes], question: Question, limit: int) -> Hits:
+def _all_or_cut(pieces: Iterable[bytes], reader: _JsonReader, limit: int) -> Hits:
     """Every match, in no order; or that there are more than `limit`, and then none."""
-    reader = _JsonReader(question, limit, is_folder=True)
     if reader.is_choosy:
         return _read_whole(_lines(pieces), reader)
     # An answer that will be asked for again is not worth reading: so it is only counted at first.
@@ -198,7 +186,7 @@ def _read_whole(lines: Iterable[bytes], reader: _JsonReader) -> Hits:
 
 
 def _read(lines: Iterable[bytes], reader: _JsonReader, *, give_up: float | None) -> Hits | None:
-    """What the reader makes of the lines; None when it is time to give up, and then reading can go on later."""
+    """What the reader makes of the lines, or None when it is time to give up."""
     for line in lines:
         if reader.take(line):
             break
@@ -353,20 +341,20 @@ class _Program:
             )
         except OSError as error:
             raise IoError(f"the search engine cannot be started: {(error.strerror or str(error)).lower()}") from error
-        self.is_ended = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def step_back(self) -> None:
-        """Run only while a processor has nothing else to do."""
-        disk.set_idle(self._process.pid, is_idle=True)
-
-    def hurry(self) -> None:
-        disk.set_idle(self._process.pid, is_idle=False)
+        process = self._process
+        assert process.stdout is not None, "it is a pipe"
+        assert process.stderr is not None, "it is a pipe"
+        process.stdout.close()
+        process.stderr.close()
+        if process.poll() is None:
+            process.kill()
+            # Its end takes longer than its answer did; nobody needs to wait for it but the system.
+            threading.Thread(target=process.wait, name="search-end", daemon=True).start()
 
     def output(self, check: Callable[[], None], deadline: float, tick_ms: int = _POLL_MS) -> Iterator[bytes]:
         """What the program prints, as it prints it, and nothing every `tick_ms` of silence.
@@ -396,20 +384,6 @@ class _Program:
         complaint = process.stderr.read(20_000).decode("utf-8", "replace").strip()
         if process.wait() == 2 and complaint:
             raise InvalidPattern(complaint.removeprefix("rg: ").removeprefix("grep: "))
-
-    def end(self) -> None:
-        if self.is_ended:
-            return
-        self.is_ended = True
-        process = self._process
-        assert process.stdout is not None, "it is a pipe"
-        assert process.stderr is not None, "it is a pipe"
-        process.stdout.close()
-        process.stderr.close()
-        if process.poll() is None:
-            process.kill()
-            # Its end takes longer than its answer did; nobody needs to wait for it but the system.
-            threading.Thread(target=process.wait, name="search-end", daemon=True).start()
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
