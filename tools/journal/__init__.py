@@ -5,10 +5,11 @@ Every change is one entry in the journal's folder, on record there before anythi
     write    a new file is filled beside the target, the old one gets a second name in the journal, one rename
     delete   the target is renamed into the journal
     move     one rename; across file systems copy, verify, rename, remove
+    append   in the file itself; how long it was is on record and synced first (`tails.py`)
     in place where a rename would break a hard link or change the owner: the image is copied and synced first
 
-What a process that dies leaves half done, `recover`, called at the next start, finishes or takes back (`recovery.py`). A
-journal without a folder makes the same changes and keeps nothing.
+What a process that dies leaves half done, `recover`, called at the next start, finishes or takes back
+(`recovery.py`). A journal without a folder makes the same changes and keeps nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from pathlib import Path
 from tools import disk
 from tools.errors import AlreadyExists, IoError, NotFound, StaleRev
 from tools.journal.files import copy, copy_into, copy_out, digest, discard, identity, inode, lstat, tree_bytes
-from tools.journal.records import Action, Begun, Entry, Limits, Receipt, Records
+from tools.journal.records import Action, Begun, Entry, Limits, Receipt, Records, megabytes
 from tools.journal.recovery import recover
+from tools.journal.tails import change_tail, whole_before
 from tools.paths import told
 
 __all__ = ["Entry", "Journal", "Limits", "Receipt"]
@@ -92,6 +94,18 @@ class Journal:
             disk.sync_folder(target.parent)
             return self._records.finished(begun, target)
 
+    def append(self, target: Path, data: bytes, *, seen: os.stat_result) -> Receipt:
+        """Put `data` to the end of `target`, which stays the file it is. Raises StaleRev as `write` does."""
+        try:
+            with self.holding(target), self._records.begun("write", target) as begun:
+                self._check_unchanged(target, seen)
+                return change_tail(
+                    self._records, begun, target, seen.st_size, len(data), lambda writing: disk.write_all(writing, data)
+                )
+        except PermissionError:
+            # Its folder may let us put another in its place all the same.
+            return self.write(target, lambda writing: _extended(target, data, writing), seen=seen)
+
     def remove(self, target: Path) -> Receipt:
         """Remove a file, a link or a folder with all that is in it. It is gone at once or not at all."""
         with self.holding(target), self._records.begun("delete", target) as begun:
@@ -99,7 +113,7 @@ class Journal:
             image = self._records.image(begun)
             size = tree_bytes(target, status, self._limits.total_bytes)
             if image is not None and size > self._limits.total_bytes:
-                begun.problem = f"it is larger than the journal, which keeps {_megabytes(self._limits.total_bytes)}"
+                begun.problem = f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
                 image = None
             if image is not None:
                 try:
@@ -167,7 +181,10 @@ class Journal:
                 self._put(self._records.file(entry.id, "image"), own)
             self._records.forget(entry.id)
             return entry, Path(entry.source), receipt
-        receipt = self._put(self.path_of(f"{_SCHEME}{undo_id}"), own)
+        if entry.prefix_bytes is not None:
+            receipt = self._put_tail(entry, own, entry.prefix_bytes)
+        else:
+            receipt = self._put(self.path_of(f"{_SCHEME}{undo_id}"), own)
         self._records.forget(entry.id)
         return entry, own, receipt
 
@@ -183,6 +200,8 @@ class Journal:
         """Where the text behind `undo://<id>` is, or `undo://<id>/<path>` in a deleted folder. Raises NotFound."""
         undo_id, _, inner = reference.removeprefix(_SCHEME).partition("/")
         entry = self.entry(undo_id)
+        if entry.prefix_bytes is not None and not inner:
+            return whole_before(self._records, entry)
         image = self._records.file(entry.id, "image")
         if not os.path.lexists(image):
             raise NotFound(f"{reference[:200]} {entry.summary}: there was nothing before that to show")
@@ -232,7 +251,7 @@ class Journal:
         if image is None:
             return
         if status.st_size > self._limits.total_bytes:
-            begun.problem = f"it is larger than the journal, which keeps {_megabytes(self._limits.total_bytes)}"
+            begun.problem = f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
             return
         try:
             os.link(target, image, follow_symlinks=False)
@@ -242,7 +261,7 @@ class Journal:
     def _keep_copy(self, begun: Begun, target: Path, image: Path, size: int) -> None:
         if size > self._limits.copy_bytes:
             begun.problem = (
-                f"it is on another file system than the journal and larger than {_megabytes(self._limits.copy_bytes)}"
+                f"it is on another file system than the journal and larger than {megabytes(self._limits.copy_bytes)}"
             )
             return
         partial = image.with_suffix(".partial")
@@ -337,6 +356,19 @@ class Journal:
             disk.sync_folder(target.parent)
             return self._records.finished(begun, target)
 
+    def _put_tail(self, entry: Entry, target: Path, prefix_bytes: int) -> Receipt:
+        """Put back what stood at the end of a file; what stands there now is kept in turn."""
+        image = self._records.file(entry.id, "image")
+        with self.holding(target), self._records.begun("write", target) as begun:
+            return change_tail(
+                self._records,
+                begun,
+                target,
+                prefix_bytes,
+                entry.image_bytes or 0,
+                lambda writing: copy_out(image, writing) if entry.image_bytes is not None else None,
+            )
+
     def _check_still(self, entry: Entry, own: Path) -> None:
         now = lstat(own)
         if entry.action == "delete":
@@ -351,5 +383,6 @@ class Journal:
             )
 
 
-def _megabytes(count: int) -> str:
-    return f"{count / (1024 * 1024):g} MB"
+def _extended(target: Path, data: bytes, writing: int) -> None:
+    copy_out(target, writing)
+    disk.write_all(writing, data)

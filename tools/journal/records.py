@@ -56,6 +56,8 @@ class Entry:
     source: str | None = None
     image_bytes: int | None = None
     after: list[int] | None = None
+    # Of a change to the end of a file: what was there before is so much of its beginning, and the image.
+    prefix_bytes: int | None = None
 
     @property
     def summary(self) -> str:
@@ -72,7 +74,7 @@ class Begun:
     path: str
     source: str | None = None
     temporary: str | None = None
-    in_place: bool = False
+    prefix_bytes: int | None = None
     descriptor: int = field(default=-1)
     problem: str | None = field(default=None)
 
@@ -127,6 +129,12 @@ class Records:
         if begun.descriptor >= 0:
             self._append(begun, facts)
 
+    def sync(self, begun: Begun) -> None:
+        """Make what is on record of a change, and its image, survive a power cut."""
+        if begun.descriptor >= 0:
+            os.fsync(begun.descriptor)
+            disk.sync_folder(self.file(begun.id, "begun").parent)
+
     def image(self, begun: Begun) -> Path | None:
         """Where what was there before is kept; None if nothing can be."""
         return self.file(begun.id, "image") if begun.descriptor >= 0 else None
@@ -173,6 +181,7 @@ class Records:
             begun.source,
             size,
             identity(after) if after is not None else None,
+            begun.prefix_bytes,
         )
         new = self.file(begun.id, "new")
         new.unlink(missing_ok=True)
@@ -204,6 +213,7 @@ class Records:
         """Take an entry out. Its record goes first: an image without one is litter, the reverse would be a lie."""
         self.file(undo_id, "json").unlink(missing_ok=True)
         discard(self.file(undo_id, "image"))
+        discard(self.file(undo_id, "view"))
 
     def unfinished(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """The records that dead processes left, with their facts, each locked while it is looked at."""
@@ -243,7 +253,7 @@ class Records:
         assert self._folder is not None, "only a journal with a folder is pruned"
         for path in list(self._folder.iterdir()):
             undo_id, _, kind = path.name.partition(".")
-            if kind in ("image", "partial", "new", "whole") and not (
+            if kind in ("image", "partial", "new", "whole", "view") and not (
                 self.file(undo_id, "json").exists() or self.file(undo_id, "begun").exists()
             ):
                 with suppress(OSError):
@@ -269,6 +279,10 @@ class Records:
             return Entry(**json.loads(self.file(undo_id, "json").read_text("utf-8")))
         except (OSError, ValueError, TypeError):
             return None
+
+
+def megabytes(count: int) -> str:
+    return f"{count / (1024 * 1024):g} MB"
 
 
 def _lock(descriptor: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from tools import disk
 from tools.journal.files import copy_into, discard, inode, is_same, lstat
 from tools.journal.records import Begun, Records
+from tools.journal.tails import recovered_tail
 from tools.paths import told
 
 
@@ -39,7 +40,10 @@ def _recovered(records: Records, path: Path, facts: dict[str, Any]) -> str | Non
     has_temporary = temporary is not None and os.path.lexists(temporary)
     is_verified = facts.get("phase") == "verified"
     is_made = False
-    if facts.get("in_place"):
+    if "prefix" in facts:
+        begun.prefix_bytes = facts["prefix"]
+        is_made = recovered_tail(facts, target, image)
+    elif facts.get("in_place"):
         if image.exists() and is_verified:
             copy_into(image, target)
         discard(image)

@@ -98,6 +98,36 @@ def test_a_file_that_has_changed_since_is_not_undone_by_accident(bench: Bench) -
     assert path.read_text() == "old"
 
 
+def test_what_is_appended_is_written_into_the_file_itself(bench: Bench) -> None:
+    path = bench.file("log", "one\n")
+    os.link(path, bench.folder / "twin")
+    with open(path, "a") as writer:
+        first = bench.call("fs_write", path="log", content="two\n", mode="append")
+        second = bench.call("fs_write", path="log", content="three\n", mode="append")
+        assert bench.call("fs_read", path=f"undo://{first['undo_id']}")["content"] == "one\n"
+        assert bench.call("fs_read", path=f"undo://{second['undo_id']}")["content"] == "one\ntwo\n"
+        back = bench.undo(second["undo_id"], "log")
+        assert path.read_text() == "one\ntwo\n"
+        assert bench.call("fs_read", path=f"undo://{back['undo_id']}")["content"] == "one\ntwo\nthree\n"
+        bench.undo(back["undo_id"], "log")
+        writer.write("four\n")
+    assert (bench.folder / "twin").read_text() == "one\ntwo\nthree\nfour\n"
+    assert bench.error("fs_move", from_=f"undo://{first['undo_id']}", to="log").code == "STALE_REV"
+    assert bench.error("fs_read", path=f"undo://{bench.journal.entries()[0].id}").code == "NOT_FOUND"
+
+
+def test_a_line_put_to_a_huge_log_copies_nothing(bench: Bench) -> None:
+    path = bench.file("log")
+    os.truncate(path, 1 << 30)
+    written = bench.call("fs_write", path="log", content="a line\n", mode="append")
+    # All but the line is a hole, and would not be one in a copy.
+    assert path.stat().st_blocks * 512 <= 64 * 1024
+    assert sum(file.stat().st_size for file in (bench.state / "journal").iterdir()) < 4_096
+    bench.undo(written["undo_id"], "log")
+    assert path.stat().st_size == 1 << 30
+    assert bench.error("fs_read", path=f"undo://{bench.journal.entries()[0].id}").code == "NOT_FOUND"
+
+
 def test_an_unknown_id_is_not_found(bench: Bench) -> None:
     for reference in ("undo://nothing", "undo://../../etc/passwd", "undo://"):
         assert bench.error("fs_read", path=reference).code == "NOT_FOUND"
@@ -165,6 +195,10 @@ def test_what_is_too_large_to_copy_is_changed_and_said_so(tmp_path: Path) -> Non
         ('bench.call("fs_write", path="file", content="new")', [{"file": "old"}, {"file": "new"}]),
         ('bench.call("fs_write", path="twin", content="new")', [{"twin": "old"}, {"twin": "new"}]),
         ('bench.call("fs_write", path="made", content="new")', [{}, {"made": "new"}]),
+        (
+            'bench.call("fs_write", path="twin", content=" and new", mode="append")',
+            [{"twin": "old", "twin2": "old"}, {"twin": "old and new", "twin2": "old and new"}],
+        ),
         ('bench.call("fs_delete", path="file")', [{"file": "old"}, {"file": None}]),
         ('bench.call("fs_delete", path="tree", recursive=True)', [{"tree/a": "1"}, {"tree/a": None}]),
         ('bench.call("fs_move", from_="file", to="made")', [{"file": "old"}, {"file": None, "made": "old"}]),
@@ -205,6 +239,27 @@ def test_killed_at_any_step_leaves_the_old_or_the_new(
         if done.returncode == 0:
             return
     raise AssertionError("the change has more steps than were tried")
+
+
+def test_an_undo_of_an_append_that_is_killed_at_any_step_is_done_or_not(tmp_path: Path) -> None:
+    for step in range(1, 60):
+        root = tmp_path / str(step)
+        root.mkdir()
+        bench = Bench(root)
+        path = bench.file("log", "old")
+        undo_id = bench.call("fs_write", path="log", content="er", mode="append")["undo_id"]
+        undo = f'bench.undo("{undo_id}", "log")'
+        done = subprocess.run([sys.executable, "-c", _KILLED, str(root), str(step), undo], check=False)
+        assert done.returncode in (0, -9)
+        bench = Bench(root)
+        bench.journal.recover()
+        was = path.read_text()
+        assert was in ("old", "older"), step
+        bench.journal.undo(bench.journal.entries()[0].id)
+        assert {was, path.read_text()} == {"old", "older"}, step
+        if done.returncode == 0:
+            return
+    raise AssertionError("the undo has more steps than were tried")
 
 
 def test_a_change_under_way_in_another_process_is_left_alone(bench: Bench) -> None:
