@@ -35,7 +35,7 @@ class Bench:
     def __init__(self, root: Path, limits: Limits | None = None, engine: Engine | None = None) -> None:
         self.folder = root / "work"
         self.state = root / "state"
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.journal = Journal(self.state / "journal", limits)
         paths = OpenPaths(self.folder, closed=(self.state / "journal", self.state / "token"))
         self.ctx = ToolContext("test", paths, journal=self.journal, engine=engine or find_engine())
