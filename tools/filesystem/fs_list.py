@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from tools.context import ToolContext
-from tools.errors import NotADirectory, ToolError, from_os_error
+from tools.errors import InvalidPath, NotADirectory, ToolError, from_os_error
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
 from tools.results import Result
@@ -64,21 +64,39 @@ def fs_list(
     # Where the folder is reached through a link, its own files are still what is closed.
     closed = frozenset(str(base / place.relative_to(real)) for place in ctx.paths.closed_within(real))
     walk = _Walk(ctx, max_entries, closed)
+    place = _place(after, base, real)
     try:
-        walk.enter(str(base), max_depth if recursive else 1, _place(after))
+        walk.enter(str(base), max_depth if recursive else 1, place)
     except NotADirectoryError as error:
         raise _not_a_folder(base, shown) from error
     except OSError as error:
         raise from_os_error(error, shown) from error
     entries = walk.entries
     if walk.is_full:
-        last = entries[-1]["path"].removeprefix(shown.rstrip("/") + "/")
-        return Listing(path=shown, entries=entries, truncated=True, next=last)
+        # Absolute, so that it cannot be taken for a place in another folder.
+        return Listing(path=shown, entries=entries, truncated=True, next=entries[-1]["path"])
     return Listing(path=shown, entries=entries)
 
 
-def _place(after: str | None) -> tuple[str, ...]:
-    return tuple(part for part in untold(after or "").split("/") if part not in ("", "."))
+def _place(after: str | None, base: Path, real: Path) -> tuple[str, ...]:
+    """Where to go on, part by part. Raises InvalidPath for a place that is not in this folder."""
+    if after is None:
+        return ()
+    path = Path(os.path.normpath(untold(after)))
+    if path.is_absolute():
+        folder = next((folder for folder in (base, real) if path.is_relative_to(folder)), None)
+        parts = None if folder is None else path.relative_to(folder).parts
+    else:
+        parts = path.parts
+        # As people write it. A path below something that is not here belongs to another list.
+        if len(parts) > 1 and not os.path.lexists(base / parts[0]):
+            parts = None
+    if parts is None or ".." in parts:
+        raise InvalidPath(
+            f"after: {after[:200]} is not in {told(base)}",
+            hint="pass the `next` of an earlier answer for the same path",
+        )
+    return parts
 
 
 def _not_a_folder(base: Path, shown: str) -> ToolError:
