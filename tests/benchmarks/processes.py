@@ -94,8 +94,12 @@ def mcp_agent(*arguments: str) -> list[str]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The user's, without the settings of their own daemon, and with other folders to keep things in."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_AGENT_")}
+    """The user's, without the settings of their own daemon, and with other folders to keep things in.
+
+    Python keeps compiled modules as it does unless it is told otherwise: a start is not to be one that compiles.
+    """
+    ours = ("MCP_AGENT_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return {
         **kept,
         "HOME": str(folder),

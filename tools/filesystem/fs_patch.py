@@ -17,6 +17,7 @@ from tools.paths import told
 from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_status
 from tools.spec import tool
+from tools.summaries import brief, counted
 from tools.text import recognised
 
 _HEAD_BYTES = 64 * 1024
@@ -48,6 +49,15 @@ class Patched(Result):
             header = " · ".join([self.path, f"{what} applied", *(self.notes or []), *rev, undo])
         return f"{header}\n{self.diff or ''}"
 
+    def summary(self) -> str:
+        what = counted(self.operations_applied, "operation")
+        if self.preview is not None:
+            missed = sum(not each["changed"] for each in self.preview)
+            note = f", {missed} would not" if missed else ""
+            return f"dry run: {what} would change {brief(self.path)}{note}"
+        signs = [line[:1] for line in (self.diff or "").splitlines() if not line.startswith(("---", "+++"))]
+        return f"{what} applied to {brief(self.path)}: +{signs.count('+')} -{signs.count('-')} lines"
+
 
 @tool("filesystem", effect="write", title="Patch a file", destructive=True)
 def fs_patch(
@@ -62,7 +72,7 @@ def fs_patch(
     check_operations(operations)
     target = file_behind(ctx, path)
     shown = told(target)
-    with ctx.journal.holding(target), looked_at(target, shown) as found:
+    with ctx.journal.holding(target), looked_at(ctx, target, shown) as found:
         if found is None:
             raise NotFound(f"{shown} does not exist", hint="make it with fs_write")
         descriptor, status = found

@@ -18,6 +18,7 @@ from tools.params import Field
 from tools.paths import on_one_line, told, untold
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import Item, brief, counted
 
 
 class Found(TypedDict):
@@ -37,6 +38,22 @@ class Matches(Result):
             header += " · there are more: narrow the glob or raise max_results"
         names = (f"{on_one_line(match['path'])}{'/' if match['type'] == 'directory' else ''}" for match in self.matches)
         return "\n".join([header, *names])
+
+    def summary(self) -> str:
+        if not self.matches:
+            return "nothing of that name"
+        folders = sum(match["type"] == "directory" for match in self.matches)
+        kinds = [(len(self.matches) - folders, "file"), (folders, "folder")]
+        told = " and ".join(counted(number, noun) for number, noun in kinds if number)
+        return f"{told}{', and more' if self.truncated else ''}; the first is {brief(self.matches[0]['path'])}"
+
+    @property
+    def listed(self) -> str:
+        return "matches"
+
+    @classmethod
+    def item(cls, entry: Found) -> Item:
+        return Item(entry["path"], "folder" if entry["type"] == "directory" else "file")
 
 
 @tool("filesystem", effect="read", title="Find files by name")
