@@ -37,7 +37,7 @@ from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.store import RegistryFile
 from tools.context import ToolContext
-from tools.filesystem.ripgrep import find_engine
+from tools.filesystem.engines import find_engine
 from tools.journal import Journal
 from tools.journal import Limits as JournalLimits
 from tools.paths import OpenPaths

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from tools.denying import CommandRules, PathRules
 from tools.errors import NotFound
-from tools.filesystem.ripgrep import Engine, find_engine
+from tools.filesystem.engines import Engine, find_engine
 from tools.journal import Journal
 from tools.lines import LineIndexes
 from tools.pruning.engine import Selection, SourceType

@@ -9,8 +9,9 @@ from typing import Annotated, NotRequired, TypedDict
 
 from tools.context import ToolContext
 from tools.errors import IsSpecial, from_os_error
+from tools.filesystem.engines import Hit, Question
 from tools.filesystem.globs import read_glob
-from tools.filesystem.ripgrep import Hit, Question, search
+from tools.filesystem.ripgrep import search
 from tools.params import Field
 from tools.paths import on_one_line, told
 from tools.records import record

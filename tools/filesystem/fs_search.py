@@ -9,9 +9,9 @@ from typing import Annotated, Literal, TypedDict
 
 from tools.context import ToolContext
 from tools.errors import NotADirectory, Timeout, from_os_error
+from tools.filesystem.engines import TIME_LIMIT_S
 from tools.filesystem.fs_grep import open_only
 from tools.filesystem.globs import Glob, read_glob
-from tools.filesystem.ripgrep import TIME_LIMIT_S
 from tools.filesystem.walk import Run, walked
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
