@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from registry.gate import Access
+from registry.gate import Access, Shape
 from registry.profiles import Form
 from tools.context import LogLevel
 from tools.errors import ToolError
+from tools.records import record
 from tools.results import Result
 
 
-class Caller(NamedTuple):
+@record
+class Caller:
     """Who is asking: the token's name, the rules that bind it, and what it says of itself.
 
     `client` is what the program calls itself; it chooses how results are written and nothing else.
@@ -65,22 +67,31 @@ class Blocks(NamedTuple):
     encoded: bytes
 
 
-# What goes out: the object as JSON, its rendering, or blocks.
-Written = bytes | str | Blocks
+class Compact(NamedTuple):
+    """A result that was made short, as JSON: it goes out as text and nothing besides."""
+
+    encoded: bytes
 
 
-class Outcome(NamedTuple):
+# What goes out: the object as JSON, its rendering, blocks, or what was made short.
+Written = bytes | str | Blocks | Compact
+
+
+@record
+class Outcome:
     """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
 
-    `written` is the result or the error as it goes out.
+    `written` is the result or the error as it goes out; it alone is there for a further page of an earlier result.
+    `whole_bytes` is how large the result is, where not all of it goes out.
     """
 
     call_id: str
-    form: Form = "auto"
+    form: Shape = "auto"
     result: Result | None = None
     error: ToolError | None = None
     refusal: Refusal | None = None
     written: Written | None = None
+    whole_bytes: int | None = None
 
     @property
     def is_error(self) -> bool:
@@ -89,20 +100,42 @@ class Outcome(NamedTuple):
     @property
     def written_bytes(self) -> int:
         """How much goes out, without what a wire puts around it."""
-        match self.written:
+        written = self.written
+        if type(written) is bytes:
+            return len(written)
+        match written:
             case None:
                 return 0
             case str(text):
                 return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-            case Blocks(encoded) | encoded:
+            case Blocks(encoded) | Compact(encoded) | encoded:
                 return len(encoded)
 
-    def as_object(self) -> dict[str, Any]:
+    @property
+    def code(self) -> str:
+        """What came of it in a word: ok, the code of the error, or the number of the refusal."""
+        if self.refusal is not None:
+            return f"REFUSED {self.refusal.code}"
+        return "ok" if self.error is None else self.error.code
+
+    def as_written(self, written: Written, whole_bytes: int | None = None) -> Outcome:
+        return Outcome(self.call_id, self.form, self.result, self.error, self.refusal, written, whole_bytes)
+
+    @property
+    def answer(self) -> Result | ToolError:
         answer = self.result or self.error
-        assert answer is not None, "a refusal has no object"
-        return answer.as_object()
+        assert answer is not None, "a refusal has neither"
+        return answer
+
+    def as_object(self) -> dict[str, Any]:
+        return self.answer.as_object()
 
     def render(self) -> str:
-        answer = self.result or self.error
-        assert answer is not None, "a refusal has no rendering"
-        return answer.render()
+        return self.answer.render()
+
+
+class Witness(Protocol):
+    """Who is told of every call once it is over, on the loop; what it does there, every caller waits for."""
+
+    def record(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+        """`outcome` is None for a call that was called off."""

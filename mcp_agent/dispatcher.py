@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
 from mcp_agent.artifacts import ArtifactStore
-from mcp_agent.audit import Audit
-from mcp_agent.calls import Call, Outcome, Refusal
+from mcp_agent.calls import Call, Compact, Outcome, Refusal, Witness
+from mcp_agent.compact import cursors
+from mcp_agent.compact.compactor import Compactor
 from mcp_agent.focusing import focused
 from mcp_agent.logs import event
 from mcp_agent.shaping import Shaper
@@ -24,17 +25,19 @@ from tools.context import Cancelled, Pruner, ToolContext
 from tools.errors import Failed, InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
 from tools.pruning.argument import FOCUS
 from tools.results import Result
-from tools.spec import Tool
+from tools.spec import CURSOR, Tool
 
 log = logging.getLogger(__name__)
 
 INVALID_PARAMS = -32602
+# Where results are not kept short, one that is larger than this is worth a person's look.
+_LARGE_BYTES = 10_240
 
 
 class Dispatcher:
     """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else.
 
-    `surroundings` is the context that every call's own is made from.
+    `surroundings` is the context that every call's own is made from; `witnesses` are told of every call.
     """
 
     def __init__(
@@ -43,14 +46,16 @@ class Dispatcher:
         surroundings: ToolContext,
         threads: Executor,
         artifacts: ArtifactStore,
-        audit: Audit,
+        cursors: cursors.Cursors,
+        witnesses: Sequence[Witness],
     ) -> None:
         self._gate = gate
         self._surroundings = surroundings
         self._threads = threads
         self._artifacts = artifacts
-        self._audit = audit
-        self._shaper = Shaper(artifacts)
+        self.witnesses = witnesses
+        self._compactor = Compactor(artifacts, cursors)
+        self._shaper = Shaper(artifacts, self._compactor)
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
@@ -58,12 +63,20 @@ class Dispatcher:
         try:
             outcome = await self._answered(call)
         except BaseException:
-            self._audit.record(call, None, started, 0)
+            self._tell(call, None, started, 0)
             raise
         if outcome.refusal is None and outcome.written is None:
-            outcome = self._written(call, outcome, "errors")
-        self._audit.record(call, outcome, started, outcome.written_bytes)
+            outcome = await self._shaped(call, outcome, None)
+        size = outcome.written_bytes
+        if size > _LARGE_BYTES:
+            event(log, logging.WARNING, "response.large", request_id=call.id, tool=call.tool, bytes=size)
+        self._tell(call, outcome, started, size)
         return outcome
+
+    def _tell(self, call: Call, outcome: Outcome | None, started: float, result_bytes: int) -> None:
+        took_s = time.perf_counter() - started
+        for witness in self.witnesses:
+            witness.record(call, outcome, took_s, result_bytes)
 
     async def _answered(self, call: Call) -> Outcome:
         if log.isEnabledFor(logging.DEBUG):
@@ -74,20 +87,36 @@ class Dispatcher:
             return Outcome(call.id, refusal=Refusal(INVALID_PARAMS, str(error)))
         except ToolDisabled as error:
             return self._failed(call, error)
+        if tool.takes_cursor and (cursor := _cursor(call, tool)) is not None:
+            return await self._continued(call, tool, grant, cursor)
         try:
             arguments = tool.parse(call.arguments)
         except InvalidParams as error:
             return self._unfit(call, tool, grant, error)
+        if tool.takes_cursor and not tool.has_own_cursor:
+            arguments.pop(CURSOR, None)
         return await self._executed(call, tool, grant, arguments)
 
+    async def _continued(self, call: Call, tool: Tool, grant: Grant, cursor: str) -> Outcome:
+        """The next page of an earlier result. The tool itself is not called: a command does not run again."""
+        origin = cursors.Origin.of(tool.name, call.caller.name, call.arguments)
+        work = partial(self._compactor.continued, cursor, tool, origin)
+        try:
+            short = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except InvalidParams as error:
+            return self._unfit(call, tool, grant, error)
+        except ToolError as error:
+            return self._failed(call, error, grant)
+        return Outcome(call.id, grant.form, written=Compact(short.encoded))
+
     async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: dict[str, Any]) -> Outcome:
-        started = time.perf_counter()
         question = arguments.pop(FOCUS, None) if tool.takes_focus else None
         around = self._surroundings
         caller = call.caller
+        denied = grant.deny
         context = ToolContext(
             call.id,
-            around.paths,
+            around.paths if denied.paths is None else around.paths.denying(denied.paths),
             lambda: call.is_cancelled,
             call.report or _unheard,
             call.tell or _unheard,
@@ -102,8 +131,10 @@ class Dispatcher:
             caller.name,
             around.pruner,
             around.root,
+            denied.commands,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
+        started = time.perf_counter() if is_traced else 0.0
         if is_traced:
             event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:
@@ -153,7 +184,7 @@ class Dispatcher:
                 work = partial(self._worked, call, tool, grant, context, arguments)
                 return await loop.run_in_executor(self._threads, work)
             outcome = Outcome(call.id, grant.form, result=await tool.function(context, **arguments))
-        return await self._shaped(call, outcome, tool.category)
+        return await self._shaped(call, outcome, tool)
 
     async def _focused(
         self,
@@ -173,24 +204,21 @@ class Dispatcher:
                 work = partial(tool.function, context, **arguments)
                 result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         result = await focused(result, question, pruner, tool=tool.name, call_id=call.id, owner=context.owner)
-        return await self._shaped(call, Outcome(call.id, grant.form, result=result), tool.category)
+        return await self._shaped(call, Outcome(call.id, grant.form, result=result), tool)
 
-    async def _shaped(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
-        written = self._shaper.fitting(outcome, call.caller)
-        if written is None:
-            work = partial(self._written, call, outcome, domain)
+    async def _shaped(self, call: Call, outcome: Outcome, tool: Tool | None) -> Outcome:
+        fitting = self._shaper.fitting(outcome, call.caller, tool)
+        if fitting is None:
+            work = partial(self._shaper.written, outcome, call, tool)
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        return outcome._replace(written=written)
+        return fitting
 
     def _worked(
         self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: Mapping[str, Any]
     ) -> Outcome:
         """Written where it was made: a large result is encoded, and kept if it must be, beside the loop."""
         result: Result = tool.function(context, **arguments)
-        return self._written(call, Outcome(call.id, grant.form, result=result), tool.category)
-
-    def _written(self, call: Call, outcome: Outcome, domain: str) -> Outcome:
-        return outcome._replace(written=self._shaper.written(outcome, call.caller, domain))
+        return self._shaper.written(Outcome(call.id, grant.form, result=result), call, tool)
 
     def _unfit(self, call: Call, tool: Tool, grant: Grant, error: InvalidParams) -> Outcome:
         event(log, logging.INFO, "tool.request_invalid", request_id=call.id, tool=tool.name, message=error.message)
@@ -210,6 +238,13 @@ class Dispatcher:
 def _invalid_params(tool: Tool, error: InvalidParams) -> Refusal:
     data = {"jeeves": {"schemaVersion": 1}, "method": "tools/call", "tool": tool.name, "issues": error.issues}
     return Refusal(INVALID_PARAMS, "Invalid params", data)
+
+
+def _cursor(call: Call, tool: Tool) -> str | None:
+    """Where the call goes on; None if it is a new one. A tool's own cursor is the tool's, and not one of ours."""
+    cursor = call.arguments.get(CURSOR)
+    is_for_us = isinstance(cursor, str) and (not tool.has_own_cursor or cursors.is_cursor(cursor))
+    return cursor if is_for_us else None
 
 
 def _unheard(*_: object) -> None:

@@ -28,6 +28,29 @@ class FocusedResult(Result):
         note = self.pruning.note
         return self.result.render() if note is None else f"[{note}]\n{self.result.render()}"
 
+    def summary(self) -> str:
+        return f"{self.result.summary()}{', pruned' if self.pruning.applied else ''}"
+
+    @property
+    def succeeded(self) -> bool:
+        return self.result.succeeded
+
+    @property
+    def listed(self) -> str | None:
+        return self.result.listed
+
+    @property
+    def asked_text(self) -> str | None:
+        return self.result.asked_text
+
+    @property
+    def kept_as(self) -> str | None:
+        return self.result.kept_as
+
+    @property
+    def is_text(self) -> bool:
+        return self.result.is_text
+
 
 async def focused(
     result: Result, question: str, pruner: Pruner, *, tool: str, call_id: str, owner: str

@@ -2,6 +2,7 @@
 
 A message has at most 1,000,000 bytes. A larger result is kept whole as an artifact, and what is sent is its
 beginning with the reference and the call that fetches the rest. If it cannot be kept, as much as fits is sent.
+Where a profile keeps results short, the compactor writes all of them.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from typing import Any, Literal
 
 import orjson
 
-from mcp_agent.artifacts import ArtifactStore
-from mcp_agent.calls import Blocks, Caller, Outcome, Written
-from registry.profiles import Form
+from mcp_agent.artifacts import SCHEME, ArtifactStore
+from mcp_agent.calls import Blocks, Call, Caller, Compact, Outcome
+from mcp_agent.compact import cursors
+from mcp_agent.compact.compactor import Compactor
+from registry.gate import Shape
+from tools.spec import Tool
 
 MOST_MESSAGE_BYTES = 1_000_000
 # Room for the envelope around a result: the id, the era's fields and the framing of an event.
@@ -37,8 +41,10 @@ TEXT_CLIENTS = (
 _TEXT_CLIENTS = frozenset(name.lower() for name in TEXT_CLIENTS)
 
 
-def chosen(profile_form: Form, caller: Caller) -> Literal["json", "text"]:
-    """The connection's own word first, then the profile's, then what is known of the client."""
+def chosen(profile_form: Shape, caller: Caller) -> Literal["json", "text", "compact"]:
+    """Short if the profile says so; else the connection's own word, the profile's, what is known of the client."""
+    if profile_form == "compact":
+        return profile_form
     form = profile_form if caller.form == "auto" else caller.form
     if form != "auto":
         return form
@@ -48,37 +54,51 @@ def chosen(profile_form: Form, caller: Caller) -> Literal["json", "text"]:
 class Shaper:
     """Writes outcomes. May be used from any thread."""
 
-    def __init__(self, artifacts: ArtifactStore) -> None:
+    def __init__(self, artifacts: ArtifactStore, compactor: Compactor) -> None:
         self._artifacts = artifacts
+        self._compactor = compactor
 
-    def written(self, outcome: Outcome, caller: Caller, domain: str) -> Written:
+    def written(self, outcome: Outcome, call: Call, tool: Tool | None) -> Outcome:
         """`outcome` as it goes out, small enough for one message. Touches the disk only if it is not by itself."""
-        written = self.fitting(outcome, caller)
-        if written is not None:
-            return written
-        if chosen(outcome.form, caller) == "text":
-            return self._spilled_text(outcome.render(), caller, domain)
+        fitting = self.fitting(outcome, call.caller, tool)
+        if fitting is not None:
+            return fitting
+        domain = "errors" if tool is None else tool.category
+        form = chosen(outcome.form, call.caller)
+        if form == "compact":
+            name = call.tool if tool is None else tool.name
+            origin = cursors.Origin.of(name, call.caller.name, call.arguments)
+            short = self._compactor.shortened(outcome.answer, tool, origin, domain)
+            return outcome.as_written(Compact(short.encoded), short.whole_bytes)
+        if form == "text":
+            whole = outcome.render().encode("utf-8", "replace")
+            return outcome.as_written(self._spilled_text(whole, call.caller, domain), len(whole))
         value = outcome.as_object()
-        return self._spilled_object(value, orjson.dumps(value), caller, domain)
+        encoded = orjson.dumps(value)
+        return outcome.as_written(self._spilled_object(value, encoded, call.caller, domain), len(encoded))
 
-    def fitting(self, outcome: Outcome, caller: Caller) -> Written | None:
-        """`outcome` as it goes out if that fits one message, else None."""
+    def fitting(self, outcome: Outcome, caller: Caller, tool: Tool | None) -> Outcome | None:
+        """`outcome` as it goes out if that fits, else None."""
+        form = chosen(outcome.form, caller)
+        if form == "compact":
+            short = self._compactor.untouched(outcome.answer, tool)
+            return None if short is None else outcome.as_written(Compact(short.encoded))
         blocks = outcome.result.blocks() if outcome.result is not None and caller.is_on_mcp else None
         if blocks is not None:
             encoded = orjson.dumps(blocks)
-            return Blocks(encoded) if len(encoded) <= MOST_RESULT_BYTES else None
-        if chosen(outcome.form, caller) == "text":
+            return outcome.as_written(Blocks(encoded)) if len(encoded) <= MOST_RESULT_BYTES else None
+        if form == "text":
             text = outcome.render()
-            return text if len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES else None
+            fits = len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES
+            return outcome.as_written(text) if fits else None
         encoded = orjson.dumps(outcome.as_object())
-        if caller.transport == "rpc" and outcome.result is not None and outcome.result.is_owed_whole:
-            return encoded
-        return encoded if len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES else None
+        fits = len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES
+        return outcome.as_written(encoded) if fits else None
 
-    def _spilled_text(self, text: str, caller: Caller, domain: str) -> str:
-        whole = text.encode("utf-8", "replace")
+    def _spilled_text(self, whole: bytes, caller: Caller, domain: str) -> str:
+        text = whole.decode()
         reference, problem = self._kept(whole, "text/plain", caller, domain)
-        note = f"\n… cut: the whole has {len(whole)} bytes. {_advice(reference, problem)}"
+        note = f"\n… cut: the whole has {len(whole)} bytes. {_advice(reference, problem, caller)}"
         size = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES - len(note) * 6
         shown = text[:size]
         while _text_bytes(shown) > size:
@@ -91,7 +111,7 @@ class Shaper:
         facts: dict[str, Any] = {"truncated": True, "result_bytes": len(encoded)}
         if reference is not None:
             facts["artifactRef"] = reference
-        facts["hint"] = _advice(reference, problem)
+        facts["hint"] = _advice(reference, problem, caller)
         return _fitted(value, facts, room)
 
     def _kept(self, whole: bytes, media_type: str, caller: Caller, domain: str) -> tuple[str | None, str]:
@@ -101,10 +121,13 @@ class Shaper:
             return None, (error.strerror or str(error)).lower()
 
 
-def _advice(reference: str | None, problem: str) -> str:
+def _advice(reference: str | None, problem: str, caller: Caller) -> str:
     if reference is None:
         return f"The rest is lost, because it could not be kept: {problem}. Ask for less at once."
-    return f'Read all of it with artifact_read {{"ref": "{reference}"}}, or search it with fs_grep, base: the same ref.'
+    read = f'Read all of it with artifact_read {{"ref": "{reference}"}}, or search it with fs_grep, base: the same ref.'
+    if caller.is_on_mcp:
+        return read
+    return f"Get all of it with GET /artifacts/{reference.removeprefix(SCHEME)}. {read}"
 
 
 def _fitted(value: dict[str, Any], facts: dict[str, Any], room: int) -> bytes:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from registry.catalog import Catalog
 from registry.profiles import Form, Profile, Profiles, closed
+from tools.denying import NOTHING, Deny, together
 from tools.errors import ToolDisabled
+from tools.records import record
 from tools.spec import Tool
+
+# How results are written: a form, or short, whatever form a connection asks for.
+Shape = Form | Literal["compact"]
 
 
 class UnknownTool(Exception):
@@ -20,7 +25,8 @@ class UnknownTool(Exception):
         super().__init__(f"Unknown tool: {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
 
 
-class Access(NamedTuple):
+@record
+class Access:
     """Whose rules bind a caller: the profile of its token, and one that it narrows itself to.
 
     `profile` None means the active one, so a caller without a profile of its own follows `profile use`.
@@ -34,8 +40,9 @@ class Grant(NamedTuple):
     """What one admitted call may use. Made by the gate, fixed for the life of the call."""
 
     profile: str
-    form: Form
+    form: Shape
     deadline_s: float
+    deny: Deny = NOTHING
 
 
 class Gate:
@@ -46,13 +53,14 @@ class Gate:
         self._profiles = profiles
         self._visible: dict[Access, tuple[Tool, ...]] = {}
         self._admitted: dict[tuple[str | None, str | None, str], tuple[Tool, Grant]] = {}
+        self._denied: dict[Access, Deny] = {}
 
     @property
     def profiles(self) -> Profiles:
         return self._profiles
 
     def swap(self, profiles: Profiles) -> None:
-        self._profiles, self._visible, self._admitted = profiles, {}, {}
+        self._profiles, self._visible, self._admitted, self._denied = profiles, {}, {}, {}
 
     def has_profile(self, profile_id: str) -> bool:
         return profile_id in self._profiles.by_id
@@ -63,8 +71,7 @@ class Gate:
         if found is None:
             bound = self._bound(access)
             allowed = (tool for tool in self.catalog.tools if all(profile.allows(tool) for profile in bound))
-            found = tuple(tool.with_focus for tool in allowed) if _may_focus(bound) else tuple(allowed)
-            self._visible[access] = found
+            found = self._visible[access] = tuple(_seen(tool, bound) for tool in allowed)
         return found
 
     def offers(self, access: Access, category: str) -> bool:
@@ -89,13 +96,24 @@ class Gate:
             switch = profile.switch(tool)
             if switch is not None:
                 raise ToolDisabled(f"Tool {tool.name} is disabled", hint=_hint(tool, profile, switch))
-        seen = tool.with_focus if _may_focus(bound) else tool
-        return seen, Grant(bound[0].id, self.form(access), tool.deadline_s)
+        return _seen(tool, bound), Grant(bound[0].id, self.form(access), tool.deadline_s, self.deny(access))
 
-    def form(self, access: Access) -> Form:
-        """How the results of a caller are written: its narrowed profile's word counts before its own's."""
-        forms = [profile.form for profile in reversed(self._bound(access))]
-        return next((form for form in forms if form != "auto"), "auto")
+    def deny(self, access: Access) -> Deny:
+        """What is off limits for a caller: the rules of every profile that binds it."""
+        found = self._denied.get(access)
+        if found is None:
+            found = self._denied[access] = together([profile.deny for profile in self._bound(access)])
+        return found
+
+    def form(self, access: Access) -> Shape:
+        """How the results of a caller are written: its narrowed profile's word counts before its own's.
+
+        If either keeps them short, they are short.
+        """
+        bound = self._bound(access)
+        if _is_compact(bound):
+            return "compact"
+        return next((profile.form for profile in reversed(bound) if profile.form != "auto"), "auto")
 
     def _bound(self, access: Access) -> tuple[Profile, ...]:
         profiles = self._profiles
@@ -104,9 +122,14 @@ class Gate:
         return tuple(profiles.by_id.get(name) or closed(name) for name in names)
 
 
-def _may_focus(bound: tuple[Profile, ...]) -> bool:
-    """Whether the host adds the focus question to tools that have not heard of it."""
-    return all(profile.prunes_everywhere for profile in bound)
+def _seen(tool: Tool, bound: tuple[Profile, ...]) -> Tool:
+    """The tool with the arguments that the host adds to those that have not heard of them."""
+    seen = tool.with_focus if all(profile.prunes_everywhere for profile in bound) else tool
+    return seen.with_cursor if _is_compact(bound) else seen
+
+
+def _is_compact(bound: tuple[Profile, ...]) -> bool:
+    return any(profile.is_compact for profile in bound)
 
 
 def _hint(tool: Tool, profile: Profile, switch: str) -> str:

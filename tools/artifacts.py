@@ -9,15 +9,17 @@ from typing import Annotated
 from tools.context import ToolContext
 from tools.errors import InvalidParams, OutOfRange
 from tools.params import Field
-from tools.results import Result
+from tools.results import Result, Stretch
 from tools.sources import Source, opened
 from tools.spec import tool
+from tools.summaries import brief
 
 
 @dataclass(frozen=True, slots=True)
 class Part(Result):
     ref: str
     content: str
+    offset: int
     size: int
     nextCursor: str | None = None  # noqa: N815 - the name that callers of compact responses know
 
@@ -26,6 +28,21 @@ class Part(Result):
         if self.nextCursor is not None:
             header += f" · go on with cursor={self.nextCursor}"
         return f"{header}\n{self.content}"
+
+    def summary(self) -> str:
+        return f"bytes {self.offset:,} to {self._end:,} of {self.size:,} of {brief(self.ref)}"
+
+    @property
+    def asked_text(self) -> str:
+        return "content"
+
+    @property
+    def stretch(self) -> Stretch:
+        return Stretch(self.ref, self.offset, self._end)
+
+    @property
+    def _end(self) -> int:
+        return self.size if self.nextCursor is None else int(self.nextCursor)
 
 
 @tool("artifacts", effect="read", title="Read an artifact")
@@ -38,13 +55,13 @@ def artifact_read(
 ) -> Part:
     """Read what was too large for a result."""
     start = _offset(cursor)
-    origin = Source(ctx.artifacts.path_of(ref), ref, is_kept=True)
+    origin = Source(ctx.artifacts.path_of(ref), ref, None, is_kept=True)
     with opened(ctx, origin) as descriptor:
         size = os.fstat(descriptor).st_size
         if start > size:
             raise OutOfRange(f"cursor {start} is past the end: {ref} has {size} bytes")
         text, end = text_at(descriptor, start, limit)
-    return Part(ref, text, size, str(end) if end < size else None)
+    return Part(ref, text, start, size, str(end) if end < size else None)
 
 
 def text_at(descriptor: int, start: int, limit: int) -> tuple[str, int]:

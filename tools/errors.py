@@ -44,6 +44,8 @@ class ToolError(Exception):
     """Something the caller can mend. `fields` are put beside `error` in the result."""
 
     code: str
+    # The owner's rule that was in the way, for the records.
+    rule: str | None = None
 
     def __init__(self, message: str, *, hint: str | None = None, fields: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -62,6 +64,15 @@ class ToolError(Exception):
         """What the log says of it. Its fields are not for the log: they may be what a command printed."""
         return {"code": self.code, "message": self.message}
 
+    def summary(self) -> str:
+        """The error in a line, for who reads no further."""
+        return f"{self.code}: {self.message}"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the rendering says all of it."""
+        return False
+
     def render(self) -> str:
         """The error as a model reads it: one line, the hint on the next, then what there is to look at."""
         shown = [value for value in self.fields.values() if isinstance(value, str) and "\n" in value]
@@ -79,9 +90,11 @@ class Failed(ToolError):
         fields: Mapping[str, Any],
         exit_code: int | None = None,
         timeout_ms: int | None = None,
+        rule: str | None = None,
     ) -> None:
         super().__init__(message, fields=fields)
         self.code = code
+        self.rule = rule
         self.exit_code = exit_code
         # How long it may have taken, where that is what went wrong.
         self.timeout_ms = timeout_ms
@@ -93,6 +106,10 @@ class Failed(ToolError):
 
     def as_object(self) -> dict[str, Any]:
         return {**self.fields, "error": self.facts}
+
+    @property
+    def is_text(self) -> bool:
+        return any(self.fields.get(name) for name in ("stdout", "stderr"))
 
     def render(self) -> str:
         printed = [text for name in ("stdout", "stderr") if (text := self.fields.get(name))]
@@ -183,7 +200,22 @@ class NotEncodable(ToolError):
 
 
 class Denied(ToolError):
+    """`rule` is the id of the owner's rule that is against it; None for a file of the daemon itself."""
+
     code = "DENIED"
+
+    def __init__(self, message: str, *, hint: str | None = None, rule: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.rule = rule
+
+    def as_object(self) -> dict[str, Any]:
+        told = super().as_object()
+        return told if self.rule is None else {"error": {**told["error"], "rule": self.rule}}
+
+    @property
+    def in_a_sentence(self) -> str:
+        """All that there is to say, for an error that has no place for a hint."""
+        return self.message if self.hint is None else f"{self.message} ({self.hint})"
 
 
 class PermissionDenied(ToolError):

@@ -170,8 +170,8 @@ class Parameters:
                 issues.append(Issue(where, "invalid_type", f"{where} is missing: {_told(parameter)}"))
             else:
                 checked[parameter.keyword] = parameter.default
-        if not arguments.keys() <= self._by_name.keys():
-            unknown = [name for name in arguments if name not in self._by_name]
+        unknown = [name for name in arguments if name not in self._by_name]
+        if unknown:
             issues.append(Issue(path, "unrecognized_keys", "; ".join(self._unknown(name) for name in unknown)))
         return checked
 

@@ -13,15 +13,21 @@ handing work to a thread costs ten times as much as reading a small file.
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from tools.params import Parameters
+from tools.params import Field, Parameters
 from tools.pruning.argument import FOCUS, FOCUSABLE, FocusQuestion
+from tools.results import Result
 
 Effect = Literal["read", "write", "execute"]
+
+# The argument that goes on where a short result stopped. The host adds it, and answers it, unknown to the tool.
+CURSOR = "cursor"
+Cursor = Annotated[str | None, Field(description="The nextCursor of an earlier answer, to go on.")]
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class Tool:
     aliases: tuple[str, ...] = ()
     # Whether the host prunes its output when asked. The function itself is not told.
     takes_focus: bool = False
+    # Whether its results are kept short, and go on where a cursor says.
+    takes_cursor: bool = False
 
     @cached_property
     def description(self) -> str:
@@ -51,11 +59,30 @@ class Tool:
     @cached_property
     def parameters(self) -> Parameters:
         own = Parameters.of_function(self.function)
-        return own.and_also(FOCUS, FocusQuestion) if self.takes_focus else own
+        if self.takes_focus:
+            own = own.and_also(FOCUS, FocusQuestion)
+        return own.and_also(CURSOR, Cursor) if self.takes_cursor and not self.has_own_cursor else own
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        return self.parameters.schema() if self.given_schema is None else dict(self.given_schema)
+        if self.given_schema is None:
+            return self.parameters.schema()
+        if not self.takes_cursor or self.has_own_cursor:
+            return dict(self.given_schema)
+        added = Parameters(()).and_also(CURSOR, Cursor).schema()["properties"]
+        return {**self.given_schema, "properties": {**self.given_schema.get("properties", {}), **added}}
+
+    @cached_property
+    def has_own_cursor(self) -> bool:
+        """Whether the tool itself goes on somewhere: then a cursor that is not the host's is for the tool."""
+        if self.given_schema is not None:
+            return CURSOR in self.given_schema.get("properties", {})
+        return CURSOR in Parameters.of_function(self.function).names
+
+    @cached_property
+    def result_type(self) -> type[Result]:
+        found = typing.get_type_hints(self.function).get("return")
+        return found if isinstance(found, type) and issubclass(found, Result) else Result
 
     @cached_property
     def header_arguments(self) -> dict[str, str]:
@@ -71,6 +98,11 @@ class Tool:
     def with_focus(self) -> Tool:
         """The same tool as callers see it where its output may be pruned; itself where that is not for the host."""
         return replace(self, takes_focus=True) if self.name in FOCUSABLE and self.given_schema is None else self
+
+    @cached_property
+    def with_cursor(self) -> Tool:
+        """The same tool as callers see it whose results are kept short."""
+        return replace(self, takes_cursor=True)
 
     @property
     def annotations(self) -> dict[str, Any]:

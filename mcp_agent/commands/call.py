@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls import Call, Caller, Outcome
+from mcp_agent.calls import Call, Caller, Compact, Outcome
 from mcp_agent.commands import running
 from mcp_agent.config import BadConfig, Config, load
 from mcp_agent.protocol.methods import new_call_id
@@ -72,6 +72,8 @@ def _in_process(config: Config, tool: str, arguments: dict[str, Any], form: str)
     outcome = asyncio.run(carried_out())
     if outcome.refusal is not None:
         raise BadConfig(outcome.refusal.message)
+    if isinstance(outcome.written, Compact):
+        return outcome.written.encoded.decode(), outcome.is_error
     text = (
         outcome.render() if form == "text" else orjson.dumps(outcome.as_object(), option=orjson.OPT_INDENT_2).decode()
     )

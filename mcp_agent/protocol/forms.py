@@ -1,7 +1,7 @@
 """An outcome as the result of `tools/call`: the object as JSON, or the text that a model reads with fewer tokens.
 
 Some clients show a model only `content`, some only `structuredContent`, and one appends the second where the two
-differ. So an object is sent as both, letter for letter the same, and a rendering is sent alone.
+differ. So an object is sent as both, letter for letter the same; a rendering, or what was made short, is sent alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls import Blocks, Outcome
+from mcp_agent.calls import Blocks, Compact, Outcome
 
 
 def tool_result(outcome: Outcome) -> dict[str, Any]:
@@ -19,8 +19,9 @@ def tool_result(outcome: Outcome) -> dict[str, Any]:
     assert written is not None, "a refusal has no result"
     if isinstance(written, Blocks):
         return {"content": orjson.Fragment(written.encoded), "isError": outcome.is_error}
-    if isinstance(written, str):
-        return {"content": [{"type": "text", "text": written}], "isError": outcome.is_error}
+    if isinstance(written, str | Compact):
+        text = written if isinstance(written, str) else written.encoded.decode()
+        return {"content": [{"type": "text", "text": text}], "isError": outcome.is_error}
     return {
         "content": [{"type": "text", "text": written.decode()}],
         "structuredContent": orjson.Fragment(written),

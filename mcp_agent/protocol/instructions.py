@@ -23,6 +23,11 @@ _LINES = {
     ),
     "artifacts": "What is too large for a result is kept: its artifactRef is read with artifact_read or fs_grep.",
 }
+_CUT = "Long answers are cut at a stated limit and say so: `truncated`, and what to pass to go on."
+_SHORT = (
+    "Results are kept short: read `summary` first. The same tool with cursor: the nextCursor goes on, without doing "
+    "anything again; artifactRef has all of it."
+)
 _MOST_COMMAND = 60
 
 
@@ -47,7 +52,7 @@ def instructions(gate: Gate, access: Access, working_directory: Path, live_sessi
         f"Relative paths count from {working_directory}; results give absolute ones.",
         *(line for category, line in _LINES.items() if category in seen),
         *(_running(live_sessions) if "shell" in seen and live_sessions else ()),
-        "Long answers are cut at a stated limit and say so: `truncated`, and what to pass to go on.",
+        _SHORT if gate.form(access) == "compact" else _CUT,
         "An error result has a code, a message and often a hint; the hint is the next thing to try.",
         "The owner can switch tools off at any time. TOOL_DISABLED means that, and trying again does not help.",
         "The resource host://tools lists every tool with its switch.",

@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import orjson
 
@@ -22,11 +22,14 @@ from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate
 from tools.context import LogLevel
+from tools.records import record
 from tools.spec import Tool
 
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
 _SERVER_META = {eras.META_SERVER: SERVER_INFO}
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
+# What a method that need not wait gives.
+_READY = (dict, orjson.Fragment)
 _RESOURCE_NOT_FOUND = -32002
 _LIST_TTL_MS = 1_000
 _MOST_WATCHED = 1_000
@@ -67,7 +70,8 @@ class Conversation:
         return uri in self.watched
 
 
-class Request(NamedTuple):
+@record
+class Request:
     """One message with who sent it. `conversation` is None in the era without handshakes."""
 
     message: Message
@@ -107,7 +111,7 @@ class Methods:
         if answer is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
         result = answer(self, request)
-        payload = await result if isinstance(result, Awaitable) else result
+        payload = result if isinstance(result, _READY) else await result
         if is_stateless and isinstance(payload, dict):
             payload = {"resultType": "complete", **payload, "_meta": _SERVER_META}
             if method in _CACHED:
@@ -163,7 +167,8 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "tools/call needs params.name, a string")
         if arguments is not None and not isinstance(arguments, dict):
             raise RpcError(INVALID_PARAMS, "params.arguments of tools/call must be an object")
-        call = Call(new_call_id(), request.caller, name, arguments or {}, _progress(request), _log(request))
+        meta = request.message.meta
+        call = Call(new_call_id(), request.caller, name, arguments or {}, _progress(request, meta), _log(request, meta))
         outcome = await self._dispatcher.call(call)
         if outcome.refusal is not None:
             raise RpcError(outcome.refusal.code, outcome.refusal.message, outcome.refusal.data)
@@ -315,9 +320,10 @@ def _uri(request: Request) -> str:
     return uri
 
 
-def _progress(request: Request) -> Callable[[float, float | None, str | None], None] | None:
-    token, notify = request.message.meta.get("progressToken"), request.notify
-    if notify is None or not jsonrpc.is_id(token):
+def _progress(request: Request, meta: Mapping[str, Any]) -> Callable[[float, float | None, str | None], None] | None:
+    """How a tool's progress reaches this caller, if it asked for it."""
+    token, notify = meta.get("progressToken"), request.notify
+    if token is None or notify is None or not jsonrpc.is_id(token):
         return None
 
     def report(done: float, total: float | None, message: str | None) -> None:
@@ -331,10 +337,10 @@ def _progress(request: Request) -> Callable[[float, float | None, str | None], N
     return report
 
 
-def _log(request: Request) -> Callable[[LogLevel, str], None] | None:
+def _log(request: Request, meta: Mapping[str, Any]) -> Callable[[LogLevel, str], None] | None:
     """How a tool's log reaches this caller. A stateless one that sends no level hears nothing of it."""
     notify, conversation = request.notify, request.conversation
-    asked: str = request.message.meta.get(eras.META_LOG_LEVEL, "")
+    asked: str = meta.get(eras.META_LOG_LEVEL, "")
     if notify is None or (conversation is None and asked not in LOG_LEVELS):
         return None
 

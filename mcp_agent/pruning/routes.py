@@ -11,6 +11,7 @@ from mcp_agent.pruning.host import PrunerHost
 from mcp_agent.pruning.http import Prune
 from mcp_agent.security import Guard, OpenStreams
 from mcp_agent.tokens import Tokens
+from mcp_agent.transports.artifacts import Artifacts
 from mcp_agent.transports.http import send_error, send_object
 from mcp_agent.transports.rpc import Rpc
 from registry.gate import Access
@@ -25,8 +26,14 @@ def pruner_app(host: PrunerHost, tokens: Tokens | None, *, is_open_to_the_networ
         "/health": _Health(host),
     }
 
+    artifacts = Artifacts(host.artifacts)
+
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
-        await paths.get(scope["path"], _not_found)(scope, receive, send)
+        match scope["path"].split("/"):
+            case ["", "artifacts", domain, name]:
+                await artifacts({**scope, "path_params": {"domain": domain, "id": name}}, receive, send)
+            case _:
+                await paths.get(scope["path"], _not_found)(scope, receive, send)
 
     names = addresses.own_names() if is_open_to_the_network else ()
     return Guard(routed, tokens, OpenStreams(), names, is_open_to_the_network=is_open_to_the_network)

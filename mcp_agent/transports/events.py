@@ -48,7 +48,7 @@ class Events:
         self._hub = hub
         self._gate = gate
         self._keep_alive_s = keep_alive_s
-        self._frames = _Frames(hub.boot)
+        self._frames = _Frames(hub)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET":
@@ -133,6 +133,7 @@ class Events:
             # Another start of the daemon: its sessions are gone, and of this one's nothing has been told.
             for log in self._hub.logs:
                 reader.add(log, 0)
+            self._hub.gaps += 1
             message = "the daemon has been restarted; the output of its earlier sessions is gone"
             return b"event: gap\ndata: " + orjson.dumps({"type": "gap", "reason": message}) + b"\n\n"
         number = int(text)
@@ -175,14 +176,14 @@ class _Quiet:
 class _Frames:
     """Encoded events of the last few megabytes: the second client that is at the same place gets the same bytes."""
 
-    def __init__(self, boot: str) -> None:
-        self._boot = boot
+    def __init__(self, hub: EventHub) -> None:
+        self._hub = hub
         self._frames: dict[tuple[str, int, int], bytes] = {}
         self._size = 0
 
     def of(self, log: OutputLog, told: Told) -> bytes:
         if isinstance(told, Lost):
-            return named(Gap(log.session_id, told.offset, told.end))
+            return named(self._hub.gap(log.session_id, told.offset, told.end))
         if isinstance(told, Exit):
             return named(SessionExit.of(log.session_id, told), self._id(told.number))
         # The end too: a client that asked for an offset within a piece is not at the place of another.
@@ -198,12 +199,12 @@ class _Frames:
     def _encoded(self, log: OutputLog, mark: Mark) -> bytes:
         data = log.data(mark)
         if len(data) < mark.end - mark.offset:
-            return named(Gap(log.session_id, mark.offset, mark.end))
+            return named(self._hub.gap(log.session_id, mark.offset, mark.end))
         output = SessionOutput(log.session_id, mark.stream, data.decode("utf-8", "replace"), mark.offset)
         return named(output, self._id(mark.number))
 
     def _id(self, number: int) -> str:
-        return f"{self._boot}.{number}"
+        return f"{self._hub.boot}.{number}"
 
 
 def named(event: Event, event_id: str | None = None) -> bytes:

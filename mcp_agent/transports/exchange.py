@@ -36,6 +36,14 @@ class Watch:
     def __init__(self) -> None:
         self._under_way: set[Exchange] = set()
         self._is_set = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that all of it runs on, asked for once: each time costs a call of the system."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
 
     def add(self, exchange: Exchange) -> None:
         self._under_way.add(exchange)
@@ -47,7 +55,7 @@ class Watch:
 
     def _set(self) -> None:
         self._is_set = True
-        asyncio.get_running_loop().call_later(_WATCH_EVERY_S, self._look)
+        self.loop.call_later(_WATCH_EVERY_S, self._look)
 
     def _look(self) -> None:
         self._is_set = False
@@ -59,6 +67,22 @@ class Watch:
 
 class Exchange:
     """Answers one request. `accepts` says what the client can read: JSON, a stream, or both."""
+
+    stream = ""
+    _worker: asyncio.Task[None] | None = None
+    _side_task: asyncio.Task[None] | None = None
+    _is_streaming = False
+    _client_left = False
+    _is_called_off = False
+    _is_answered = False
+    _said = 0
+    _replay: Replay | None = None
+    _primes = False
+    _readers = 0
+    _grace: asyncio.TimerHandle | None = None
+    # There from the moment when the response becomes a stream.
+    _unsent: deque[tuple[int, bytes]]
+    _woken: asyncio.Event
 
     def __init__(
         self,
@@ -73,22 +97,8 @@ class Exchange:
         self._scope, self._receive, self._send, self._watch = scope, receive, send, watch
         self._accepts_json, self._accepts_stream = accepts_json, accepts_stream
         self.headers: dict[str, str] = {}
-        self.stream = ""
-        self._loop = asyncio.get_running_loop()
+        self._loop = watch.loop
         self._thread = threading.get_ident()
-        self._worker: asyncio.Task[None] | None = None
-        self._side_task: asyncio.Task[None] | None = None
-        self._is_streaming = False
-        self._client_left = False
-        self._is_called_off = False
-        self._is_answered = False
-        self._said = 0
-        self._unsent: deque[tuple[int, bytes]] = deque()
-        self._woken = asyncio.Event()
-        self._replay: Replay | None = None
-        self._primes = False
-        self._readers = 0
-        self._grace: asyncio.TimerHandle | None = None
 
     def keep_in(self, replay: Replay, *, primes: bool) -> None:
         """Let a client whose connection breaks take the stream up again; `primes` says that it knows of that."""
@@ -111,7 +121,7 @@ class Exchange:
 
     async def run(self, request_id: RequestId, work: Awaitable[Answer]) -> None:
         """Await `work` and send what it gives."""
-        self._worker = asyncio.current_task()
+        self._worker = asyncio.current_task(self._loop)
         self._watch.add(self)
         try:
             if not self._accepts_json:
@@ -185,6 +195,7 @@ class Exchange:
         if self._side_task is not None:
             self._side_task.cancel()
         self._is_streaming = True
+        self._unsent, self._woken = deque(), asyncio.Event()
         self.stream = new_stream("request")
         self._side_task = asyncio.create_task(self._stream())
 

@@ -12,7 +12,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls import Call, Outcome
+from mcp_agent.calls import Call, Compact, Outcome
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.answering import Answer
@@ -94,8 +94,9 @@ class OpenApi:
             if refusal.code != jsonrpc.INVALID_PARAMS:
                 return Answer(orjson.dumps(error), _MENDABLE)
             return Answer(orjson.dumps(error), 404 if refusal.data is None else 422)
-        assert isinstance(outcome.written, bytes), "this wire asks for objects"
-        return Answer(outcome.written, _status(outcome))
+        written = outcome.written.encoded if isinstance(outcome.written, Compact) else outcome.written
+        assert isinstance(written, bytes), "this wire asks for objects"
+        return Answer(written, _status(outcome))
 
 
 def document(tools: tuple[Tool, ...]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import lru_cache
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -51,7 +52,7 @@ class StreamableHttp:
         self._watch = Watch()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        profile = scope.get("path_params", {}).get("profile")
+        profile = scope["path_params"].get("profile") if "path_params" in scope else None
         if profile is not None and not self._gate.has_profile(profile):
             await send_error(send, 404, f"there is no profile {profile[:60]!r}", "mcp-agent profile list shows them")
             return
@@ -136,9 +137,9 @@ class StreamableHttp:
                 await send_error(send, 503, "too many sessions are in use", headers={"retry-after": "5"})
                 return
             exchange.headers["mcp-session-id"] = session.id
-        elif _session_id(scope) is not None:
-            session = self._session(scope)
-            if session is None:
+        else:
+            session = self._session(scope, version)
+            if session is None and _session_id(scope) is not None:
                 error = RpcError(INVALID_REQUEST, f"Session not found; {_OPEN_FIRST}")
                 await send_json(send, 404, jsonrpc.failure(message.id, error))
                 return
@@ -165,8 +166,9 @@ class StreamableHttp:
 
     async def _batch(self, values: list[Any], scope: Scope, receive: Receive, send: Send) -> None:
         """Several messages in one array, as the protocol had it up to 2025-03-26."""
-        session = self._session(scope) if _session_id(scope) is not None else None
-        conversation = session.conversation if session else Conversation(_version(scope) or eras.HEADERLESS_VERSION)
+        version = _version(scope)
+        session = self._session(scope, version)
+        conversation = session.conversation if session else Conversation(version or eras.HEADERLESS_VERSION)
         if conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, f"MCP {conversation.version} has no batches: send one message at a time")
         who = caller(scope, _TRANSPORT, client=conversation.client)
@@ -179,7 +181,7 @@ class StreamableHttp:
                 send, 406, "the answer to GET is a text/event-stream", "clients of MCP ask for it themselves"
             )
             return
-        session = self._session(scope)
+        session = self._session(scope, _version(scope))
         if session is None:
             status = 400 if _session_id(scope) is None else 404
             await send_error(send, status, "a GET here belongs to an open session", _OPEN_FIRST)
@@ -210,7 +212,7 @@ class StreamableHttp:
         await send_events(_kept(session, stream, number), scope, receive, send, headers)
 
     async def _delete(self, scope: Scope, send: Send) -> None:
-        session = self._session(scope)
+        session = self._session(scope, _version(scope))
         if session is None:
             status = 400 if _session_id(scope) is None else 404
             await send_error(send, status, "there is no such session to end")
@@ -218,11 +220,11 @@ class StreamableHttp:
         self._sessions.end(session)
         await send_empty(send, 204)
 
-    def _session(self, scope: Scope) -> HttpSession | None:
+    def _session(self, scope: Scope, version: str | None) -> HttpSession | None:
+        """The session that a request belongs to; None if it names none, or one that is not there for its sender."""
         session_id = _session_id(scope)
         if session_id is None:
             return None
-        version = _version(scope)
         spoken = version if version in eras.HANDSHAKE_VERSIONS else eras.LATEST_HANDSHAKE
         return self._sessions.find(session_id, principal(scope).name, spoken)
 
@@ -273,7 +275,11 @@ def _session_id(scope: Scope) -> str | None:
 
 def accepted(scope: Scope) -> tuple[bool, bool]:
     """Whether the client reads JSON, and whether it reads a stream. One that does not say reads JSON."""
-    accept = header(scope, b"accept")
+    return _readable(header(scope, b"accept"))
+
+
+@lru_cache(maxsize=64)
+def _readable(accept: bytes | None) -> tuple[bool, bool]:
     if accept is None or b"*/*" in accept:
         return True, accept is not None and b"text/event-stream" in accept
     lowered = accept.lower()

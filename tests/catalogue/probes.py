@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tools.context import ToolContext
 from tools.errors import Refused
 from tools.params import Field
-from tools.results import Result
+from tools.results import Block, Result
 from tools.spec import tool
 
 
@@ -99,3 +101,63 @@ async def tell(ctx: ToolContext, *, folder: str, steps: int = 2) -> Said:
         Path(folder, "cancelled").touch()
         raise
     return Said("told")
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign(Result):
+    """A result that nobody has words for, as another server would send it."""
+
+    value: dict[str, Any]
+
+    def as_object(self) -> dict[str, Any]:
+        return self.value
+
+    def render(self) -> str:
+        return json.dumps(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces(Result):
+    pieces: tuple[Block, ...]
+
+    def render(self) -> str:
+        return f"[{len(self.pieces)} pieces]"
+
+    def blocks(self) -> tuple[Block, ...]:
+        return self.pieces
+
+
+@tool("mounted", effect="read")
+def nested(ctx: ToolContext, *, depth: int = 30, width: int = 1, text: str = "leaf") -> Foreign:
+    """Give objects and lists within each other, so many levels deep."""
+    value: Any = text
+    for level in range(depth - 1):
+        value = {f"key {number}": value for number in range(width)} if level % 2 else [value] * width
+    return Foreign({"nested": value, "depth": depth})
+
+
+@tool("mounted", effect="read")
+def rows(ctx: ToolContext, *, count: int, text: str = "", keys: int = 3) -> Foreign:
+    """Give a list of objects, and another one beside it."""
+    found = [{"id": f"row-{n}", "title": f"{text}{n}", **{f"k{m}": m for m in range(keys)}} for n in range(count)]
+    return Foreign(
+        {"rows": found, "others": [each["id"] for each in found[: count // 2]], "summary": "mine", "items": 7}
+    )
+
+
+@tool("mounted", effect="read")
+def picture(ctx: ToolContext, *, size: int, count: int = 1, text: str = "") -> Pieces:
+    """Give images, and a text between them."""
+    image = {"type": "image", "data": base64.b64encode(bytes(size)).decode(), "mimeType": "image/png"}
+    written = {"type": "text", "text": text}
+    return Pieces((written,) if count == 0 else tuple(each for _ in range(count) for each in (image, written)))
+
+
+@tool(
+    "mounted",
+    effect="read",
+    schema={"type": "object", "properties": {"cursor": {"type": "string"}, "size": {"type": "integer"}}},
+)
+def leafing(ctx: ToolContext, **arguments: Any) -> Foreign:
+    """Go on by a cursor of its own."""
+    return Foreign({"cursor_given": arguments.get("cursor"), "text": "line\n" * arguments.get("size", 1)})

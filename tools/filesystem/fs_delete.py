@@ -15,6 +15,7 @@ from tools.params import Field
 from tools.paths import told
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,9 @@ class Deleted(Result):
 
     def render(self) -> str:
         return f"{self.path} deleted · {undo_note(self.undo_id, self.why)}"
+
+    def summary(self) -> str:
+        return f"{brief(self.path)} deleted; {undo_note(self.undo_id, self.why)}"
 
 
 @tool("filesystem", effect="write", title="Delete a file or folder", destructive=True)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from tools.context import ToolContext
-from tools.errors import NotADirectory, ToolError, from_os_error
+from tools.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import Item, brief, counted
 
 _CHECK_EVERY = 500
 _REPORT_EVERY = 5_000
@@ -46,6 +47,21 @@ class Listing(Result):
         prefix = self.path.rstrip("/") + "/"
         return "\n".join([header, *(_line(entry, prefix) for entry in self.entries)])
 
+    def summary(self) -> str:
+        folders = sum(entry["type"] == "directory" for entry in self.entries)
+        kinds = [(folders, "folder"), (len(self.entries) - folders, "file")]
+        told = " and ".join(counted(number, noun) for number, noun in kinds if number) or "nothing"
+        return f"{told} in {brief(self.path)}{', and more follow' if self.next is not None else ''}"
+
+    @property
+    def listed(self) -> str:
+        return "entries"
+
+    @classmethod
+    def item(cls, entry: Entry) -> Item:
+        size = "folder" if entry["type"] == "directory" else f"{entry.get('size', 0):,} bytes"
+        return Item(entry["path"], " · ".join([size, *_notes(entry), entry.get("modified", "")]))
+
 
 @tool("filesystem", effect="read", title="List a folder")
 def fs_list(
@@ -60,10 +76,7 @@ def fs_list(
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
     shown = told(base)
-    real = ctx.paths.real(base)
-    # Where the folder is reached through a link, its own files are still what is closed.
-    closed = frozenset(str(base / place.relative_to(real)) for place in ctx.paths.closed_within(real))
-    walk = _Walk(ctx, max_entries, closed)
+    walk = _Walk(ctx, max_entries, base)
     try:
         walk.enter(str(base), max_depth if recursive else 1, _place(after))
     except NotADirectoryError as error:
@@ -92,8 +105,10 @@ def _not_a_folder(base: Path, shown: str) -> ToolError:
 class _Walk:
     """Entries in the order of their path components, until there are enough."""
 
-    def __init__(self, ctx: ToolContext, limit: int, closed: frozenset[str]) -> None:
-        self._ctx, self._limit, self._closed = ctx, limit, closed
+    def __init__(self, ctx: ToolContext, limit: int, base: Path) -> None:
+        self._ctx, self._limit = ctx, limit
+        self._why_closed = ctx.paths.closed_below(base)
+        self._base_chars = len(str(base).rstrip("/")) + 1
         self._times: dict[int, str] = {}
         self._checked = 0
         self.entries: list[Entry] = []
@@ -118,9 +133,6 @@ class _Walk:
                 if not was_given:
                     entries.append(entry)
                 if is_folder and len(levels) < depth:
-                    if child.path in self._closed:
-                        entry["error"] = "closed: it belongs to the daemon itself"
-                        continue
                     below = rest[1:] if was_given else ()
                     try:
                         levels.append((*_children(child.path, below), below))
@@ -146,6 +158,9 @@ class _Walk:
         name = child.name
         shown = prefix + (name if name.isascii() and "\\" not in name else told(name))
         is_link = child.is_symlink()
+        if self._why_closed is not None and (why := self._closed(child, is_link)) is not None:
+            is_folder = child.is_dir(follow_symlinks=False)
+            return {"path": shown, "type": "directory" if is_folder else "file", "error": why}, False
         try:
             status = child.stat()
         except OSError:
@@ -168,6 +183,19 @@ class _Walk:
         if special is not None:
             entry["special"] = special
         return entry, stat.S_ISDIR(mode) and not is_link
+
+    def _closed(self, child: os.DirEntry[str], is_link: bool) -> str | None:
+        """Why what is in a file or folder is not for the caller; of it, or of what a link leads to."""
+        assert self._why_closed is not None, "asked only where something may be closed"
+        why = self._why_closed(child.path[self._base_chars :])
+        if why is None and is_link:
+            try:
+                self._ctx.paths.real(Path(child.path))
+            except Denied as error:
+                return error.message
+            except InvalidPath:
+                return None
+        return why
 
     def _time(self, seconds: int) -> str:
         found = self._times.get(seconds)
@@ -199,6 +227,10 @@ def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:
 
 def _line(entry: Entry, prefix: str) -> str:
     facts: list[Any] = ["folder" if entry["type"] == "directory" else entry.get("size", "?"), entry.get("modified", "")]
-    notes = [entry.get("special"), "symlink" if entry.get("symlink") else None, entry.get("error")]
     name = on_one_line(entry["path"].removeprefix(prefix)) + ("/" if entry["type"] == "directory" else "")
-    return "\t".join([name, *(str(fact) for fact in facts), *(note for note in notes if note)])
+    return "\t".join([name, *(str(fact) for fact in facts), *_notes(entry)])
+
+
+def _notes(entry: Entry) -> list[str]:
+    notes = (entry.get("special"), "symlink" if entry.get("symlink") else None, entry.get("error"))
+    return [note for note in notes if note]

@@ -30,6 +30,7 @@ from tools.paths import told
 from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_status
 from tools.spec import tool
+from tools.summaries import brief, counted
 from tools.text import Encoding, binary, ending_at, recognised, showable, with_endings
 
 # Up to here a file is one piece, and a pattern may span lines; a larger one is worked through in pieces of whole lines.
@@ -108,6 +109,15 @@ class Patched(Result):
             header = " · ".join([self.path, f"{what} applied", *(self.notes or []), *rev, undo])
         return f"{header}\n{self.diff or ''}"
 
+    def summary(self) -> str:
+        what = counted(self.operations_applied, "operation")
+        if self.preview is not None:
+            missed = sum(not each["changed"] for each in self.preview)
+            note = f", {missed} would not" if missed else ""
+            return f"dry run: {what} would change {brief(self.path)}{note}"
+        signs = [line[:1] for line in (self.diff or "").splitlines() if not line.startswith(("---", "+++"))]
+        return f"{what} applied to {brief(self.path)}: +{signs.count('+')} -{signs.count('-')} lines"
+
 
 @tool("filesystem", effect="write", title="Patch a file", destructive=True)
 def fs_patch(
@@ -122,7 +132,7 @@ def fs_patch(
     _check(operations)
     target = file_behind(ctx, path)
     shown = told(target)
-    with ctx.journal.holding(target), looked_at(target, shown) as found:
+    with ctx.journal.holding(target), looked_at(ctx, target, shown) as found:
         if found is None:
             raise NotFound(f"{shown} does not exist", hint="make it with fs_write")
         descriptor, status = found

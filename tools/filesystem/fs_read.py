@@ -9,10 +9,11 @@ from typing import Annotated
 
 from tools.context import ToolContext
 from tools.params import Field
-from tools.results import Result
+from tools.results import Result, Stretch
 from tools.revs import HASHED_BYTES, rev_of_status
-from tools.sources import is_reference, opened, source
+from tools.sources import is_artifact, is_reference, opened, source
 from tools.spec import tool
+from tools.summaries import brief, counted, line_count
 from tools.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
 
 _INSTANT_BYTES = 128 * 1024
@@ -34,6 +35,24 @@ class FileText(Result):
             shown = f"the start of {self.size} bytes; go on with fs_read_range from line {self.next_line}"
         notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
         return f"{' · '.join([self.path, shown, *notes])}\n{self.content}"
+
+    def summary(self) -> str:
+        lines = counted(line_count(self.content), "line")
+        return f"{f'the first {lines} of' if self.truncated else f'{lines},'} {self.size:,} bytes of {brief(self.path)}"
+
+    @property
+    def asked_text(self) -> str | None:
+        return "content" if is_artifact(self.path) else None
+
+    @property
+    def stretch(self) -> Stretch | None:
+        if not is_artifact(self.path) or self.encoding is not None:
+            return None
+        return Stretch(self.path, 0, len(self.content.encode()))
+
+    @property
+    def is_text(self) -> bool:
+        return True
 
 
 def _is_instant(ctx: ToolContext, *, path: str, max_bytes: int) -> bool:

@@ -14,6 +14,7 @@ from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_open
 from tools.sources import opened, source
 from tools.spec import tool
+from tools.summaries import brief
 from tools.text import UTF_8, Encoding, binary, decode, recognised, refuse_later_binary
 
 _HEAD_BYTES = 64 * 1024
@@ -40,6 +41,15 @@ class Lines(Result):
             header += f" · cut; go on with start_line={self.end_line + 1}"
         notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
         return f"{' · '.join([header, *notes])}\n{self.content}"
+
+    def summary(self) -> str:
+        total = f" of {self.total_lines:,}" if self.total_lines is not None else ""
+        cut = "; the rest is too long for one answer" if self.truncated else ""
+        return f"lines {self.start_line:,} to {self.end_line:,}{total} of {brief(self.path)}{cut}"
+
+    @property
+    def asked_text(self) -> str:
+        return "content"
 
 
 @tool("filesystem", effect="read", title="Read lines of a file")

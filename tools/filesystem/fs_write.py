@@ -16,6 +16,7 @@ from tools.paths import told
 from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_open, rev_of_status
 from tools.spec import tool
+from tools.summaries import brief, counted
 from tools.text import UTF_8, Encoding, recognised
 
 Mode = Literal["overwrite", "append", "create_if_missing"]
@@ -39,6 +40,12 @@ class Written(Result):
         notes = [f"{self.bytes_written} bytes written", self.encoding, f"rev {self.rev}" if self.rev else None]
         return " · ".join([self.path, *(note for note in notes if note), undo_note(self.undo_id, self.why)])
 
+    def summary(self) -> str:
+        if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:
+            return f"{brief(self.path)} is there already; nothing was written"
+        what = "changed" if self.existed else "new"
+        return f"{counted(self.bytes_written, 'byte')} written to {brief(self.path)} ({what})"
+
 
 @tool("filesystem", effect="write", title="Write a file", destructive=True)
 def fs_write(
@@ -53,7 +60,7 @@ def fs_write(
     """Create, replace or extend a file. A replaced file keeps its encoding and mode."""
     target = file_behind(ctx, path)
     shown = told(target)
-    with ctx.journal.holding(target), looked_at(target, shown) as found:
+    with ctx.journal.holding(target), looked_at(ctx, target, shown) as found:
         if found is None:
             if if_rev is not None:
                 raise StaleRev(f"{shown} does not exist, so it is not at rev {if_rev[:40]}")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tools.context import ShellSession, ToolContext
-from tools.errors import Failed, ToolError
+from tools.errors import Denied, Failed, ToolError
 from tools.params import Field, Issue
 from tools.pruning.argument import FocusQuestion
 from tools.pruning.confined import ConfinedRoot
@@ -27,6 +27,7 @@ from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
 from tools.results import Result
+from tools.shell.shell_exec import command_summary
 from tools.spec import tool
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -66,6 +67,15 @@ class BashOutput(Result):
             text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
         return text
 
+    def summary(self) -> str:
+        return command_summary(
+            f"exit {self.exit_code}", self.duration_ms / 1000, self.stdout, self.stderr, has_failed=False
+        )
+
+    @property
+    def is_text(self) -> bool:
+        return True
+
 
 @tool(
     "pruning",
@@ -92,6 +102,10 @@ async def bash(
     _check(root, command, cwd, env)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     question = context_focus_question
+    try:
+        ctx.check_command(command)
+    except Denied as error:
+        raise failed(ctx, "bash", "spawn_error", error.in_a_sentence, question, rule=error.rule) from error
     async with _started(ctx, root, command, cwd, env, limit, question) as session:
         is_over = await session.over(timeout_ms / 1000)
         if not is_over and session.is_running:

@@ -29,6 +29,7 @@ from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import Item, counted, most_in
 
 DEFAULT_MATCHES = 500
 _READ_BYTES = 256 * 1024
@@ -66,6 +67,20 @@ class GrepMatches(Result):
         if self.pruning.note:
             facts.append(self.pruning.note)
         return "\n".join([f"[{' · '.join(facts)}]", *map(rendered, self.matches)])
+
+    def summary(self) -> str:
+        if not self.matches:
+            return "no matches"
+        where = most_in([match["path"] for match in self.matches])
+        return f"{'the first ' if self.truncated else ''}{counted(len(self.matches), 'match', 'matches')} {where}"
+
+    @property
+    def listed(self) -> str:
+        return "matches"
+
+    @classmethod
+    def item(cls, entry: Match) -> Item:
+        return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip())
 
 
 @tool("pruning", effect="read", title="Search with a question", deadline_s=600, json_rpc_errors=True)
@@ -339,17 +354,26 @@ class Search:
 
     def _check_open(self, descriptor: int, path: str) -> None:
         try:
+            self.ctx.paths.check(self.root.shown(path))
             self.ctx.paths.check_open(descriptor)
         except Denied as error:
-            raise self._invalid(f"{path}: {error.message}") from error
+            raise self._failed("invalid_path", f"{path}: {error.in_a_sentence}", rule=error.rule) from error
 
     def _invalid(self, message: str) -> Failed:
         return self._failed("invalid_path", message)
 
     def _failed(
-        self, code: str, message: str, *, exit_code: int | None = None, timeout_ms: int | None = None
+        self,
+        code: str,
+        message: str,
+        *,
+        exit_code: int | None = None,
+        timeout_ms: int | None = None,
+        rule: str | None = None,
     ) -> Failed:
-        return failed(self.ctx, "grep", code, message, self.question, exit_code=exit_code, timeout_ms=timeout_ms)
+        return failed(
+            self.ctx, "grep", code, message, self.question, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule
+        )
 
 
 def _bytes(value: dict[str, str]) -> bytes:

@@ -23,6 +23,9 @@ class Health(Result):
     def render(self) -> str:
         return f"[{self.server} {self.version} · {self.status} · {', '.join(self.capabilities)}]"
 
+    def summary(self) -> str:
+        return f"{self.server} {self.version} is {self.status}"
+
 
 @tool("pruning", effect="read", title="Health of the pruner", json_rpc_errors=True)
 async def health(ctx: ToolContext) -> Health:

@@ -14,6 +14,7 @@ from tools.params import Field
 from tools.pruning.engine import GaveUp, Selection, SourceType, render
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import counted
 from tools.tokens import estimate_roughly
 
 log = logging.getLogger(__name__)
@@ -44,13 +45,19 @@ class Pruned(Result):
     stats: dict[str, Any]
     warnings: list[str]
 
-    @property
-    def is_owed_whole(self) -> bool:
-        return True
-
     def render(self) -> str:
         kept = f"{self.stats['kept_lines']} of {self.stats['original_lines']} lines kept"
         return f"[{' · '.join([self.prune_id, kept, *self.warnings])}]\n{self.pruned_text}"
+
+    def summary(self) -> str:
+        total, kept = self.stats["original_lines"], self.stats["kept_lines"]
+        if self.warnings:
+            return f"not pruned ({', '.join(self.warnings)}): all {counted(total, 'line')}"
+        return f"{kept:,} of {counted(total, 'line')} kept; recover_text brings any other back"
+
+    @property
+    def asked_text(self) -> str:
+        return "pruned_text"
 
 
 @tool("pruning", effect="read", title="Prune a text", json_rpc_errors=True)

@@ -20,6 +20,7 @@ from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import brief, counted, line_count
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
 OutputBytes = Annotated[
@@ -47,6 +48,15 @@ class ReadText(Result):
         if self.pruning.note:
             facts.append(self.pruning.note)
         return f"{' · '.join(facts)}\n{self.content}"
+
+    def summary(self) -> str:
+        lines = counted(line_count(self.content), "line")
+        of = f"{lines} kept of" if self.pruning.applied else f"the first {lines} of" if self.truncated else f"{lines},"
+        return f"{of} {self.bytes:,} bytes of {brief(self.file_path)}"
+
+    @property
+    def is_text(self) -> bool:
+        return True
 
 
 @tool("pruning", effect="read", title="Read a file with a question", json_rpc_errors=True)
@@ -90,13 +100,14 @@ def cut(data: bytes, limit: int) -> bytes:
 
 
 def _text(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question: str | None) -> tuple[str, int, bool]:
-    def problem(code: str, message: str) -> Failed:
-        return failed(ctx, "read", code, message, question)
+    def problem(code: str, message: str, rule: str | None = None) -> Failed:
+        return failed(ctx, "read", code, message, question, rule=rule)
 
     try:
         with root.opened(path) as (descriptor, status):
             if stat.S_ISDIR(status.st_mode):
                 raise problem("invalid_path", f"{path} is a folder")
+            ctx.paths.check(root.shown(path))
             ctx.paths.check_open(descriptor)
             parts: list[bytes] = []
             missing = limit + 4
@@ -106,7 +117,7 @@ def _text(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question:
     except (OutsideRoot, NotThere) as error:
         raise problem("invalid_path", str(error)) from error
     except Denied as error:
-        raise problem("permission_denied", error.message) from error
+        raise problem("permission_denied", error.in_a_sentence, error.rule) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise problem(_CODES.get(error.errno or 0, "io_error"), f"{path}: {reason}") from error

@@ -11,6 +11,7 @@ from tools.params import Field
 from tools.pruning.prune_text import pruner_of
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import counted, line_count
 
 PRUNE_ID_NOT_FOUND = -32004
 INVALID_RANGE = -32005
@@ -28,12 +29,15 @@ class Recovered(Result):
     raw_text: str
     metadata: dict[str, Any]
 
-    @property
-    def is_owed_whole(self) -> bool:
-        return True
-
     def render(self) -> str:
         return self.raw_text
+
+    def summary(self) -> str:
+        return f"{counted(line_count(self.raw_text), 'line')} of {self.metadata['prune_id']} brought back"
+
+    @property
+    def asked_text(self) -> str:
+        return "raw_text"
 
 
 @tool("pruning", effect="read", title="Bring pruned lines back", json_rpc_errors=True, aliases=("recover_range",))

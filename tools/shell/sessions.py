@@ -13,6 +13,7 @@ from tools.params import Field
 from tools.results import Result
 from tools.shell.shell_exec import check_text, sessions
 from tools.spec import tool
+from tools.summaries import counted, last_line
 
 MOST_WAIT_MS = 30_000
 PAUSE_S = 0.15
@@ -29,6 +30,9 @@ class Started(Result):
 
     def render(self) -> str:
         return f"[session {self.session_id} started · pid {self.pid} · output in {self.output_path}]"
+
+    def summary(self) -> str:
+        return f"session {self.session_id} started, pid {self.pid}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,20 @@ class Sent(Result):
         facts.append(f"bytes {self.offset} to {self.next_offset}{', more follow' if self.more else ''}")
         return f"[{' · '.join(facts)}]\n{self.output}"
 
+    def summary(self) -> str:
+        facts = [f"session {self.session_id}"]
+        if self.running is not None:
+            facts.append("runs" if self.running else f"ended with exit {self.exit_code}")
+        facts.append(f"{counted(self.bytes_written, 'byte')} written" if self.bytes_written else "nothing written")
+        if self.output is not None and self.offset is not None and self.next_offset is not None:
+            facts.append(f"{counted(self.next_offset - self.offset, 'byte')} printed")
+            facts += [f"last: {last}"] if (last := last_line(self.output)) else []
+        return ", ".join(facts)
+
+    @property
+    def is_text(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class Stopped(Result):
@@ -71,6 +89,15 @@ class Stopped(Result):
         how = f"exit {self.exit_code}" + (f", signal {self.signal}" if self.signal else "")
         note = " · killed after its grace" if self.escalated else " · it had ended before" if self.already_ended else ""
         return f"[session {self.session_id} stopped · {how}{note}]"
+
+    def summary(self) -> str:
+        how = f"signal {self.signal}" if self.signal else f"exit {self.exit_code}"
+        note = ", it had ended before" if self.already_ended else ", killed after its grace" if self.escalated else ""
+        return f"session {self.session_id} {'stopped' if self.stopped else 'still runs'}, {how}{note}"
+
+    @property
+    def succeeded(self) -> bool:
+        return self.stopped
 
 
 @tool("shell", effect="execute", title="Start a session", destructive=True)
@@ -88,6 +115,7 @@ async def shell_start_session(
     """Start a command that keeps running, such as a server, a log or a REPL. Read it with shell_send_input; its
     output is also streamed as events."""
     check_text("command", command)
+    ctx.check_command(command)
     for name, value in (env or {}).items():
         check_text("env", name + value)
         if not name or "=" in name:
@@ -126,6 +154,9 @@ async def shell_send_input(
     if input and not session.takes_input:
         how = f"ended with exit code {session.exit_code}" if not session.is_running else "has closed its stdin"
         raise SessionEnded(f"session {session_id} {how}", hint="empty input with wait_ms still reads its output")
+    if input:
+        # A line that comes in pieces is looked at as what it has become so far.
+        ctx.check_command(session.unfinished_line + input)
     offset = session.given_to(ctx.connection) if since is None else since if since >= 0 else session.end + since
     offset = min(max(offset, 0), session.end)
     heard = session.end if input else offset

@@ -15,6 +15,7 @@ from tools.errors import InvalidParams
 from tools.params import Field
 from tools.results import Result
 from tools.spec import tool
+from tools.summaries import counted, last_line, line_count
 
 DEFAULT_TIMEOUT_S = 600
 GRACE_S = 1.0
@@ -58,6 +59,28 @@ class Executed(Result):
             text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
         return text
 
+    def summary(self) -> str:
+        how = f"exit {self.exit_code}"
+        if self.running:
+            how = f"still running as session {self.session_id}"
+        elif self.timed_out:
+            how = "timed out"
+        elif self.signal:
+            how = f"ended by signal {self.signal}"
+        return command_summary(how, self.duration_s, self.stdout, self.stderr or "", not self.succeeded)
+
+    @property
+    def succeeded(self) -> bool:
+        return bool(self.running) or self.exit_code == 0
+
+    @property
+    def kept_as(self) -> str | None:
+        return self.artifactRef
+
+    @property
+    def is_text(self) -> bool:
+        return True
+
 
 @tool("shell", effect="execute", title="Run a command", destructive=True, deadline_s=86_400)
 async def shell_exec(
@@ -79,6 +102,7 @@ async def shell_exec(
     """Run a command and return its output when it finishes. stdin is empty. For servers and watchers use
     shell_start_session."""
     check_text("command", command)
+    ctx.check_command(command)
     began = time.monotonic()
     session = sessions(ctx).execute(
         command,
@@ -104,6 +128,17 @@ async def shell_exec(
         raise
     session.release(keeps_output=bool(result.truncated))
     return result
+
+
+def command_summary(how: str, duration_s: float | None, stdout: str, stderr: str, has_failed: bool) -> str:
+    """How a command ended, how long it took, how much it printed, and the line that most likely says why."""
+    lines = line_count(stdout) + line_count(stderr)
+    last = last_line(stderr if has_failed and stderr.strip() else stdout if stdout.strip() else stderr)
+    facts = [
+        how if duration_s is None else f"{how} in {duration_s:.3g} s",
+        counted(lines, "line") if lines else "no output",
+    ]
+    return ", ".join([*facts, f"last: {last}"] if last else facts)
 
 
 def sessions(ctx: ToolContext) -> Sessions:

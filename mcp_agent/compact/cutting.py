@@ -1,0 +1,178 @@
+"""A JSON value made small: no deeper than four levels, few elements, short texts, the ends of long ones.
+
+The root is level 1, and a text or a number is one level below what holds it. What would be deeper is told in a few
+words. The same value is always cut in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from tools.summaries import counted, line_count
+
+MOST_DEPTH = 4
+MOST_ITEMS = 10
+MOST_STRING = 500
+# A text of more lines than this is a log, and shown by its ends.
+MOST_LINES = 20
+_END_LINES = MOST_LINES // 2
+_KEY_CHARS = 100
+# What is deeper than it may be is written as its own JSON where that is about as short as words for it.
+_FLAT_ELEMENTS = 8
+_FLAT_CHARS = 120
+
+
+class Limits(NamedTuple):
+    """How much is shown of a text, of a line of a log, of each end of a log, of a list, and of an object."""
+
+    string: int
+    line: int
+    lines: int
+    items: int
+    keys: int
+
+
+# From what the contract allows to next to nothing: the first with which a result fits is taken.
+STEPS = (
+    Limits(MOST_STRING, MOST_STRING, _END_LINES, MOST_ITEMS, 40),
+    Limits(MOST_STRING, 240, _END_LINES, MOST_ITEMS, 40),
+    Limits(300, 160, _END_LINES, MOST_ITEMS, 40),
+    Limits(300, 110, _END_LINES, 8, 30),
+    Limits(200, 80, _END_LINES, 5, 30),
+    Limits(120, 60, 5, 3, 20),
+    Limits(80, 50, 3, 2, 12),
+    Limits(50, 40, 1, 1, 8),
+)
+
+
+class Cutter:
+    """Cuts one value, as often as need be. `is_cut` says whether anything was left out the last time.
+
+    `shown` has how much of each text is to be seen from its start, by the name of its field, for texts that were cut.
+    """
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = fields
+        self._ends: dict[int, _Ends] = {}
+        self._limits = STEPS[0]
+        self.is_cut = False
+        self.shown: dict[str, int] = {}
+
+    def cut(self, limits: Limits) -> dict[str, Any]:
+        self._limits, self.is_cut, self.shown = limits, False, {}
+        return self._mapping(self._fields, 1)
+
+    def _value(self, value: Any, level: int, name: str = "") -> Any:
+        if isinstance(value, str):
+            return self._text(value, level, name)
+        if isinstance(value, Mapping):
+            return self._mapping(value, level) if level < MOST_DEPTH or not value else self._described(value)
+        if isinstance(value, Sequence) and not isinstance(value, bytes):
+            return self._list(value, level)
+        return value
+
+    def _mapping(self, values: Mapping[str, Any], level: int) -> dict[str, Any]:
+        shown: dict[str, Any] = {}
+        for key, value in values.items():
+            if len(shown) == self._limits.keys:
+                self.is_cut = True
+                shown["..."] = f"{len(values) - len(shown)} more keys"
+                break
+            name = key
+            if len(key) > _KEY_CHARS:
+                self.is_cut = True
+                # Numbered, since two long keys may differ at their ends only.
+                name = f"{key[: _KEY_CHARS - 10]}... {len(shown)}"
+            shown[name] = self._value(value, level + 1, key if level == 1 else "")
+        return shown
+
+    def _list(self, values: Sequence[Any], level: int) -> Any:
+        most = self._limits.items
+        if not values:
+            return []
+        if len(values) <= most and level < MOST_DEPTH:
+            return [self._value(each, level + 1) for each in values]
+        if len(values) > most and level + 2 <= MOST_DEPTH:
+            self.is_cut = True
+            items = [self._value(each, level + 2) for each in values[:most]]
+            return {"items": items, "totalCount": len(values), "hasMore": True}
+        return self._described(values)
+
+    def _text(self, text: str, level: int, name: str) -> Any:
+        most = self._limits.string
+        if len(text) <= most and text.count("\n") < MOST_LINES:
+            return text
+        if level + 2 <= MOST_DEPTH and "\n" in text:
+            return self._log(text, name)
+        self.is_cut = True
+        # A text without lines can still be a log in a deep place.
+        head = "\n".join(text[: most - 3].split("\n", MOST_LINES)[:MOST_LINES])
+        self.shown[name] = len(head)
+        return f"{head}..."
+
+    def _log(self, text: str, name: str) -> dict[str, Any]:
+        """The first and the last lines, each cut by itself, and how many there are between them."""
+        ends = self._ends.get(id(text))
+        if ends is None:
+            ends = self._ends[id(text)] = _Ends.of(text)
+        count = self._limits.lines
+        head = ends.head[:count]
+        left = ends.total - len(head)
+        tail = ends.tail[-min(count, left) :] if left else []
+        omitted = left - len(tail)
+        lines = [self._line(line) for line in (*head, *tail)]
+        has_more = omitted > 0 or any(is_cut for _, is_cut in lines)
+        if has_more:
+            self.is_cut = True
+            whole = next((index for index, (_, is_cut) in enumerate(lines[: len(head)]) if is_cut), len(head))
+            self.shown[name] = sum(len(line) + 1 for line in head[:whole])
+        shown = {
+            "head": [line for line, _ in lines[: len(head)]],
+            "omittedLines": omitted,
+            "tail": [line for line, _ in lines[len(head) :]],
+            "totalCount": ends.total,
+        }
+        return {**shown, "hasMore": True} if has_more else shown
+
+    def _line(self, line: str) -> tuple[str, bool]:
+        most = self._limits.line
+        return (line, False) if len(line) <= most else (f"{line[: most - 3]}...", True)
+
+    def _described(self, value: Mapping[str, Any] | Sequence[Any]) -> str:
+        flat = _flat(value)
+        if flat is not None and len(flat) <= self._limits.string:
+            return flat
+        self.is_cut = True
+        if not isinstance(value, Mapping):
+            return f"[{counted(len(value), 'item')}]"
+        names = ", ".join(key[:20] for key in list(value)[:4])
+        return f"{{{len(value)} keys: {names}{', ...' if len(value) > 4 else ''}}}"
+
+
+class _Ends(NamedTuple):
+    """The lines at both ends of a text, so that a long one is looked through once. They may be the same lines."""
+
+    head: list[str]
+    tail: list[str]
+    total: int
+
+    @classmethod
+    def of(cls, text: str) -> _Ends:
+        body = text[:-1] if text.endswith("\n") else text
+        head = body.split("\n", _END_LINES)[:_END_LINES]
+        return cls(head, body.rsplit("\n", _END_LINES)[-_END_LINES:], line_count(text))
+
+
+def _flat(value: Mapping[str, Any] | Sequence[Any]) -> str | None:
+    """The value as its own JSON, if that is short."""
+    below = list(value.values()) if isinstance(value, Mapping) else value
+    if len(below) > _FLAT_ELEMENTS:
+        return None
+    for each in below:
+        if isinstance(each, Mapping | list | tuple) or (isinstance(each, str) and len(each) > _FLAT_CHARS):
+            return None
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= _FLAT_CHARS else None

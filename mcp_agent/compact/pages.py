@@ -1,0 +1,150 @@
+"""The pages of what is kept: a list, a text or any artifact, from a place on, each page a result of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from mcp_agent.artifacts import ArtifactStore
+from mcp_agent.compact.cursors import Cursors, Origin, Place
+from mcp_agent.compact.cutting import MOST_ITEMS, MOST_LINES, MOST_STRING
+from mcp_agent.compact.fitting import SLACK_BYTES, fitting_bytes, fitting_chars, room_beside, whole_characters
+from tools import disk
+from tools.errors import NotFound
+from tools.summaries import MOST_LABEL, Item, shortened
+
+LIST_BYTES = 2_000
+TEXT_BYTES = 3_000
+_READ_BYTES = 16_384
+# So much of a line is shown where it is costly to write, such as one of control characters.
+_COSTLY_BYTES = 100
+
+Object = dict[str, Any]
+
+
+class Pages:
+    """Reads pages for callers, of what is theirs. May be used from any thread."""
+
+    def __init__(self, artifacts: ArtifactStore, cursors: Cursors) -> None:
+        self._artifacts = artifacts
+        self._cursors = cursors
+
+    def at(self, place: Place, origin: Origin, item: Callable[[Any], Item]) -> Object:
+        """The page that begins there. Raises NotFound if what it is of is not kept any more."""
+        if not place.field:
+            return self.of_bytes(place, origin)
+        value = self._object(place, origin.owner)[place.field]
+        return (
+            self._of_text(value, place, origin) if isinstance(value, str) else self._of_list(value, place, origin, item)
+        )
+
+    def of_bytes(self, place: Place, origin: Origin, end: int | None = None) -> Object:
+        """Text of an artifact from a byte on, up to `end`: as much as a result holds, or as a short one has lines."""
+        descriptor = os.open(self._artifacts.of(origin.owner).path_of(place.reference), disk.READ_FLAGS)
+        try:
+            size = os.fstat(descriptor).st_size
+            start = min(place.offset, size)
+            data = os.pread(
+                descriptor, min(_READ_BYTES, max((size if end is None else min(end, size)) - start, 0)), start
+            )
+        finally:
+            os.close(descriptor)
+        is_all = start + len(data) >= size
+
+        def page(shown: Any, length: int) -> Object:
+            stop = start + length
+            summary = f"bytes {start:,} to {stop:,} of {size:,} of {place.reference}"
+            following = place._replace(offset=stop) if stop < size else None
+            rest = {"content" if place.fills else "text": shown, "offset": start, "size": size}
+            return {**_head(summary), **rest, **self.footer(place.reference, following, origin)}
+
+        if place.fills:
+            length = fitting_bytes(data, room_beside(page("", 0)))
+            return page(data[:length].decode("utf-8", "replace"), length)
+        lines, length = _pieces(
+            data, is_all=is_all, room=TEXT_BYTES - SLACK_BYTES - len(orjson.dumps(page(_log([]), 0)))
+        )
+        return page(_log(lines), length)
+
+    def footer(self, reference: str, following: Place | None, origin: Origin) -> Object:
+        """What a reader needs to go on: the whole, and the cursor if there is a next page."""
+        if following is None:
+            return {"artifactRef": reference}
+        return {"artifactRef": reference, "hasMore": True, "nextCursor": self._cursors.written(following, origin)}
+
+    def _of_text(self, text: str, place: Place, origin: Origin) -> Object:
+        start = min(place.offset, len(text))
+
+        def page(length: int) -> Object:
+            stop = start + length
+            summary = f"characters {start:,} to {stop:,} of {len(text):,} of {place.field}"
+            following = place._replace(offset=stop) if stop < len(text) else None
+            shown = {place.field: text[start:stop]}
+            return {**_head(summary), **shown, **self.footer(place.reference, following, origin)}
+
+        return page(fitting_chars(text[start : start + _READ_BYTES], room_beside(page(0))))
+
+    def _of_list(self, entries: Sequence[Any], place: Place, origin: Origin, item: Callable[[Any], Item]) -> Object:
+        start = min(place.offset, len(entries))
+        shown = [
+            shown_item(item(entry), start + index)[0] for index, entry in enumerate(entries[start : start + MOST_ITEMS])
+        ]
+
+        def page() -> Object:
+            stop = start + len(shown)
+            following = place._replace(offset=stop) if stop < len(entries) else None
+            summary = f"{place.field} {start + 1:,} to {stop:,} of {len(entries):,}"
+            facts = {"count": len(entries), "items": shown, "totalCount": len(entries)}
+            return {**_head(summary), **facts, **self.footer(place.reference, following, origin)}
+
+        while len(shown) > 1 and len(orjson.dumps(page())) > LIST_BYTES:
+            shown.pop()
+        if len(orjson.dumps(page())) > LIST_BYTES:
+            shown = [shown_item(item(entries[start]), start, _COSTLY_BYTES)[0]]
+        return page()
+
+    def _object(self, place: Place, owner: str) -> Object:
+        value = orjson.loads(self._artifacts.of(owner).path_of(place.reference).read_bytes())
+        if not isinstance(value, dict) or not isinstance(value.get(place.field), str | list):
+            raise NotFound(f"{place.reference} has no {place.field} to go on with")
+        return value
+
+
+def shown_item(item: Item, index: int, most_id: int = MOST_STRING) -> tuple[Object, bool]:
+    """An element of a list within its limits, and whether something of it is left out."""
+    identity = item.id or f"#{index + 1}"
+    is_cut = len(identity) > most_id or len(item.label) > MOST_LABEL or not item.is_whole
+    identity = identity if len(identity) <= most_id else f"{identity[: most_id - 3]}..."
+    return {"id": identity, "label": shortened(item.label, MOST_LABEL)}, is_cut
+
+
+def _head(summary: str) -> Object:
+    return {"summary": summary, "success": True}
+
+
+def _pieces(data: bytes, *, is_all: bool, room: int) -> tuple[list[str], int]:
+    """The next lines of a text and how many bytes they take; a line that is too long comes in pieces."""
+    lines: list[str] = []
+    at = 0
+    while at < len(data) and len(lines) < MOST_LINES:
+        for most in (MOST_STRING, _COSTLY_BYTES):
+            newline = data.find(b"\n", at, at + most)
+            end = newline if newline != -1 else at + whole_characters(data[at : at + most + 1], most)
+            line = data[at:end].decode("utf-8", "replace")
+            size = len(orjson.dumps(line)) + 1
+            if size <= room:
+                break
+        if lines and (size > room or (end == len(data) and newline == -1 and not is_all)):
+            break
+        room -= size
+        lines.append(line)
+        at = end if newline == -1 else end + 1
+    return lines, at
+
+
+def _log(lines: list[str]) -> Object:
+    half = MOST_LINES // 2
+    return {"head": lines[:half], "omittedLines": 0, "tail": lines[half:], "totalCount": len(lines)}

@@ -1,0 +1,1 @@
+"""Results kept short: what they promise, on every tool and every wire."""

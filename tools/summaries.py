@@ -1,0 +1,83 @@
+"""How a result is told in one line: words for summaries and for the items of a list, each within its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+MOST_SUMMARY = 100
+MOST_LABEL = 50
+_BRIEF_CHARS = 40
+_IDS = ("id", "path", "file_path", "uri", "url", "key", "name", "title")
+_LABELS = ("label", "title", "name", "summary", "message", "text", "description", "path", "status")
+
+
+class Item(NamedTuple):
+    """One element of a list: what to call it by, and what it is. `is_whole` if the two say all that it says."""
+
+    id: str
+    label: str
+    is_whole: bool = True
+
+
+def shortened(text: str, most: int) -> str:
+    """`text` on one line and within `most` characters, with dots where it was cut."""
+    line = " ".join(text[: most * 4].split())
+    return line if len(line) <= most and len(text) <= most * 4 else f"{line[: most - 3]}..."
+
+
+def ends(text: str, most: int) -> str:
+    """As `shortened`, with the end of the text too: the news of an error is often behind a long path."""
+    line = " ".join(text[:2_000].split())
+    half = (most - 3) // 2
+    return line if len(line) <= most else f"{line[:half]}...{line[len(line) - most + 3 + half :]}"
+
+
+def brief(path: str) -> str:
+    """A path for a summary: the end of a long one, which is what tells it from others."""
+    line = path.replace("\n", " ")
+    return line if len(line) <= _BRIEF_CHARS else f"...{line[3 - _BRIEF_CHARS :]}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Such as "1 file" and "4,812 lines"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def line_count(text: str) -> int:
+    """How many lines a reader sees: what follows a final newline is none."""
+    return text.count("\n") + (not text.endswith("\n")) if text else 0
+
+
+def last_line(text: str) -> str:
+    """The last line with something in it."""
+    end = text.rstrip()[-400:]
+    return end[end.rfind("\n") + 1 :].strip()
+
+
+def most_in(paths: list[str]) -> str:
+    """In how many files something was found, and in which of them most of it."""
+    counts: dict[str, int] = {}
+    for path in paths:
+        counts[path] = counts.get(path, 0) + 1
+    if len(counts) == 1:
+        return f"in {brief(paths[0])}"
+    most = max(counts, key=lambda path: counts[path])
+    where = f"in {counted(len(counts), 'file')}"
+    return f"{where}, most in {brief(most)}" if counts[most] > 1 else f"{where}, the first {brief(paths[0])}"
+
+
+def any_item(entry: Any) -> Item:
+    """An element of a list that nobody has words for: by its names, as far as it has some."""
+    if not isinstance(entry, Mapping):
+        text = entry if isinstance(entry, str) else orjson.dumps(entry, default=str).decode()
+        return Item("", text)
+    identity = next((str(entry[key]) for key in _IDS if isinstance(entry.get(key), str | int)), "")
+    label = next(
+        (str(entry[key]) for key in _LABELS if isinstance(entry.get(key), str) and entry[key] != identity), None
+    )
+    if label is None:
+        label = ", ".join(f"{key} {value}" for key, value in entry.items() if isinstance(value, str | int | float))
+    return Item(identity, label, is_whole=False)
