@@ -216,6 +216,8 @@ def _result(session: ShellSession, began: float, hears_stderr: bool, timed_out: 
 async def _kept(ctx: ToolContext, session: ShellSession) -> str | None:
     """The artifact with all of a command's output; None if it cannot be kept, and then its file is all there is."""
     try:
+        if (file := session.sealed_file()) is not None:
+            return await asyncio.to_thread(ctx.artifacts.keep_file, "shell", file)
         return await asyncio.to_thread(ctx.artifacts.keep, "shell", session.whole())
     except OSError as error:
         ctx.log("warning", f"the whole output could not be kept: {error.strerror or error}")
