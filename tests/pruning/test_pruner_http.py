@@ -313,6 +313,8 @@ def test_health_is_a_tool_a_method_and_a_page(served: Pruner) -> None:
 def test_the_handshake_and_the_empty_lists_are_there(served: Pruner) -> None:
     begun = served.rpc("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "t"})["result"]
     assert begun["serverInfo"] == {"name": "mcp-pruner", "version": __version__}
+    assert begun["capabilities"] == {"tools": {"listChanged": False}, "resources": {}, "prompts": {}}
+    assert "context_focus_question" not in begun["instructions"], "no tool here takes one"
     note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert served.request("POST", "/rpc", note) == (204, None)
     assert served.rpc("resources/list")["result"] == {"resources": []}
