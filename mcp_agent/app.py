@@ -83,10 +83,13 @@ class Daemon(Belongings):
         # Who is having a change made through us, while it is made.
         self._changing_by: str | None = None
 
-    async def follow_registry(self) -> None:
-        """Until cancelled, put every good state of tools.json into force as it is saved."""
+    def note_start(self) -> None:
+        """Put on record that a daemon starts, and under which rules: they may have changed while none ran."""
         profiles = self.gate.profiles
         self.audit.note("start", version=__version__, pid=os.getpid(), policy=profiles.digest, profile=profiles.active)
+
+    async def follow_registry(self) -> None:
+        """Until cancelled, put every good state of tools.json into force as it is saved."""
         await watch(self.file, self.apply, self.keep_last_good)
 
     async def change(self, change: Callable[[], Profiles], by: str) -> None:

@@ -15,12 +15,12 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools import disk
 from tools.errors import NotFound
+from tools.records import record
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,14 +36,14 @@ create index if not exists by_owner on artifacts (owner, created);
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Quotas:
     total_bytes: int = 1_000_000_000
     caller_bytes: int = 100_000_000
     age_s: float = 7 * 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Artifact:
     """The facts of one artifact."""
 
@@ -232,7 +232,7 @@ class ArtifactStore:
         return self._connection
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallerArtifacts:
     """The store as one caller may use it; the port that tools are given."""
 

@@ -34,6 +34,7 @@ FILE_NAME = "audit.jsonl"
 _MOST_BYTES = 50 * 1024 * 1024
 _KEPT_FILES = 5
 _LOOK_EVERY = 500
+_LINE = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 _PLACES = frozenset(
     (
         "path",
@@ -72,7 +73,11 @@ class Audit:
     def record(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         """Write the line of a call; `outcome` is None if it was called off."""
         caller = call.caller
+        self._seq += 1
         facts: dict[str, Any] = {
+            "ts": datetime.now(UTC),
+            "seq": self._seq,
+            "boot": self._boot,
             "req": call.id,
             "client": caller.name,
             "program": caller.client[:200],
@@ -95,12 +100,11 @@ class Audit:
 
     def note(self, event: str, **facts: Any) -> None:
         """Write the line of something that is no call."""
-        self._write({"event": event, **facts})
+        self._seq += 1
+        self._write({"ts": datetime.now(UTC), "seq": self._seq, "boot": self._boot, "event": event, **facts})
 
     def _write(self, facts: dict[str, Any]) -> None:
-        self._seq += 1
-        head = {"ts": datetime.now(UTC), "seq": self._seq, "boot": self._boot}
-        line = orjson.dumps(head | facts, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE)
+        line = orjson.dumps(facts, option=_LINE)
         try:
             if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0:
                 self._reopen()

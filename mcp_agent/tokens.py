@@ -13,7 +13,7 @@ import re
 import secrets
 import stat
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import orjson
 
 from mcp_agent import files
 from registry.profiles import Form
+from tools.records import record
 
 VARIABLE = "MCP_AGENT_TOKEN"
 OWNER = "owner"
@@ -31,7 +32,7 @@ class BadToken(Exception):
     """A token, or what is said about one, cannot be used; the message says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Principal:
     """Whose token a request carries, and the profile that binds it; None is the active one."""
 
@@ -41,7 +42,7 @@ class Principal:
     is_owner: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClientToken:
     """A token for one client, as it is stored."""
 
@@ -61,6 +62,8 @@ class Tokens:
         self.clients_file = clients_file
         self._fixed_owner = owner_token
         self._accepted: list[tuple[bytes, Principal]] = []
+        # The token that was good last: most requests carry the same one as the request before.
+        self._last: tuple[bytes, Principal] | None = None
 
     def reload(self) -> set[str]:
         """Read the files. Gives the names whose former token opens nothing any more. Raises BadToken."""
@@ -70,7 +73,7 @@ class Tokens:
             principal = Principal(client.name, client.profile, client.form)
             accepted.append((bytes.fromhex(client.sha256), principal))
         gone = {principal.name for digest, principal in self._accepted if digest not in {each for each, _ in accepted}}
-        self._accepted = accepted
+        self._accepted, self._last = accepted, None
         return gone
 
     @property
@@ -83,11 +86,15 @@ class Tokens:
 
     def identify(self, token: bytes) -> Principal | None:
         """Whose token this is. Every one is compared, each in constant time."""
+        if self._last is not None and hmac.compare_digest(token, self._last[0]):
+            return self._last[1]
         digest = _hashed(token)
         found = None
         for accepted, principal in self._accepted:
             if hmac.compare_digest(digest, accepted):
                 found = principal
+        if found is not None:
+            self._last = token, found
         return found
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 TIME_LIMIT_S = 0.1
 _SHOWN_CHARS = 120
+_MOST_PASSED = 1_000
+# How pathspec writes that a name may stand anywhere.
+_AT_ANY_DEPTH = "^(?:.+/)?"
 _MAGIC = re.compile(r"[*?\[\\]")
 _QUOTING = re.compile(r"['\"\\]")
 # Where the file system does not know upper from lower case, neither may a rule.
@@ -70,33 +73,34 @@ class PathRules:
     rules: tuple[Rule, ...]
     _globs: tuple[tuple[Rule, tuple[_Glob, ...]], ...] = field(init=False, repr=False, compare=False)
     _any: Pattern[str] = field(init=False, repr=False, compare=False)
+    # Paths that were asked about lately and are not denied: a call asks about its own more than once.
+    _passed: set[str] = field(init=False, repr=False, compare=False, default_factory=set)
 
     def __post_init__(self) -> None:
         globs = tuple((rule, tuple(_globs(rule))) for rule in self.rules)
         denying = [glob.pattern.pattern for _, each in globs for glob in each if glob.denies]
         object.__setattr__(self, "_globs", globs)
         # Almost no path is denied: one look at all globs together says so.
-        object.__setattr__(self, "_any", _compiled("|".join(f"(?:{each})" for each in denying)))
+        object.__setattr__(self, "_any", _compiled(_either(denying)))
 
     def match(self, path: str) -> Match | None:
         """The first rule that denies an absolute path. Raises Denied if that cannot be told in time."""
+        if path in self._passed:
+            return None
         below_root = path.lstrip("/")
         try:
-            if self._any.search(below_root, timeout=TIME_LIMIT_S) is None:
+            if self._any.match(below_root, timeout=TIME_LIMIT_S) is None:
+                if len(self._passed) >= _MOST_PASSED:
+                    self._passed.clear()
+                self._passed.add(path)
                 return None
             for rule, globs in self._globs:
-                fitting = [glob for glob in globs if glob.pattern.search(below_root, timeout=TIME_LIMIT_S)]
+                fitting = [glob for glob in globs if glob.pattern.match(below_root, timeout=TIME_LIMIT_S)]
                 if fitting and fitting[-1].denies:
                     return Match(rule, fitting[-1].text)
         except TimeoutError:
             raise _took_too_long("path") from None
         return None
-
-    def check(self, path: str, shown: str) -> None:
-        """Raise Denied if a rule is against an absolute path, which the caller knows as `shown`."""
-        found = self.match(path)
-        if found is not None:
-            raise found.rule.refusal(shown, found.matched)
 
 
 @dataclass(frozen=True)
@@ -188,6 +192,13 @@ def _from_root(glob: str) -> list[str]:
     named = "/".join([home.rstrip("/"), *parts[:plain]])
     places = dict.fromkeys((named, os.path.realpath(named or "/").rstrip("/")))
     return ["/".join([_MAGIC.sub(r"\\\g<0>", place), *parts[plain:]]) for place in places]
+
+
+def _either(sources: Sequence[str]) -> str:
+    """One expression for all of these; how they begin, most of them alike, is tried once."""
+    deep = [source.removeprefix(_AT_ANY_DEPTH) for source in sources if source.startswith(_AT_ANY_DEPTH)]
+    placed = [source for source in sources if not source.startswith(_AT_ANY_DEPTH)]
+    return "|".join([*([f"{_AT_ANY_DEPTH}(?:{'|'.join(deep)})"] if deep else []), *placed])
 
 
 def _compiled(source: str) -> Pattern[str]:

@@ -31,6 +31,7 @@ from typing import Any, Literal
 from tools import disk
 from tools.errors import AlreadyExists, IoError, NotFound, StaleRev
 from tools.paths import told
+from tools.records import record
 
 Action = Literal["write", "create", "delete", "move"]
 
@@ -41,7 +42,7 @@ _LOCKS = 64
 _IN_PLACE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOENT)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """How much the journal keeps, and for how long. `copy_bytes` bounds an image on another file system."""
 
@@ -51,7 +52,7 @@ class Limits:
     entries: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Receipt:
     """What came of a change: the id that undoes it, or why there is none."""
 
@@ -59,7 +60,7 @@ class Receipt:
     not_undoable: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One change as it is kept. `after` is what the change left, to know whether it is still that."""
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from pathlib import Path
 
 from tools.denying import PathRules
 from tools.errors import Denied, InvalidPath
 from tools.mounts import LocalMounts
+from tools.records import record
 
 _ESCAPE = r"x(?:[01][0-9a-f]|5c|7f|[89a-f][0-9a-f])"
 _READ = re.compile(rf"\\{_ESCAPE}")
@@ -26,7 +27,7 @@ _AMBIGUOUS = re.compile(rf"\\(?={_ESCAPE})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenPaths:
     """Every path of the machine, relative ones counted from `working_directory`, save for what is closed or denied."""
 
@@ -37,7 +38,7 @@ class OpenPaths:
 
     def denying(self, rules: PathRules) -> OpenPaths:
         """The same paths under the rules of a call."""
-        return replace(self, denied=rules)
+        return OpenPaths(self.working_directory, self.closed, self.mounts, rules)
 
     def resolve(self, path: str) -> Path:
         if not path:
@@ -70,8 +71,8 @@ class OpenPaths:
                     f"{told(text)} belongs to the daemon itself and is closed to the filesystem tools",
                     hint="what can be undone is read as undo://<id>, what was kept as ax://<domain>/<id>",
                 )
-        if self.denied is not None:
-            self.denied.check(text, told(text))
+        if self.denied is not None and (found := self.denied.match(text)) is not None:
+            raise found.rule.refusal(told(text), found.matched)
 
     def check_tree(self, path: Path, *names: Path) -> None:
         """Raise Denied if a closed or denied place is at `path`, above it or below it; or would be, under `names`."""
@@ -89,7 +90,8 @@ class OpenPaths:
         for relative in _below(tree):
             for name in names:
                 place = f"{name}/{relative}"
-                self.denied.check(place, f"{told(place)}, which is in {told(name)},")
+                if (found := self.denied.match(place)) is not None:
+                    raise found.rule.refusal(f"{told(place)}, which is in {told(name)},", found.matched)
 
     def closed_below(self, folder: Path) -> Callable[[str], str | None] | None:
         """A test that says of a path below `folder` why it is closed, if it is; None where nothing is."""

@@ -86,12 +86,20 @@ def switch(options: argparse.Namespace) -> int:
 
 
 def _but(config: Config, options: argparse.Namespace) -> str:
-    """What still keeps away a tool that has just been switched on."""
-    tool = discover().get(options.target)
-    if tool is None or not options.enabled:
+    """What still keeps away a tool, or all tools of a category, that has just been switched on."""
+    if not options.enabled:
         return ""
+    catalog = discover()
+    tool = catalog.get(options.target)
     profiles = _file(config)[1]
     profile = profiles[config.profile or profiles.active]
+    if tool is None:
+        tools = catalog.categories.get(options.target, ())
+        if any(profile.allows(each) for each in tools) or not tools:
+            return ""
+        if not profile.enabled:
+            return f", but the profile {profile.id} is switched off in tools.json"
+        return f", but every tool in it is off in the profile {profile.id}: mcp-agent enable {tools[0].name}, and so on"
     match profile.switch(tool):
         case "category":
             return f", but its category is off: mcp-agent enable {tool.category}"

@@ -11,12 +11,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mcp_agent.sessions.spool import BLOCK_BYTES, HEAD_BYTES, Spool
+from tools.records import record
 
 Stream = Literal["stdout", "stderr"]
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
@@ -57,7 +57,7 @@ class Lost(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exit:
     """How a session's leader ended, and where its output ended then. What comes later is spooled, not sent."""
 

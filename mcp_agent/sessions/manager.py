@@ -14,7 +14,6 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from mcp_agent.sessions.record import Record
 from mcp_agent.sessions.session import Capture, Session
 from mcp_agent.sessions.tree import Member
 from tools.errors import SessionLimit, SessionNotFound, from_os_error
+from tools.records import record
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _MOST_KEPT_BYTES = 1024 * 1024 * 1024
 _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """How many sessions, how old, how much of their output, and how long a process has to end by itself."""
 

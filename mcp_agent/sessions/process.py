@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcp_agent.sessions.log import Stream, unfinished
+from tools.records import record
 
 READ_BYTES = 64 * 1024
 # How many reads one wake-up may take before others have their turn.
@@ -40,7 +41,7 @@ SHELL = ("cmd.exe", "/c") if sys.platform == "win32" else ("/bin/sh", "-c")
 Heard = Callable[[Stream, bytes], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Terminal:
     """A child's terminal: its size in characters."""
 
@@ -48,7 +49,7 @@ class Terminal:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Status:
     """How a leader ended: a code, or the signal that ended it (then the code is 128 more than its number)."""
 

@@ -198,8 +198,8 @@ def _memory(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 def _read_processor(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     (bench.folder / "1k").write_text("A line of a text file that is sixty-four bytes long, all told.\n\n" * 16)
     with ExitStack() as stack:
-        echo = processor_time(stack, bench, "echo", {"text": "hello"})
-        yield processor_time(stack, bench, "fs_read", {"path": str(bench.folder / "1k")}), echo
+        echo = processor_time(stack, bench, "echo", [{"text": "hello"}])
+        yield processor_time(stack, bench, "fs_read", [{"path": str(bench.folder / "1k")}]), echo
 
 
 def _caller(folder: Path, journal: Path | None = None) -> Callable[..., None]:

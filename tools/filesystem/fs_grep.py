@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
@@ -14,6 +13,7 @@ from tools.filesystem.globs import read_glob
 from tools.filesystem.ripgrep import Hit, Question, search
 from tools.params import Field
 from tools.paths import on_one_line, told
+from tools.records import record
 from tools.results import Result
 from tools.sources import source
 from tools.spec import tool
@@ -32,7 +32,7 @@ class Match(TypedDict):
     after: NotRequired[list[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Matches(Result):
     matches: list[Match]
     truncated: bool | None = None

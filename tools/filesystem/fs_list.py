@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -14,6 +13,7 @@ from tools.context import ToolContext
 from tools.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import Item, brief, counted
@@ -32,7 +32,7 @@ class Entry(TypedDict):
     error: NotRequired[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listing(Result):
     path: str
     entries: list[Entry]

@@ -27,6 +27,7 @@ from tools.filesystem.nearest import nearest
 from tools.filesystem.regexes import TIME_LIMIT_S, find_all
 from tools.params import Field
 from tools.paths import told
+from tools.records import record
 from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_status
 from tools.spec import tool
@@ -45,7 +46,7 @@ _LISTED_LINES = 5
 Type = Literal["replace_first", "replace_all", "insert_after", "insert_before"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operation:
     """One change, as the caller asks for it."""
 
@@ -83,7 +84,7 @@ class Preview(TypedDict):
     error: NotRequired[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Patched(Result):
     path: str
     operations_applied: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
@@ -16,6 +15,7 @@ from tools.filesystem.ripgrep import TIME_LIMIT_S
 from tools.filesystem.walk import Run, walked
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import Item, brief, counted
@@ -26,7 +26,7 @@ class Found(TypedDict):
     type: Literal["file", "directory"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Matches(Result):
     matches: list[Found]
     truncated: bool | None = None

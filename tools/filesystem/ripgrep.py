@@ -26,6 +26,7 @@ from tools import disk
 from tools.errors import InvalidPattern, IoError, IsBinary, Timeout, TooLarge
 from tools.filesystem.globs import Glob, read_glob
 from tools.filesystem.walk import walked
+from tools.records import record
 from tools.text import LATIN_1, recognised
 
 TIME_LIMIT_S = 30.0
@@ -38,7 +39,7 @@ _TYPE = "mcpagent"
 _MATCH_MARK = b'{"type":"match"'
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Engine:
     """The program that searches."""
 
@@ -68,7 +69,7 @@ def find_engine() -> Engine:
     return Engine("grep", shutil.which("grep") or "grep", "fallback")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """What to look for, and where. `base` is a folder or a file; `admits` is asked for every file that matches."""
 
@@ -96,7 +97,7 @@ class Hit:
     after: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hits:
     hits: list[Hit]
     is_cut: bool

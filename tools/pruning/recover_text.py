@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from tools.context import ToolContext
 from tools.errors import Refused
 from tools.params import Field
 from tools.pruning.prune_text import pruner_of
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import counted, line_count
@@ -17,14 +17,14 @@ PRUNE_ID_NOT_FOUND = -32004
 INVALID_RANGE = -32005
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Range:
     # Told and not enforced: a line below 1 has an error number of its own.
     start_line: Annotated[int, Field(description="From 1.", minimum=1, is_enforced=False)]
     end_line: Annotated[int, Field(description="Inclusive.", minimum=1, is_enforced=False)]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recovered(Result):
     raw_text: str
     metadata: dict[str, Any]

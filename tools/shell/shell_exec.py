@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 import orjson
@@ -13,6 +13,7 @@ import orjson
 from tools.context import Sessions, ShellSession, ToolContext
 from tools.errors import InvalidParams
 from tools.params import Field
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import counted, last_line, line_count
@@ -26,7 +27,7 @@ _MOST_WIRE_BYTES = 900_000
 _SESSION_PAGE_BYTES = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Executed(Result):
     """What came of a command. While it runs there is no exit code, and a session to follow it by."""
 
