@@ -65,14 +65,15 @@ async def recover_text(
         lines_of_text.pop()
     total = len(lines_of_text)
     given: list[str] = []
-    for each in ranges:
-        chosen = enumerate(lines_of_text[each.start_line - 1 : each.end_line], start=min(each.start_line, total + 1))
+    for index, each in enumerate(ranges):
+        if each.start_line > total:
+            beyond = {"code": "invalid_range", "range": index, "total_lines": total}
+            raise Refused(INVALID_RANGE, "invalid_range", beyond)
+        chosen = enumerate(lines_of_text[each.start_line - 1 : each.end_line], start=each.start_line)
         given += [f"{number}│ {line}" if include_line_numbers else line for number, line in chosen]
     metadata = {
         "prune_id": prune_id,
-        "ranges": [
-            {"start_line": min(each.start_line, total + 1), "end_line": min(each.end_line, total)} for each in ranges
-        ],
+        "ranges": [{"start_line": each.start_line, "end_line": min(each.end_line, total)} for each in ranges],
         "line_numbering": "original",
     }
     return Recovered("\n".join(given), metadata)
