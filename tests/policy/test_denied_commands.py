@@ -106,6 +106,16 @@ async def test_read_and_grep_are_bound_by_path_rules(host: ShellHost, path: str)
     assert "denied by the rule no-env: secrets" in found["error"]["message"]
 
 
+@pytest.mark.parametrize("folder", [".env-folder", "folder-link"])
+async def test_no_command_is_started_in_a_denied_folder(host: ShellHost, folder: str) -> None:
+    _deny(host, {"paths": [{"id": "no-env", "pattern": ".env*", "reason": "secrets"}]})
+    (host.folder / ".env-folder").mkdir()
+    (host.folder / "folder-link").symlink_to(".env-folder")
+    for tool, code in (("shell_exec", "DENIED"), ("shell_start_session", "DENIED"), ("bash", "invalid_cwd")):
+        answer = await host.call(tool, command="pwd", cwd=folder)
+        assert answer["error"]["code"] == code
+
+
 async def test_grep_leaves_denied_files_out(host: ShellHost) -> None:
     (host.folder / ".hidden").mkdir()
     found = await host.call("grep", pattern="needle", paths=[".", "plain"])
