@@ -25,6 +25,7 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m mcp_agent.reference
+	$(BIN)/python -m tests.response_costs
 
 lint: $(STAMP)
 	$(BIN)/ruff format .

@@ -14,6 +14,7 @@ from pathlib import Path
 from mcp_agent import __version__
 from mcp_agent.artifacts import ArtifactStore, Quotas
 from mcp_agent.audit import Audit, note_policy
+from mcp_agent.belongings import Belongings
 from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 _THREADS = 32
 
 
-class Daemon:
+class Daemon(Belongings):
     """Everything that lives as long as the process, whatever wires it is reached by."""
 
     def __init__(
@@ -65,19 +66,14 @@ class Daemon:
         pruner: HostPruner,
         metrics: Metrics,
     ) -> None:
+        super().__init__(hub, sessions, pruner, threads, audit, artifacts)
         self.config = config
         self.file = file
         self.gate = gate
-        self.hub = hub
-        self.threads = threads
         self.dispatcher = dispatcher
         self.methods = methods
         self.engine = surroundings.engine
         self.journal = surroundings.journal
-        self.artifacts = artifacts
-        self.audit = audit
-        self.sessions = sessions
-        self.pruner = pruner
         self.metrics = metrics
         self.refusals = Refusals(lambda facts: audit.note("login_refused", **facts))
         self.started_at = time.time()
@@ -86,10 +82,6 @@ class Daemon:
         self.problems: tuple[Problem, ...] = ()
         # Who is having a change made through us, while it is made.
         self._changing_by: str | None = None
-
-    def clean_up(self) -> None:
-        """End what an earlier daemon left behind when it was killed."""
-        self.sessions.clean_up()
 
     def note_start(self) -> None:
         """Put on record that a daemon starts, and under which rules: they may have changed while none ran."""
@@ -135,19 +127,6 @@ class Daemon:
         )
         event(log, logging.WARNING, "registry.rejected", path=str(self.file.path), problems=told)
         self.hub.publish(Notice("warning", f"{self.file.path} is not in force, the last good one is: {told}"))
-
-    async def stop(self, grace_s: float | None = None) -> None:
-        """End every process of ours, tell all clients, then end their streams."""
-        await self.sessions.end_all(grace_s)
-        self.hub.close()
-
-    def close(self) -> None:
-        self.hub.close()
-        self.sessions.close()
-        self.pruner.close()
-        self.threads.shutdown(wait=False, cancel_futures=True)
-        self.audit.close()
-        self.artifacts.close()
 
 
 def compose(

@@ -10,10 +10,12 @@ from registry.gate import Access, Shape
 from registry.profiles import Form
 from tools.context import LogLevel
 from tools.errors import ToolError
+from tools.records import record
 from tools.results import Result
 
 
-class Caller(NamedTuple):
+@record
+class Caller:
     """Who is asking: the token's name, the rules that bind it, and what it says of itself.
 
     `client` is what the program calls itself; it chooses how results are written and nothing else.
@@ -75,7 +77,8 @@ class Compact(NamedTuple):
 Written = bytes | str | Blocks | Compact
 
 
-class Outcome(NamedTuple):
+@record
+class Outcome:
     """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
 
     `written` is the result or the error as it goes out; it alone is there for a further page of an earlier result.
@@ -97,7 +100,10 @@ class Outcome(NamedTuple):
     @property
     def written_bytes(self) -> int:
         """How much goes out, without what a wire puts around it."""
-        match self.written:
+        written = self.written
+        if type(written) is bytes:
+            return len(written)
+        match written:
             case None:
                 return 0
             case str(text):

@@ -110,7 +110,6 @@ class Dispatcher:
         return Outcome(call.id, grant.form, written=Compact(short.encoded))
 
     async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: dict[str, Any]) -> Outcome:
-        started = time.perf_counter()
         question = arguments.pop(FOCUS, None) if tool.takes_focus else None
         around = self._surroundings
         caller = call.caller
@@ -135,6 +134,7 @@ class Dispatcher:
             denied.commands,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
+        started = time.perf_counter() if is_traced else 0.0
         if is_traced:
             event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:

@@ -9,6 +9,7 @@ from registry.catalog import Catalog
 from registry.profiles import Form, Profile, Profiles, closed
 from tools.denying import NOTHING, Deny, together
 from tools.errors import ToolDisabled
+from tools.records import record
 from tools.spec import Tool
 
 # How results are written: a form, or short, whatever form a connection asks for.
@@ -24,7 +25,8 @@ class UnknownTool(Exception):
         super().__init__(f"Unknown tool: {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
 
 
-class Access(NamedTuple):
+@record
+class Access:
     """Whose rules bind a caller: the profile of its token, and one that it narrows itself to.
 
     `profile` None means the active one, so a caller without a profile of its own follows `profile use`.

@@ -28,6 +28,13 @@ def shortened(text: str, most: int) -> str:
     return line if len(line) <= most and len(text) <= most * 4 else f"{line[: most - 3]}..."
 
 
+def ends(text: str, most: int) -> str:
+    """As `shortened`, with the end of the text too: the news of an error is often behind a long path."""
+    line = " ".join(text[:2_000].split())
+    half = (most - 3) // 2
+    return line if len(line) <= most else f"{line[:half]}...{line[len(line) - most + 3 + half :]}"
+
+
 def brief(path: str) -> str:
     """A path for a summary: the end of a long one, which is what tells it from others."""
     line = path.replace("\n", " ")

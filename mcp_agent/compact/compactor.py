@@ -23,7 +23,7 @@ from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, shown
 from tools.errors import ToolError
 from tools.results import Block, Result
 from tools.spec import Tool
-from tools.summaries import MOST_SUMMARY, shortened
+from tools.summaries import MOST_SUMMARY, ends, shortened
 
 STATUS_BYTES = 1_500
 # Of a result with text that was asked for, all that is beside the text.
@@ -142,7 +142,8 @@ class _Draft:
         self._has_data = blocks is not None and "content" in fields and any("data" in block for block in blocks)
         if self._has_data:
             fields["content"] = [_without_data(block) for block in fields["content"]]
-        self.head: Object = {"summary": shortened(answer.summary(), MOST_SUMMARY), "success": False}
+        cut = shortened if isinstance(answer, Result) else ends
+        self.head: Object = {"summary": cut(answer.summary(), MOST_SUMMARY) or "done", "success": False}
         if isinstance(answer, Result):
             self.kept_as = answer.kept_as
             self.head["success"] = answer.succeeded

@@ -90,7 +90,7 @@ async def test_a_hundred_megabytes_of_output_are_told_shortly(tmp_path: Path, er
 @pytest.mark.parametrize("era", ERAS)
 async def test_json_of_thirty_levels_is_told_in_four(host: CompactHost, era: Any) -> None:
     shown = await host.call("nested", era=era, depth=30, width=1)
-    assert shown["nested"] == [{"key 0": "[1 items]"}]
+    assert shown["nested"] == [{"key 0": "[1 item]"}]
     deepest: Any = json.loads(host.kept(shown))["nested"]
     for _ in range(29):
         deepest = deepest[0] if isinstance(deepest, list) else deepest["key 0"]

@@ -143,3 +143,18 @@ def test_a_profile_that_is_gone_allows_nothing() -> None:
 def test_the_narrowed_profile_has_the_first_word_on_the_form(own: str, narrowed: str, form: str) -> None:
     gate = _gate(profile("own", response={"form": own}), profile("narrowed", response={"form": narrowed}))
     assert gate.form(Access("own", "narrowed")) == form
+
+
+@pytest.mark.parametrize(
+    ("own", "narrowed", "is_compact"),
+    [("full", "full", False), ("compact", "full", True), ("full", "compact", True), ("compact", None, True)],
+)
+def test_results_are_short_if_either_profile_keeps_them_short(own: str, narrowed: str | None, is_compact: bool) -> None:
+    gate = _gate(
+        profile("own", response={"mode": own, "form": "text"}), profile("narrowed", response={"mode": narrowed})
+    )
+    access = Access("own", "narrowed" if narrowed else None)
+    tool, grant = gate.admit(access, "fs_list")
+    assert (grant.form == "compact", tool.takes_cursor) == (is_compact, is_compact)
+    assert ("cursor" in tool.input_schema["properties"]) == is_compact
+    assert gate.visible(access)[0] is tool

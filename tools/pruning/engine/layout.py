@@ -6,7 +6,7 @@ of languages or questions.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,9 @@ _PLANE = 1 << 16
 class Layout:
     """One entry per line of `text.split("\\n")`, and one in `word_start` and `word_end` per word of the text.
 
-    `first`, `second` and `last` are the codes of its first two visible characters and of its last; 127 stands for
-    whatever lies beyond ASCII, 0 for none. A token is a word or a punctuation mark.
+    `first` and `last` are the codes of its visible ends; 127 stands for whatever lies beyond ASCII, 0 for none.
+    `opening` is a number for its first three characters from there, as `opening_of` makes it of a word. A token is a
+    word or a punctuation mark.
     """
 
     text: str
@@ -35,8 +36,8 @@ class Layout:
     is_blank: Bools
     indent: Ints
     first: Ints
-    second: Ints
     last: Ints
+    opening: Ints
     tokens: Ints
     word_start: Ints
     word_end: Ints
@@ -77,12 +78,22 @@ def layout_of(text: str) -> Layout:
         is_blank=is_blank,
         indent=_carried_back(indent, is_blank),
         first=np.where(is_blank, 0, codes[first_at]).astype(np.int64),
-        second=np.where(first_at + 1 < ends, codes[np.minimum(first_at + 1, ends)], 0).astype(np.int64),
         last=np.where(is_blank, 0, codes[last_at]).astype(np.int64),
+        opening=_packed(codes[first_at], codes[np.minimum(first_at + 1, ends)], codes[np.minimum(first_at + 2, ends)]),
         tokens=np.diff(tokens_before, prepend=0),
         word_start=word_start,
         word_end=word_end,
     )
+
+
+def opening_of(word: str) -> int:
+    """The number of a word's first three characters; a word of two is followed by a space."""
+    return int(_packed(*(np.array(ord(character)) for character in word[:3].ljust(3))))
+
+
+def _packed(first: npt.NDArray[Any], second: npt.NDArray[Any], third: npt.NDArray[Any]) -> Ints:
+    packed: Ints = (first.astype(np.int64) * _ASCII + second) * _ASCII + third
+    return packed
 
 
 def _stretches(mask: Bools) -> tuple[Ints, Ints]:

@@ -87,7 +87,7 @@ def question_of(text: str) -> Question:
                 if is_quoted or len(parts) > 1:
                     _raise(weights, (_whole(name), True), emphasis)
                     spellings[_whole(name)] = "_".join(parts)
-                elif previous and len(parts) == 1:
+                elif previous and parts and not _STOP_WORDS.intersection((previous, parts[0])):
                     _raise(weights, (previous + parts[0], True), weight)
                     spellings[previous + parts[0]] = f"{previous}_{parts[0]}"
                 previous = parts[0] if len(parts) == 1 else ""

@@ -9,7 +9,7 @@ from tools.pruning.engine.layout import Bools, Layout
 from tools.pruning.engine.selection import SourceType
 from tools.pruning.engine.structure import in_triple_quotes
 
-_SAMPLE_LINES = 400
+_SAMPLE_LINES = 150
 _SAMPLE_CHARS = 400
 _LOG_SHARE = 0.3
 _LOG = re.compile(

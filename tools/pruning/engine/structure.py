@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Ints, Layout
+from tools.pruning.engine.layout import Bools, Ints, Layout, opening_of
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
@@ -46,16 +46,9 @@ _LEADS = np.zeros(128, dtype=np.bool_)
 _LEADS[[ord(c) for c in "#@/*"]] = True
 
 
-def _beginnings(words: list[str]) -> Bools:
-    """Mark the pairs of characters that one of the words begins with."""
-    pairs = np.zeros((128, 128), dtype=np.bool_)
-    pairs[[ord(word[0]) for word in words], [ord(word[1]) for word in words]] = True
-    return pairs
-
-
-_MAY_OPEN = _beginnings(_HEADER_WORDS)
-_MAY_IMPORT = _beginnings(_IMPORT_WORDS)
-_MAY_REQUIRE = _beginnings(_REQUIRING_WORDS)
+_MAY_OPEN = np.array(sorted(map(opening_of, _HEADER_WORDS)))
+_MAY_IMPORT = np.array(sorted(map(opening_of, _IMPORT_WORDS)))
+_MAY_REQUIRE = np.array(sorted(map(opening_of, _REQUIRING_WORDS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +71,14 @@ def structure_of(layout: Layout) -> Structure:
     total = len(lines)
     quoted = in_triple_quotes(layout)
     is_comment = _LEADS[layout.first] | quoted
-    may_open = (_MAY_OPEN[layout.first, layout.second] | (layout.last == ord("{"))) & ~is_comment
+    may_open = (np.isin(layout.opening, _MAY_OPEN) | (layout.last == ord("{"))) & ~is_comment
     headers = [i for i in np.flatnonzero(may_open).tolist() if _HEADER.match(lines[i], 0, _LONGEST_HEADER)]
     is_header = np.zeros(total, dtype=np.bool_)
     is_header[headers] = True
     continues = _CONTINUES[layout.first]
-    may_import = _MAY_IMPORT[layout.first, layout.second]
+    may_import = np.isin(layout.opening, _MAY_IMPORT)
     if "require(" in layout.text:
-        may_import |= _MAY_REQUIRE[layout.first, layout.second]
+        may_import |= np.isin(layout.opening, _MAY_REQUIRE)
     imports = [i for i in np.flatnonzero(may_import & ~quoted).tolist() if _IMPORT.match(lines[i], 0, _LONGEST_HEADER)]
     scope, parent = _scopes(layout, is_header, continues)
     _claim_leads(scope, headers, layout, is_comment)
@@ -96,6 +89,13 @@ def structure_of(layout: Layout) -> Structure:
         scope=scope,
         parent=parent,
     )
+
+
+def flat(total_lines: int) -> Structure:
+    """The structure of a text that has none."""
+    none = np.zeros(total_lines, dtype=np.bool_)
+    outside = np.full(total_lines, -1, dtype=np.int64)
+    return Structure(is_header=none, is_import=none, is_comment=none, scope=outside, parent=outside)
 
 
 def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, Ints]:

@@ -1,0 +1,97 @@
+"""Results of five megabytes made short, against writing them as JSON once.
+
+Processor time of this process: what is kept of a result is written to a real artifact store, in the row's folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import orjson
+
+from mcp_agent.artifacts import ArtifactStore
+from mcp_agent.compact.compactor import Compactor
+from mcp_agent.compact.cursors import Cursors, Origin
+from registry.catalog import discover
+from tests.benchmarks.rows import Bench, Goal, Meter, Row
+from tools.filesystem.fs_grep import Match, Matches
+from tools.filesystem.fs_list import Entry, Listing
+from tools.results import Result
+from tools.shell.shell_exec import Executed
+
+_BYTES = 5_000_000
+_TIMES = 5
+
+
+def rows() -> list[Row]:
+    return [
+        Row(
+            f"compact-{name}",
+            f"compact mode, {what} of 5 MB",
+            "orjson.dumps",
+            "ms",
+            Goal(3.0),
+            _contest(tool, make),
+            15,
+        )
+        for name, what, tool, make in (
+            ("list", "a list", "fs_list", _listing),
+            ("matches", "matches", "fs_grep", _matches),
+            ("output", "output", "shell_exec", _output),
+        )
+    ]
+
+
+def _contest(tool: str, make: Callable[[], Result]) -> Callable[[Bench], AbstractContextManager[tuple[Meter, Meter]]]:
+    @contextmanager
+    def contest(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+        artifacts = ArtifactStore(bench.folder / "artifacts")
+        compactor = Compactor(artifacts, Cursors(bench.folder / "cursor.key"))
+        result, found = make(), discover().get(tool)
+        origin = Origin.of(tool, "owner", {"path": "/srv"})
+        assert abs(len(orjson.dumps(result.as_object())) - _BYTES) < _BYTES * 0.1
+        yield (
+            _metered(lambda: compactor.shortened(result, found, origin, "bench")),
+            _metered(lambda: orjson.dumps(result.as_object())),
+        )
+        artifacts.close()
+
+    return contest
+
+
+def _metered(work: Callable[[], object]) -> Meter:
+    def meter() -> float:
+        began = time.process_time()
+        for _ in range(_TIMES):
+            work()
+        return (time.process_time() - began) * 1000 / _TIMES
+
+    return meter
+
+
+def _listing() -> Listing:
+    entries: list[Entry] = [
+        {"path": f"/srv/shop/src/part-{n:06}.py", "type": "file", "size": n, "modified": "2026-11-16T04:18:01Z"}
+        for n in range(_BYTES // 103)
+    ]
+    return Listing("/srv/shop", entries)
+
+
+def _matches() -> Matches:
+    matches: list[Match] = [
+        {
+            "path": f"/srv/shop/src/part-{n % 400:03}.py",
+            "line": n,
+            "text": "    return self.net() * (1 + TAX)",
+            "column": 5,
+        }
+        for n in range(_BYTES // 107)
+    ]
+    return Matches(matches)
+
+
+def _output() -> Executed:
+    line = "tests/test_orders.py::test_total_of_an_order PASSED  [ 42%]\n"
+    return Executed(exit_code=0, stdout=line * (_BYTES // (len(line) + 1)), stderr="", duration_s=3.2)
