@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from registry.profiles import read
+from registry.catalog import discover
+from registry.profiles import parse, read
 from tests.shell_host import ShellHost, shell_host
 from tools.denying import CommandRules, Rule
 from tools.errors import Denied
@@ -126,6 +127,26 @@ async def test_a_rule_that_goes_lets_the_next_call_pass(host: ShellHost) -> None
     assert "error" in await host.call("fs_read", path=".env")
     _deny(host, {})
     assert (await host.call("fs_read", path=".env"))["content"] == "needle\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "x=rm; $x -rf /",
+        "$(printf r)m -rf /",
+        "python3 -c 'import shutil; shutil.rmtree(\"/\")'",
+        "echo cm0gLXJmIC8= | base64 -d | sh",
+        "find / -delete",
+        "cp $(command -v rm) ./x && ./x -rf /",
+    ],
+)
+def test_rules_are_no_boundary_and_the_page_says_so(command: str) -> None:
+    """What the documentation names as ways around are ways around: nobody should take rules for more than they are."""
+    example = Path(__file__).parent.parent.parent / "examples" / "guarded.json"
+    rules = parse(example.read_text(), discover())["guarded"].deny.commands
+    assert rules is not None
+    assert rules.match("rm -rf /") is not None
+    assert rules.match(command) is None
 
 
 def test_a_pattern_that_takes_for_ever_refuses_within_its_limit() -> None:
