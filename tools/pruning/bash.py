@@ -180,12 +180,17 @@ async def _started(
 ) -> AsyncIterator[ShellSession]:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
 
-    def problem(message: str) -> Failed:
-        return failed(ctx, "bash", "invalid_cwd", message, question)
+    def problem(message: str, rule: str | None = None) -> Failed:
+        return failed(ctx, "bash", "invalid_cwd", message, question, rule=rule)
 
     with located(root, cwd or ".", problem) as (descriptor, status):
         if not stat.S_ISDIR(status.st_mode):
             raise problem(f"{cwd} is a file, not a folder")
+        try:
+            ctx.paths.check(root.shown(cwd or "."))
+            ctx.paths.check_open(descriptor)
+        except Denied as error:
+            raise problem(error.in_a_sentence, error.rule) from error
         try:
             # By its descriptor: the folder that was checked is the folder that it starts in.
             session = ctx.sessions.execute(

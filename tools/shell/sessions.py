@@ -11,7 +11,7 @@ from tools.errors import BadPattern, InvalidParams, SessionEnded
 from tools.params import Field
 from tools.records import record
 from tools.results import Result
-from tools.shell.shell_exec import check_text, sessions
+from tools.shell.shell_exec import check_text, folder_for, sessions
 from tools.spec import tool
 from tools.summaries import counted, last_line
 
@@ -123,7 +123,7 @@ async def shell_start_session(
             raise InvalidParams(f"{name!r} is no name of an environment variable", issues=[issue])
     session = sessions(ctx).start(
         command,
-        ctx.paths.resolve(cwd or "."),
+        folder_for(ctx, cwd),
         connection=ctx.connection,
         environment=env,
         terminal=(cols, rows) if pty else None,

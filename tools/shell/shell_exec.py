@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -107,7 +108,7 @@ async def shell_exec(
     began = time.monotonic()
     session = sessions(ctx).execute(
         command,
-        ctx.paths.resolve(cwd or "."),
+        folder_for(ctx, cwd),
         connection=ctx.connection,
         captures={"stdout": max_output_bytes, "stderr": max_output_bytes},
         hears_stderr=capture_stderr,
@@ -145,6 +146,13 @@ def command_summary(how: str, duration_s: float | None, stdout: str, stderr: str
 def sessions(ctx: ToolContext) -> Sessions:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
     return ctx.sessions
+
+
+def folder_for(ctx: ToolContext, cwd: str | None) -> Path:
+    """The folder that a command is started in. Raises Denied, InvalidPath."""
+    folder = ctx.paths.resolve(cwd or ".")
+    ctx.paths.real(folder)
+    return folder
 
 
 def check_text(name: str, text: str) -> None:
