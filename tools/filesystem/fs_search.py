@@ -17,7 +17,7 @@ from tools.params import Field
 from tools.paths import on_one_line, told
 from tools.results import Result
 from tools.spec import tool
-from tools.summaries import Item, brief, counted
+from tools.summaries import Item, brief, counted, folders_in
 
 # A walk in order stops at the cut and is the quicker one where there is much to find; it gets this long to show it.
 _PATIENCE_S = 0.025
@@ -46,7 +46,7 @@ class Matches(Result):
     def summary(self) -> str:
         if not self.matches:
             return "nothing of that name"
-        folders = sum(match["type"] == "directory" for match in self.matches)
+        folders = folders_in(self.matches)
         kinds = [(len(self.matches) - folders, "file"), (folders, "folder")]
         told = " and ".join(counted(number, noun) for number, noun in kinds if number)
         return f"{told}{', and more' if self.truncated else ''}; the first is {brief(self.matches[0]['path'])}"
