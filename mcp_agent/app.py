@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from mcp_agent import __version__
 from mcp_agent.artifacts import ArtifactStore, Quotas
-from mcp_agent.audit import Audit
+from mcp_agent.audit import Audit, note_policy
+from mcp_agent.belongings import Belongings
 from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
+from mcp_agent.metrics import Metrics
 from mcp_agent.protocol.kept import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
@@ -24,6 +28,7 @@ from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, Se
 from mcp_agent.pruning import settings as pruning_settings
 from mcp_agent.pruning.pruner import HostPruner
 from mcp_agent.pruning.recovery import Recovery
+from mcp_agent.refusals import Refusals
 from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.sessions.record import Record
 from registry.catalog import Catalog, discover
@@ -42,7 +47,7 @@ log = logging.getLogger(__name__)
 _THREADS = 32
 
 
-class Daemon:
+class Daemon(Belongings):
     """Everything that lives as long as the process, whatever wires it is reached by."""
 
     def __init__(
@@ -59,40 +64,53 @@ class Daemon:
         audit: Audit,
         sessions: SessionManager,
         pruner: HostPruner,
+        metrics: Metrics,
     ) -> None:
+        super().__init__(hub, sessions, pruner, threads, audit, artifacts)
         self.config = config
         self.file = file
         self.gate = gate
-        self.hub = hub
-        self.threads = threads
         self.dispatcher = dispatcher
         self.methods = methods
         self.engine = surroundings.engine
         self.journal = surroundings.journal
-        self.artifacts = artifacts
-        self.audit = audit
-        self.sessions = sessions
-        self.pruner = pruner
+        self.metrics = metrics
+        self.refusals = Refusals(lambda facts: audit.note("login_refused", **facts))
         self.started_at = time.time()
         self.reloads = 0
+        self.rejections = 0
         self.problems: tuple[Problem, ...] = ()
+        # Who is having a change made through us, while it is made.
+        self._changing_by: str | None = None
 
-    def clean_up(self) -> None:
-        """End what an earlier daemon left behind when it was killed."""
-        self.sessions.clean_up()
+    def note_start(self) -> None:
+        """Put on record that a daemon starts, and under which rules: they may have changed while none ran."""
+        profiles = self.gate.profiles
+        self.audit.note("start", version=__version__, pid=os.getpid(), policy=profiles.digest, profile=profiles.active)
 
     async def follow_registry(self) -> None:
         """Until cancelled, put every good state of tools.json into force as it is saved."""
         await watch(self.file, self.apply, self.keep_last_good)
 
+    async def change(self, change: Callable[[], Profiles], by: str) -> None:
+        """Save a change of tools.json that somebody asked us for, and put it into force. Raises BadRegistry."""
+        self._changing_by = by
+        try:
+            self.apply(await asyncio.to_thread(change))
+        finally:
+            self._changing_by = None
+
     def apply(self, profiles: Profiles) -> None:
-        """Put `profiles` into force and tell every client, if anything is different."""
+        """Put `profiles` into force, on record, and tell every client, if anything is different."""
         profiles = _pinned(profiles, self.config.profile)
         had_problems, self.problems = bool(self.problems), ()
         if profiles == self.gate.profiles and not had_problems:
             return
         self.reloads += 1
+        before = self.gate.profiles
         self.gate.swap(profiles)
+        # Between the save and here, the watcher may have seen the file first.
+        note_policy(self.audit, self.gate.catalog, before, profiles, by=self._changing_by or "file")
         event(log, logging.INFO, "registry.reloaded", profile=profiles.active)
         for warning in profiles.warnings:
             event(log, logging.WARNING, "registry.warning", pointer=warning.pointer, message=warning.message)
@@ -102,22 +120,13 @@ class Daemon:
     def keep_last_good(self, problems: tuple[Problem, ...]) -> None:
         """tools.json cannot be used as it is: say so everywhere, and change nothing."""
         self.problems = problems
+        self.rejections += 1
         told = "; ".join(map(str, problems))
+        self.audit.note(
+            "policy_rejected", by=self._changing_by or "file", problems=[str(each) for each in problems[:20]]
+        )
         event(log, logging.WARNING, "registry.rejected", path=str(self.file.path), problems=told)
         self.hub.publish(Notice("warning", f"{self.file.path} is not in force, the last good one is: {told}"))
-
-    async def stop(self, grace_s: float | None = None) -> None:
-        """End every process of ours, tell all clients, then end their streams."""
-        await self.sessions.end_all(grace_s)
-        self.hub.close()
-
-    def close(self) -> None:
-        self.hub.close()
-        self.sessions.close()
-        self.pruner.close()
-        self.threads.shutdown(wait=False, cancel_futures=True)
-        self.audit.close()
-        self.artifacts.close()
 
 
 def compose(
@@ -161,17 +170,31 @@ def compose(
         pruner=pruner,
         root=pruning.root,
     )
-    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, audit, Cursors(config.cursor_key))
+    metrics = Metrics(catalog)
+    cursors = Cursors(config.cursor_key)
+    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, cursors, [audit, metrics])
     every_kind: list[Resources] = [
         HostResources(gate),
         SessionResources(gate, sessions),
         ArtifactResources(artifacts),
-        UndoResources(journal),
+        UndoResources(gate, journal),
         *resources,
     ]
     methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
     return Daemon(
-        config, file, gate, hub, threads, dispatcher, methods, surroundings, artifacts, audit, sessions, pruner
+        config,
+        file,
+        gate,
+        hub,
+        threads,
+        dispatcher,
+        methods,
+        surroundings,
+        artifacts,
+        audit,
+        sessions,
+        pruner,
+        metrics,
     )
 
 

@@ -150,6 +150,14 @@ class ArtifactStore:
                 if used <= limit:
                     break
 
+    def used_bytes(self) -> int:
+        """How much all artifacts have together. Raises OSError if that cannot be told."""
+        if not self._exists():
+            return 0
+        with self._transaction() as connection:
+            used: int = connection.execute("select coalesce(sum(size), 0) from artifacts").fetchone()[0]
+        return used
+
     def recover(self) -> int:
         """Remove what a dead process left half written; how many files that were."""
         if not self._exists():

@@ -2,15 +2,18 @@
 
 JSON lines in a file that only its owner can read. A line is one write of its own, so a process that dies loses none
 and several processes can share the file. Of arguments the shape is kept: numbers and switches as they are, and the
-text of those that say where; any other text is only counted.
+text of those that say where; any other text is only counted. Of a command its first word is kept, the program. There
+is no digest of arguments either: a short secret can be found by trying.
+
+What is no call has an `event`: a start of the daemon, a change of what callers may do, a request that was turned away.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +23,9 @@ import orjson
 
 from mcp_agent.calls import Call, Outcome
 from mcp_agent.logs import event
+from registry.catalog import Catalog
+from registry.changes import differences
+from registry.profiles import Profiles
 from tools import disk
 
 log = logging.getLogger(__name__)
@@ -28,10 +34,28 @@ FILE_NAME = "audit.jsonl"
 _MOST_BYTES = 50 * 1024 * 1024
 _KEPT_FILES = 5
 _LOOK_EVERY = 500
+_LINE = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 _PLACES = frozenset(
-    ("path", "from", "to", "base", "cwd", "glob", "ref", "session_id", "mode", "type", "sort", "signal", "if_rev")
+    (
+        "path",
+        "file_path",
+        "from",
+        "to",
+        "base",
+        "cwd",
+        "glob",
+        "ref",
+        "session_id",
+        "mode",
+        "type",
+        "sort",
+        "signal",
+        "if_rev",
+    )
 )
 _PLACE_CHARS = 300
+# The first word of a command, unless it sets a variable: a value of one may be a secret.
+_PROGRAM = re.compile(r"\s*([\w./+-]{1,60})(?=\s|$)")
 _MOST_ARGUMENTS = 20
 
 
@@ -44,33 +68,50 @@ class Audit:
         self._boot = secrets.token_hex(4)
         self._seq = 0
         self._is_failing = False
+        self.lost_lines = 0
 
-    def record(self, call: Call, outcome: Outcome | None, started: float, result_bytes: int) -> None:
+    def record(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         """Write the line of a call; `outcome` is None if it was called off."""
+        caller = call.caller
         self._seq += 1
-        line = orjson.dumps(
-            {
-                "ts": datetime.now(UTC),
-                "seq": self._seq,
-                "boot": self._boot,
-                "req": call.id,
-                "client": call.caller.name,
-                "program": call.caller.client[:200],
-                "transport": call.caller.transport,
-                "tool": call.tool[:100],
-                "args": shape(call.arguments),
-                "outcome": _outcome(outcome),
-                "ms": round((time.perf_counter() - started) * 1000, 2),
-                "bytes": result_bytes,
-            },
-            option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE,
-        )
+        facts: dict[str, Any] = {
+            "ts": datetime.now(UTC),
+            "seq": self._seq,
+            "boot": self._boot,
+            "req": call.id,
+            "client": caller.name,
+            "program": caller.client[:200],
+            "transport": caller.transport,
+            "tool": call.tool[:100],
+            "args": shape(call.arguments),
+            "outcome": "CANCELLED" if outcome is None else outcome.code,
+            "ms": round(took_s * 1000, 2),
+            "bytes": result_bytes,
+        }
+        if outcome is not None:
+            if outcome.whole_bytes is not None:
+                facts["whole_bytes"] = outcome.whole_bytes
+            if outcome.error is not None:
+                if outcome.error.rule is not None:
+                    facts["rule"] = outcome.error.rule
+            elif (exit_code := getattr(outcome.result, "exit_code", None)) is not None:
+                facts["exit"] = exit_code
+        self._write(facts)
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Write the line of something that is no call."""
+        self._seq += 1
+        self._write({"ts": datetime.now(UTC), "seq": self._seq, "boot": self._boot, "event": event, **facts})
+
+    def _write(self, facts: dict[str, Any]) -> None:
+        line = orjson.dumps(facts, option=_LINE)
         try:
             if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0:
                 self._reopen()
             os.write(self._descriptor, line)
             self._is_failing = False
         except OSError as error:
+            self.lost_lines += 1
             if not self._is_failing:
                 event(log, logging.ERROR, "audit.failed", path=str(self._path), message=str(error))
             self._is_failing = True
@@ -100,6 +141,12 @@ class Audit:
         return self._path.with_name(f"{FILE_NAME}.{number}")
 
 
+def note_policy(audit: Audit, catalog: Catalog, before: Profiles, after: Profiles, *, by: str) -> None:
+    """Put on record what callers may do from now on, and who wanted it so: a command, the API, or the file itself."""
+    changes = differences(before, after, catalog)
+    audit.note("policy", by=by, changes=changes, old=before.digest, new=after.digest)
+
+
 def shape(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What arguments look like, without what they say."""
     shaped: dict[str, Any] = {}
@@ -113,17 +160,12 @@ def shape(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shape(key: str, value: Any) -> Any:
     if isinstance(value, str):
-        return value[:_PLACE_CHARS] if key in _PLACES else f"<{len(value)} chars>"
+        if key in _PLACES:
+            return value[:_PLACE_CHARS]
+        program = _PROGRAM.match(value) if key == "command" else None
+        return f"<{len(value)} chars>" if program is None else f"{program[1]} … <{len(value)} chars>"
     if isinstance(value, list):
         return f"<{len(value)} items>"
     if isinstance(value, dict):
         return f"<{len(value)} keys>"
     return value
-
-
-def _outcome(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "CANCELLED"
-    if outcome.refusal is not None:
-        return f"REFUSED {outcome.refusal.code}"
-    return "ok" if outcome.error is None else outcome.error.code

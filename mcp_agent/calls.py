@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from registry.gate import Access, Shape
 from registry.profiles import Form
 from tools.context import LogLevel
 from tools.errors import ToolError
+from tools.records import record
 from tools.results import Result
 
 
-class Caller(NamedTuple):
+@record
+class Caller:
     """Who is asking: the token's name, the rules that bind it, and what it says of itself.
 
     `client` is what the program calls itself; it chooses how results are written and nothing else.
@@ -75,10 +77,12 @@ class Compact(NamedTuple):
 Written = bytes | str | Blocks | Compact
 
 
-class Outcome(NamedTuple):
+@record
+class Outcome:
     """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
 
     `written` is the result or the error as it goes out; it alone is there for a further page of an earlier result.
+    `whole_bytes` is how large the result is, where not all of it goes out.
     """
 
     call_id: str
@@ -87,7 +91,6 @@ class Outcome(NamedTuple):
     error: ToolError | None = None
     refusal: Refusal | None = None
     written: Written | None = None
-    # How large the result is, where not all of it goes out.
     whole_bytes: int | None = None
 
     @property
@@ -97,13 +100,23 @@ class Outcome(NamedTuple):
     @property
     def written_bytes(self) -> int:
         """How much goes out, without what a wire puts around it."""
-        match self.written:
+        written = self.written
+        if type(written) is bytes:
+            return len(written)
+        match written:
             case None:
                 return 0
             case str(text):
                 return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
             case Blocks(encoded) | Compact(encoded) | encoded:
                 return len(encoded)
+
+    @property
+    def code(self) -> str:
+        """What came of it in a word: ok, the code of the error, or the number of the refusal."""
+        if self.refusal is not None:
+            return f"REFUSED {self.refusal.code}"
+        return "ok" if self.error is None else self.error.code
 
     def as_written(self, written: Written, whole_bytes: int | None = None) -> Outcome:
         return Outcome(self.call_id, self.form, self.result, self.error, self.refusal, written, whole_bytes)
@@ -119,3 +132,10 @@ class Outcome(NamedTuple):
 
     def render(self) -> str:
         return self.answer.render()
+
+
+class Witness(Protocol):
+    """Who is told of every call once it is over, on the loop; what it does there, every caller waits for."""
+
+    def record(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+        """`outcome` is None for a call that was called off."""

@@ -116,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     for deed in (kept, whole, gone):
         _settings(deed, ("config", "state_dir"))
 
+    _audit(commands.add_parser("audit", help="who did what: every call, change of policy and refused login"))
+
     sessions = commands.add_parser("sessions", help="list, watch and stop the shell sessions of the running daemon")
     actions = sessions.add_subparsers(required=True, metavar="list|tail|stop", parser_class=_Parser)
     listing = actions.add_parser("list", help="every session, running or finished within the hour")
@@ -180,6 +182,37 @@ def _parser() -> argparse.ArgumentParser:
     _settings(call, _COMMON)
     call.set_defaults(command=_command("call", "call"))
     return parser
+
+
+def _audit(audit: argparse.ArgumentParser) -> None:
+    audit.add_argument("--tool", metavar="NAME", help="only calls of this tool; may be a glob such as fs_*")
+    audit.add_argument("--caller", metavar="NAME", help="only calls with the token of this name; may be a glob")
+    audit.add_argument("--outcome", metavar="CODE", help="only calls that came to this: ok, DENIED, NOT_FOUND …")
+    audit.add_argument("--rule", metavar="ID", help="only calls that this deny rule was against")
+    audit.add_argument(
+        "--event",
+        metavar="KIND",
+        help="only lines that are no calls: policy, policy_rejected, login_refused, start, or *",
+    )
+    audit.add_argument("--errors", action="store_true", help="only what did not end well")
+    audit.add_argument("--since", metavar="WHEN", help="only since then: 30m, 2h, 7d, or a date such as 2026-11-16")
+    audit.add_argument(
+        "-n",
+        "--last",
+        type=_count,
+        metavar="N",
+        help="at most the last N lines; 0 is all (default: 50, or all since WHEN)",
+    )
+    audit.add_argument("-f", "--follow", action="store_true", help="go on with new lines as they are written")
+    audit.add_argument("--json", action="store_true", help="print the lines as they are kept")
+    _settings(audit, ("config", "state_dir"))
+    audit.set_defaults(command=_command("audit", "audit"))
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a whole number from 0 on, not {text!r}")
+    return int(text)
 
 
 def _settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:

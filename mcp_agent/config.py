@@ -17,6 +17,8 @@ from mcp_agent.logs import LEVELS
 
 APP = "mcp-agent"
 PREFIX = "MCP_AGENT_"
+# Variables of ours that are no settings: the token, and the mark on what a session starts.
+_OTHER_VARIABLES = ("MCP_AGENT_TOKEN", "MCP_AGENT_SESSION")
 
 
 class BadConfig(Exception):
@@ -182,6 +184,17 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         session_spool_mib=_number(values.get("session_spool_mib"), 64, least=8),
         stop_on_disconnect=_truth(values.get("stop_on_disconnect")),
     )
+
+
+def misspelt(environment: Mapping[str, str] | None = None) -> list[str]:
+    """What is wrong with variables that begin like ours and are none: they would be ignored without a word."""
+    environment = os.environ if environment is None else environment
+    known = [*(setting.variable for setting in SETTINGS), *_OTHER_VARIABLES]
+    found = []
+    for name in sorted(name for name in environment if name.startswith(PREFIX) and name not in known):
+        near = get_close_matches(name, known, n=1, cutoff=0.7)
+        found.append(f"there is no setting {name}{f' (did you mean {near[0]}?)' if near else ''}")
+    return found
 
 
 def registry_path() -> Path:

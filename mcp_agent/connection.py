@@ -32,43 +32,45 @@ class _Answer:
     What is not plain (a stream, a client that is slow or wants the connection closed) goes uvicorn's own way.
     """
 
-    __slots__ = ("_cycle", "_head")
+    __slots__ = ("_cycle", "_head", "_length")
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
         self._head: Message | None = None
+        self._length: int | None = None
 
     async def __call__(self, message: Message) -> None:
         head = self._head
         if head is None:
-            if message["type"] == "http.response.start" and _declared_length(message) is not None:
-                self._head = message
-                return
+            if message["type"] == "http.response.start":
+                self._length = _declared_length(message)
+                if self._length is not None:
+                    self._head = message
+                    return
         else:
             self._head = None
-            if self._is_plain(head, message):
-                self._write(head, message["body"])
+            body = message.get("body", b"")
+            if self._is_plain(body) and not message.get("more_body"):
+                self._write(head, body)
                 return
             await RequestResponseCycle.send(self._cycle, head)  # type: ignore[arg-type]  # the same messages
         await RequestResponseCycle.send(self._cycle, message)  # type: ignore[arg-type]  # the same messages
 
-    def _is_plain(self, head: Message, message: Message) -> bool:
+    def _is_plain(self, body: bytes) -> bool:
         cycle = self._cycle
-        body = message.get("body", b"")
         return (
             cycle.keep_alive
-            and not (message.get("more_body") or cycle.disconnected or cycle.flow.write_paused)
+            and len(body) == self._length
             and len(body) <= _MOST_JOINED_BYTES
-            and len(body) == _declared_length(head)
+            and not (cycle.disconnected or cycle.flow.write_paused)
             and cycle.scope["method"] != "HEAD"
         )
 
     def _write(self, head: Message, body: bytes) -> None:
         cycle = self._cycle
-        headers = [*cycle.default_headers, *head["headers"]]
-        lines = [STATUS_LINE[head["status"]], *(b"%b: %b\r\n" % pair for pair in headers), b"\r\n"]
-        joined = b"".join(lines)
-        if joined.count(b"\n") != len(lines):
+        headers = [b"%b: %b\r\n" % pair for pair in (*cycle.default_headers, *head["headers"])]
+        joined = b"%b%b\r\n" % (STATUS_LINE[head["status"]], b"".join(headers))
+        if joined.count(b"\n") != len(headers) + 2:
             raise RuntimeError("a header has a line break in it")
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False

@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
 from mcp_agent.artifacts import ArtifactStore
-from mcp_agent.audit import Audit
-from mcp_agent.calls import Call, Compact, Outcome, Refusal
+from mcp_agent.calls import Call, Compact, Outcome, Refusal, Witness
 from mcp_agent.compact import cursors
 from mcp_agent.compact.compactor import Compactor
 from mcp_agent.focusing import focused
@@ -38,7 +37,7 @@ _LARGE_BYTES = 10_240
 class Dispatcher:
     """Runs calls. `def` tools run on `threads`, so that a slow disk holds up nobody else.
 
-    `surroundings` is the context that every call's own is made from.
+    `surroundings` is the context that every call's own is made from; `witnesses` are told of every call.
     """
 
     def __init__(
@@ -47,14 +46,14 @@ class Dispatcher:
         surroundings: ToolContext,
         threads: Executor,
         artifacts: ArtifactStore,
-        audit: Audit,
         cursors: cursors.Cursors,
+        witnesses: Sequence[Witness],
     ) -> None:
         self._gate = gate
         self._surroundings = surroundings
         self._threads = threads
         self._artifacts = artifacts
-        self._audit = audit
+        self.witnesses = witnesses
         self._compactor = Compactor(artifacts, cursors)
         self._shaper = Shaper(artifacts, self._compactor)
 
@@ -64,15 +63,20 @@ class Dispatcher:
         try:
             outcome = await self._answered(call)
         except BaseException:
-            self._audit.record(call, None, started, 0)
+            self._tell(call, None, started, 0)
             raise
         if outcome.refusal is None and outcome.written is None:
             outcome = await self._shaped(call, outcome, None)
         size = outcome.written_bytes
         if size > _LARGE_BYTES:
             event(log, logging.WARNING, "response.large", request_id=call.id, tool=call.tool, bytes=size)
-        self._audit.record(call, outcome, started, size)
+        self._tell(call, outcome, started, size)
         return outcome
+
+    def _tell(self, call: Call, outcome: Outcome | None, started: float, result_bytes: int) -> None:
+        took_s = time.perf_counter() - started
+        for witness in self.witnesses:
+            witness.record(call, outcome, took_s, result_bytes)
 
     async def _answered(self, call: Call) -> Outcome:
         if log.isEnabledFor(logging.DEBUG):
@@ -106,13 +110,13 @@ class Dispatcher:
         return Outcome(call.id, grant.form, written=Compact(short.encoded))
 
     async def _executed(self, call: Call, tool: Tool, grant: Grant, arguments: dict[str, Any]) -> Outcome:
-        started = time.perf_counter()
         question = arguments.pop(FOCUS, None) if tool.takes_focus else None
         around = self._surroundings
         caller = call.caller
+        denied = grant.deny
         context = ToolContext(
             call.id,
-            around.paths,
+            around.paths if denied.paths is None else around.paths.denying(denied.paths),
             lambda: call.is_cancelled,
             call.report or _unheard,
             call.tell or _unheard,
@@ -127,8 +131,10 @@ class Dispatcher:
             caller.name,
             around.pruner,
             around.root,
+            denied.commands,
         )
         is_traced = log.isEnabledFor(logging.DEBUG)
+        started = time.perf_counter() if is_traced else 0.0
         if is_traced:
             event(log, logging.DEBUG, "tool.exec_start", request_id=call.id, tool=tool.name)
         try:

@@ -236,14 +236,14 @@ class Subscription:
             # It prints faster than it may be told: what is newest is worth most.
             behind = log.at(max(place, stop - MOST_CHUNK_BYTES))
             newest = behind.end if isinstance(behind, Lost) else stop if behind is None else behind.offset
-            told.append(Gap(log.session_id, place, newest))
+            told.append(self._hub.gap(log.session_id, place, newest))
             place = newest
         while place < stop and self._allowance > 0:
             found = log.at(place)
             if found is None:
                 break
             if isinstance(found, Lost):
-                told.append(Gap(log.session_id, place, found.end))
+                told.append(self._hub.gap(log.session_id, place, found.end))
                 place = found.end
                 continue
             data, offset, stream = [found.data], place, found.stream
@@ -275,6 +275,9 @@ class EventHub:
         self._number = 0
         self._waiting: dict[OutputLog, Callable[[], None]] = {}
         self.is_closed = False
+        # How often clients had to be told that they missed something, and how many bytes that were.
+        self.gaps = 0
+        self.gap_bytes = 0
 
     @property
     def count(self) -> int:
@@ -362,6 +365,12 @@ class EventHub:
             return True
         self._waiting.pop(log, None)
         return False
+
+    def gap(self, session_id: str, offset: int, next_offset: int) -> Gap:
+        """What a client is told that does not get these bytes."""
+        self.gaps += 1
+        self.gap_bytes += next_offset - offset
+        return Gap(session_id, offset, next_offset)
 
     def forget(self, subscription: Subscription) -> None:
         self._subscriptions.discard(subscription)

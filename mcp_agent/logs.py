@@ -91,13 +91,18 @@ class _Writer(logging.Handler):
     def _write(self) -> None:
         while (line := self._waiting.get()) is not None:
             if self._dropped:
-                line += f"\n{self._dropped} log lines were dropped here"
-                self._dropped = 0
+                line += f"\n{self._told_dropped()}"
             try:
                 self._stream.write(line + "\n")
                 self._stream.flush()
             except (OSError, ValueError):
                 return
+
+    def _told_dropped(self) -> str:
+        """A line like all others, in the place of those that are missing."""
+        record = logging.LogRecord(__name__, logging.WARNING, "", 0, "log.lines_dropped", None, None)
+        record.data, self._dropped = {"count": self._dropped}, 0
+        return self.format(record)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from mcp_agent.transports.events import Events
 from mcp_agent.transports.health import Health
 from mcp_agent.transports.http import header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
+from mcp_agent.transports.metrics import MetricsPage
 from mcp_agent.transports.openapi import OpenApi
 from mcp_agent.transports.rpc import Rpc
 from mcp_agent.transports.sse import Sse
@@ -42,6 +43,9 @@ def http_app(
         "/openapi.json": openapi.describe,
         "/events": Events(daemon.hub, daemon.gate),
         "/health": health,
+        "/metrics": MetricsPage(
+            daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.readers}
+        ),
         "/": _Front(streamable),
     }
 
@@ -66,7 +70,9 @@ def http_app(
         app = plain.get(scope["path"]) or patterns()
         await app(scope, receive, send)
 
-    return Guard(routed, tokens, streams, names, is_open_to_the_network=is_open_to_the_network)
+    return Guard(
+        routed, tokens, streams, names, is_open_to_the_network=is_open_to_the_network, refusals=daemon.refusals
+    )
 
 
 class _App:

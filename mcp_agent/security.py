@@ -19,6 +19,7 @@ import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_agent.logs import event
+from mcp_agent.refusals import Reason, Refusals
 from mcp_agent.tokens import OWNER, Principal, Tokens
 
 log = logging.getLogger(__name__)
@@ -68,11 +69,13 @@ class OpenStreams:
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, message: str, hint: str | None = None) -> None:
+    def __init__(self, status: int, message: str, hint: str | None = None, reason: Reason | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.hint = hint
+        # Why somebody may not come in; None where it is only about what they bring.
+        self.reason = reason
 
 
 class Guard:
@@ -86,6 +89,7 @@ class Guard:
         names: Iterable[str],
         *,
         is_open_to_the_network: bool = False,
+        refusals: Refusals | None = None,
     ) -> None:
         self._app = app
         self._tokens = tokens
@@ -93,6 +97,7 @@ class Guard:
         self._names = frozenset(name.lower() for name in names) | LOOPBACK_NAMES
         self._plain_names = frozenset(name.encode() for name in self._names if ":" not in name)
         self._is_open_to_the_network = is_open_to_the_network
+        self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -104,6 +109,9 @@ class Guard:
             headers = _by_name(scope["headers"])
             principal, limit = self._examined(scope, headers)
         except _Refused as refused:
+            if self._refusals is not None and refused.reason is not None:
+                client = scope.get("client")
+                self._refusals.add(refused.reason, client[0] if client else "", scope["path"])
             await _answer(send, refused)
             return
         scope["state"] = {"principal": principal, "headers": headers, "streams": self._streams}
@@ -120,7 +128,7 @@ class Guard:
         """Who is asking, and how large a body that has no declared size may grow."""
         host, origin = headers.get(b"host"), headers.get(b"origin")
         if host is None:
-            raise _Refused(400, _ONE_HOST)
+            raise _Refused(400, _ONE_HOST, reason="host")
         # Almost every request comes to a plain name and a port; what does not is looked at more closely.
         if host.rpartition(b":")[0] not in self._plain_names:
             self._check_host(host, scope)
@@ -154,19 +162,20 @@ class Guard:
             421,
             f"this daemon does not answer to the name {name[:200]!r}",
             f"if the name is meant, start it with: mcp-agent serve --allow-host {name[:200]}",
+            "host",
         )
 
     def _check_origin(self, origin: bytes, host: bytes) -> None:
         if origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
             event(log, logging.WARNING, "security.origin_refused", origin=origin.decode("latin-1")[:200])
-            raise _Refused(403, _FOREIGN_PAGE)
+            raise _Refused(403, _FOREIGN_PAGE, reason="origin")
 
     def _identified(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal | None:
         if self._tokens is None:
             return _ANYBODY
         bearer, key = headers.get(b"authorization"), headers.get(b"x-api-key")
         if bearer is not None and key is not None:
-            raise _Refused(400, _ONE_TOKEN)
+            raise _Refused(400, _ONE_TOKEN, reason="bad_header")
         if bearer is not None:
             token = _bearer(bearer)
         elif key is not None:
@@ -174,11 +183,11 @@ class Guard:
         else:
             if scope["path"] == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
                 return None
-            raise _unauthorized("a token is needed")
+            raise _unauthorized("a token is needed", "no_token")
         principal = self._tokens.identify(token)
         if principal is None:
             event(log, logging.WARNING, "security.token_refused", path=scope["path"][:200])
-            raise _unauthorized("the token is not the right one")
+            raise _unauthorized("the token is not the right one", "wrong_token")
         return principal
 
 
@@ -206,14 +215,14 @@ def _by_name(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
         names = [name for name, _ in headers]
         for name, (status, message) in _REFUSED_TWICE.items():
             if names.count(name) > 1:
-                raise _Refused(status, message)
+                raise _Refused(status, message, reason="bad_header")
     return first
 
 
 def _bearer(value: bytes) -> bytes:
     scheme, _, token = value.partition(b" ")
     if scheme.lower() != b"bearer" or not token:
-        raise _unauthorized("the Authorization header must be: Bearer <token>")
+        raise _unauthorized("the Authorization header must be: Bearer <token>", "bad_header")
     return token.strip()
 
 
@@ -236,8 +245,9 @@ def _is_own_address(name: str, scope: Scope) -> bool:
         return False
 
 
-def _unauthorized(message: str) -> _Refused:
-    return _Refused(401, message, "send it as: Authorization: Bearer <token>; mcp-agent serve says where the token is")
+def _unauthorized(message: str, reason: Reason) -> _Refused:
+    hint = "send it as: Authorization: Bearer <token>; mcp-agent serve says where the token is"
+    return _Refused(401, message, hint, reason)
 
 
 def _too_large(most: int) -> _Refused:

@@ -71,14 +71,11 @@ class Shaper:
         if fitting is not None:
             return fitting
         if form == "text":
-            whole = outcome.render()
-            return outcome.as_written(
-                self._spilled_text(whole, call.caller, domain), len(whole.encode("utf-8", "replace"))
-            )
+            whole = outcome.render().encode("utf-8", "replace")
+            return outcome.as_written(self._spilled_text(whole, call.caller, domain), len(whole))
         value = outcome.as_object()
         encoded = orjson.dumps(value)
-        spilled = self._spilled_object(value, encoded, call.caller, domain)
-        return outcome.as_written(spilled, len(encoded))
+        return outcome.as_written(self._spilled_object(value, encoded, call.caller, domain), len(encoded))
 
     def fitting(self, outcome: Outcome, caller: Caller, tool: Tool | None) -> Outcome | None:
         """`outcome` as it goes out if that fits, else None."""
@@ -98,8 +95,8 @@ class Shaper:
         fits = len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES
         return outcome.as_written(encoded) if fits else None
 
-    def _spilled_text(self, text: str, caller: Caller, domain: str) -> str:
-        whole = text.encode("utf-8", "replace")
+    def _spilled_text(self, whole: bytes, caller: Caller, domain: str) -> str:
+        text = whole.decode()
         reference, problem = self._kept(whole, "text/plain", caller, domain)
         note = f"\n… cut: the whole has {len(whole)} bytes. {_advice(reference, problem, caller)}"
         size = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES - len(note) * 6

@@ -7,7 +7,9 @@ from typing import Literal, NamedTuple
 
 from registry.catalog import Catalog
 from registry.profiles import Form, Profile, Profiles, closed
+from tools.denying import NOTHING, Deny, together
 from tools.errors import ToolDisabled
+from tools.records import record
 from tools.spec import Tool
 
 # How results are written: a form, or short, whatever form a connection asks for.
@@ -23,7 +25,8 @@ class UnknownTool(Exception):
         super().__init__(f"Unknown tool: {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
 
 
-class Access(NamedTuple):
+@record
+class Access:
     """Whose rules bind a caller: the profile of its token, and one that it narrows itself to.
 
     `profile` None means the active one, so a caller without a profile of its own follows `profile use`.
@@ -39,6 +42,7 @@ class Grant(NamedTuple):
     profile: str
     form: Shape
     deadline_s: float
+    deny: Deny = NOTHING
 
 
 class Gate:
@@ -49,13 +53,14 @@ class Gate:
         self._profiles = profiles
         self._visible: dict[Access, tuple[Tool, ...]] = {}
         self._admitted: dict[tuple[str | None, str | None, str], tuple[Tool, Grant]] = {}
+        self._denied: dict[Access, Deny] = {}
 
     @property
     def profiles(self) -> Profiles:
         return self._profiles
 
     def swap(self, profiles: Profiles) -> None:
-        self._profiles, self._visible, self._admitted = profiles, {}, {}
+        self._profiles, self._visible, self._admitted, self._denied = profiles, {}, {}, {}
 
     def has_profile(self, profile_id: str) -> bool:
         return profile_id in self._profiles.by_id
@@ -91,7 +96,14 @@ class Gate:
             switch = profile.switch(tool)
             if switch is not None:
                 raise ToolDisabled(f"Tool {tool.name} is disabled", hint=_hint(tool, profile, switch))
-        return _seen(tool, bound), Grant(bound[0].id, self.form(access), tool.deadline_s)
+        return _seen(tool, bound), Grant(bound[0].id, self.form(access), tool.deadline_s, self.deny(access))
+
+    def deny(self, access: Access) -> Deny:
+        """What is off limits for a caller: the rules of every profile that binds it."""
+        found = self._denied.get(access)
+        if found is None:
+            found = self._denied[access] = together([profile.deny for profile in self._bound(access)])
+        return found
 
     def form(self, access: Access) -> Shape:
         """How the results of a caller are written: its narrowed profile's word counts before its own's.

@@ -14,6 +14,8 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from registry.catalog import Catalog, label
+from registry.deny import read_deny
+from tools.denying import NOTHING, Deny
 from tools.spec import Tool
 
 Form = Literal["auto", "json", "text"]
@@ -67,6 +69,7 @@ class Profile:
     response: Mapping[str, Any] = field(default_factory=dict)
     pruning: Mapping[str, Any] = field(default_factory=dict)
     is_shipped: bool = False
+    deny: Deny = NOTHING
 
     def allows(self, tool: Tool) -> bool:
         return self.enabled and self.switch(tool) is None
@@ -105,6 +108,8 @@ class Profiles:
     active: str
     by_id: Mapping[str, Profile]
     warnings: tuple[Problem, ...] = ()
+    # What the file was when it was read, in a few digits; a change of spaces is none of the profiles.
+    digest: str = field(default="", compare=False)
 
     def __getitem__(self, profile_id: str) -> Profile:
         return self.by_id[profile_id]
@@ -213,9 +218,9 @@ def _can_be_written(document: Any) -> bool:
     return True
 
 
-def read(document: dict[str, Any], catalog: Catalog) -> Profiles:
-    """The profiles in an object that came out of a tools.json. Raises BadRegistry with every problem."""
-    reader = _Reader(catalog)
+def read(document: dict[str, Any], catalog: Catalog, origin: str = "tools.json") -> Profiles:
+    """The profiles in an object that came out of `origin`. Raises BadRegistry with every problem."""
+    reader = _Reader(catalog, origin)
     profiles = reader.profiles(document)
     if any(not problem.is_warning for problem in reader.problems):
         raise BadRegistry(reader.problems)
@@ -263,8 +268,9 @@ def _described_tool(tool: Tool, profile: Profile) -> dict[str, Any]:
 class _Reader:
     """Walks the document and collects problems instead of stopping at the first."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, origin: str) -> None:
         self._catalog = catalog
+        self._origin = origin
         self.problems: list[Problem] = []
 
     def profiles(self, document: dict[str, Any]) -> Profiles:
@@ -314,6 +320,7 @@ class _Reader:
             unlisted=_never if unlisted == "disabled" else _always,
             response=self._response(entry, pointer),
             pruning=self._pruning(entry, pointer),
+            deny=self._deny(entry, profile_id, pointer),
         )
 
     def _check_category(self, category_id: str, pointer: str) -> None:
@@ -374,6 +381,11 @@ class _Reader:
         if not isinstance(everywhere, bool):
             self._problem(f"{where}/everywhere", f"must be true or false, not {_shown(everywhere)}")
         return MappingProxyType(pruning)
+
+    def _deny(self, entry: dict[str, Any], profile_id: str, pointer: str) -> Deny:
+        if entry.get("deny") is None:
+            return Deny()
+        return read_deny(entry["deny"], f"{pointer}/deny", f"{self._origin}, profile {profile_id},", self._problem)
 
     def _id(self, entry: Any, pointer: str, what: str) -> str | None:
         if not isinstance(entry, dict):

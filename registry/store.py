@@ -1,17 +1,20 @@
 """tools.json on disk: read whole, written whole, never in between.
 
-A save goes to a new file in the same folder, is synced, and takes the old one's place in one step; the mode and
-a symbolic link in front of it stay. Writers take turns through a lock on the folder, which leaves nothing behind.
+A save goes to a new file in the same folder, is synced, and takes the old one's place in one step; the mode, the
+owner and a symbolic link in front of it stay. Writers take turns through a lock on the folder, which leaves nothing
+behind.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,8 @@ class RegistryFile:
 
     def load(self) -> Profiles:
         """The profiles in the file. Raises BadRegistry, also for a file that cannot be read."""
-        return read(self._document(), self._catalog)
+        document, digest = self._document()
+        return self._read(document, digest)
 
     def load_or_create(self) -> Profiles:
         """As `load`, but where there is no file, one with every tool on is written first."""
@@ -51,11 +55,11 @@ class RegistryFile:
         """
         self.load_or_create()
         with self._told("written"), self._locked():
-            document = self._document()
-            change(document, read(document, self._catalog))
-            profiles = read(document, self._catalog)
-            self._write(document)
-        return profiles
+            document, digest = self._document()
+            change(document, self._read(document, digest))
+            profiles = self._read(document, "")
+            digest = self._write(document)
+        return replace(profiles, digest=digest)
 
     def use_profile(self, profile_id: str) -> Profiles:
         """Make `profile_id` the active profile. Raises KeyError if there is none of that id."""
@@ -94,7 +98,10 @@ class RegistryFile:
         entries.append(described(profile, self._catalog))
         return entries[-1]
 
-    def _document(self) -> dict[str, Any]:
+    def _read(self, document: dict[str, Any], digest: str) -> Profiles:
+        return replace(read(document, self._catalog, str(self.path)), digest=digest)
+
+    def _document(self) -> tuple[dict[str, Any], str]:
         # Not to wait for a writer, should it be a pipe; a regular file does not know the difference.
         with self._told("read"), _opened(self.path, os.O_NONBLOCK) as descriptor:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -104,14 +111,15 @@ class RegistryFile:
         if len(data) > _MOST_BYTES:
             raise BadRegistry([Problem("", f"{self.path} is larger than {_MOST_BYTES} bytes")])
         try:
-            return load_document(data.decode("utf-8-sig"))
+            return load_document(data.decode("utf-8-sig")), _digest(data)
         except UnicodeDecodeError as error:
             raise BadRegistry([Problem("", f"no UTF-8: byte {error.start} fits no character")]) from None
 
-    def _write(self, document: dict[str, Any]) -> None:
+    def _write(self, document: dict[str, Any]) -> str:
         target = self.path.resolve()
         data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
-        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
+        before = target.stat() if target.exists() else None
+        mode = 0o600 if before is None else before.st_mode & 0o7777
         # Always the same name, which the lock keeps to one writer: what a killed one left is cleared by the next.
         temporary = target.with_name(f".{target.name}.new")
         temporary.unlink(missing_ok=True)
@@ -120,6 +128,8 @@ class RegistryFile:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
+                if before is not None:
+                    _keep_owner(file.fileno(), before)
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             temporary.replace(target)
@@ -128,6 +138,7 @@ class RegistryFile:
             raise
         with _opened(target.parent, os.O_DIRECTORY) as folder:
             os.fsync(folder)
+        return _digest(data)
 
     @contextmanager
     def _told(self, action: str) -> Iterator[None]:
@@ -154,6 +165,17 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _digest(data: bytes) -> str:
+    """A file in a few digits, to tell one state from another."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _keep_owner(descriptor: int, before: os.stat_result) -> None:
+    """Who saves the file as another user, as with sudo, leaves it to its owner. Who may not, becomes its owner."""
+    with suppress(OSError):
+        os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
 def _entry(entries: list[dict[str, Any]], entry_id: str) -> dict[str, Any]:

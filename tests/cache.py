@@ -15,6 +15,10 @@ import platformdirs
 _INSTALL_S = 600.0
 
 
+class NotInstalled(Exception):
+    """A program of somebody else cannot be had; the message says what was tried and what was said."""
+
+
 def kept(name: str, make: Callable[[Path], None]) -> Path:
     """The cached folder of that name, which `make` fills if it is not there."""
     cache = platformdirs.user_cache_path("mcp-agent-tests")
@@ -48,5 +52,10 @@ def python(*requirements: str) -> str:
 
 
 def install(command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=_INSTALL_S, check=False)
-    assert done.returncode == 0, f"{' '.join(command)} failed: {done.stdout}{done.stderr}"
+    """Raises NotInstalled."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=_INSTALL_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotInstalled(f"{' '.join(command)} failed: {error}") from error
+    if done.returncode:
+        raise NotInstalled(f"{' '.join(command)} failed: {done.stdout}{done.stderr}")

@@ -51,6 +51,17 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     return carry_out
 
 
+def test_a_category_that_is_on_with_nothing_in_it_is_told(run: Run, tools_json: Path) -> None:
+    tools_json.parent.mkdir(parents=True)
+    tools_json.write_text('{"profiles": [{"id": "default", "unlisted": "disabled"}]}')
+    said = run("enable", "filesystem")
+    assert said.out == (
+        "filesystem is on, but every tool in it is off in the profile default: mcp-agent enable fs_delete, and so on\n"
+    )
+    run("enable", "fs_read")
+    assert run("enable", "filesystem").out == "filesystem is on\n"
+
+
 def test_help_names_every_command(run: Run) -> None:
     said = run("--help")
     assert (said.code, said.err) == (0, "")

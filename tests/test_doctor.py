@@ -39,6 +39,13 @@ def test_a_closed_port_is_told_from_a_wrong_name(home: Path) -> None:
     assert "the name nobody.invalid is not known here" in unknown.stdout
 
 
+def test_a_misspelt_variable_is_told(daemon: Daemon) -> None:
+    done = command(daemon.home, "doctor", "--config", str(daemon.tools_json), MCP_AGENT_PROT="1")
+    assert done.returncode == 1
+    assert "there is no setting MCP_AGENT_PROT (did you mean MCP_AGENT_PORT?)" in done.stdout
+    assert done.stdout.endswith("1 to mend\n")
+
+
 def test_a_wrong_token_is_told(daemon: Daemon, tmp_path: Path) -> None:
     other = tmp_path / "token"
     other.write_text("not-the-right-token\n")

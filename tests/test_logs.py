@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import logging
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from mcp_agent.logs import JsonLines
-from tests.daemon import running
+from mcp_agent.logs import JsonLines, logging_to
+from tests.daemon import PATIENCE_S, running
 from tests.raw import request
 
 
@@ -57,3 +61,36 @@ def test_half_a_surrogate_pair_is_no_end_of_logging() -> None:
     record.data = {"path": "caf\udce9", "object": Path("x")}
     line = json.loads(JsonLines().format(record))
     assert (line["event"], line["data"]) == ("an.event", {"path": "caf\udce9", "object": "x"})
+
+
+def test_misspelt_variables_are_told_at_the_start(home: Path) -> None:
+    extra = {"MCP_AGENT_STATE_DRI": "x", "MCP_AGENT_SESSION": "of another daemon", "MCP_AGENT_LOG_LEVEL": "info"}
+    with running(home, extra=extra) as daemon:
+        told = asyncio.run(daemon.logged("config.unknown_variable"))
+    assert [(line["level"], line["data"]) for line in told] == [
+        ("warn", {"message": "there is no setting MCP_AGENT_STATE_DRI (did you mean MCP_AGENT_STATE_DIR?)"})
+    ]
+
+
+def test_lines_that_were_dropped_are_told_in_a_line_like_all_others() -> None:
+    """As when a parent does not read our stderr for a while."""
+
+    class Unread(io.StringIO):
+        is_read = threading.Event()
+
+        def write(self, text: str) -> int:
+            self.is_read.wait()
+            return super().write(text)
+
+    stream = Unread()
+    with logging_to(stream, "info"):
+        for number in range(10_050):
+            logging.getLogger("x").info("event.%d", number)
+        stream.is_read.set()
+        deadline = time.monotonic() + PATIENCE_S
+        while "event.9999" not in stream.getvalue():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    (dropped,) = [line for line in lines if line["event"] == "log.lines_dropped"]
+    assert (dropped["level"], dropped["data"]["count"]) == ("warn", 10_050 - len(lines) + 1)

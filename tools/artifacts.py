@@ -55,7 +55,7 @@ def artifact_read(
 ) -> Part:
     """Read what was too large for a result."""
     start = _offset(cursor)
-    origin = Source(ctx.artifacts.path_of(ref), ref, is_kept=True)
+    origin = Source(ctx.artifacts.path_of(ref), ref, None, is_kept=True)
     with opened(ctx, origin) as descriptor:
         size = os.fstat(descriptor).st_size
         if start > size:

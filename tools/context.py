@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from tools.denying import CommandRules, PathRules
 from tools.errors import NotFound
 from tools.filesystem.ripgrep import Engine, find_engine
 from tools.journal import Journal
@@ -19,7 +20,13 @@ LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "a
 
 
 class Paths(Protocol):
-    """How a path that a caller wrote becomes a path on this machine. Raises Denied for the daemon's own files."""
+    """How a path that a caller wrote becomes a path on this machine.
+
+    Raises Denied for the daemon's own files and for what a rule of the owner is against.
+    """
+
+    def denying(self, rules: PathRules) -> Paths:
+        """The same paths under the rules of a call."""
 
     def resolve(self, path: str) -> Path:
         """Absolute and canonical; symbolic links are left as they are. Raises InvalidPath."""
@@ -30,14 +37,17 @@ class Paths(Protocol):
     def check(self, path: Path | str) -> None:
         """Raise Denied if an absolute path may not be touched."""
 
-    def check_tree(self, path: Path) -> None:
-        """Raise Denied if something at, above or below `path` may not be touched."""
+    def check_tree(self, path: Path, *names: Path) -> None:
+        """Raise Denied if something at, above or below `path` may not be touched; or not once it has `names`."""
+
+    def check_as(self, tree: Path, *names: Path) -> None:
+        """Raise Denied if something in `tree` may not be touched where the tree has one of `names`."""
 
     def check_open(self, descriptor: int) -> None:
         """Raise Denied if an open file may not be touched, whatever links led to it."""
 
-    def closed_within(self, folder: Path) -> tuple[Path, ...]:
-        """The places below `folder` that may not be touched."""
+    def closed_below(self, folder: Path) -> Callable[[str], str | None] | None:
+        """A test that says of a path below `folder` why it may not be touched; None where there is no such path."""
 
     def is_local(self, path: Path) -> bool:
         """Whether looking at `path` cannot hang: by its name it is on a disk of this machine."""
@@ -100,6 +110,10 @@ class ShellSession(Protocol):
 
     def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
         """Output from `offset` on, where it really begins and where it ends."""
+
+    @property
+    def unfinished_line(self) -> str:
+        """What was written to its standard input since the last end of a line."""
 
     def captured(self, stream: Literal["stdout", "stderr"]) -> tuple[str, str, int]:
         """The beginning and the end of a stream, and how many bytes are missing between them."""
@@ -242,11 +256,17 @@ class ToolContext:
     pruner: Pruner | None = None
     # The folder that read, bash and grep work in; read and grep cannot leave it.
     root: Path = Path()
+    commands: CommandRules | None = None
 
     def check(self) -> None:
         """Stop here if nobody waits for the answer any more. Never call it half-way through a write."""
         if self.is_cancelled():
             raise Cancelled
+
+    def check_command(self, command: str) -> None:
+        """Raise Denied if a rule of the owner is against running `command`. For everything that starts a program."""
+        if self.commands is not None:
+            self.commands.check(command)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell a caller who asked for it how far the work is."""

@@ -44,6 +44,8 @@ class ToolError(Exception):
     """Something the caller can mend. `fields` are put beside `error` in the result."""
 
     code: str
+    # The owner's rule that was in the way, for the records.
+    rule: str | None = None
 
     def __init__(self, message: str, *, hint: str | None = None, fields: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -88,9 +90,11 @@ class Failed(ToolError):
         fields: Mapping[str, Any],
         exit_code: int | None = None,
         timeout_ms: int | None = None,
+        rule: str | None = None,
     ) -> None:
         super().__init__(message, fields=fields)
         self.code = code
+        self.rule = rule
         self.exit_code = exit_code
         # How long it may have taken, where that is what went wrong.
         self.timeout_ms = timeout_ms
@@ -196,7 +200,22 @@ class NotEncodable(ToolError):
 
 
 class Denied(ToolError):
+    """`rule` is the id of the owner's rule that is against it; None for a file of the daemon itself."""
+
     code = "DENIED"
+
+    def __init__(self, message: str, *, hint: str | None = None, rule: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.rule = rule
+
+    def as_object(self) -> dict[str, Any]:
+        told = super().as_object()
+        return told if self.rule is None else {"error": {**told["error"], "rule": self.rule}}
+
+    @property
+    def in_a_sentence(self) -> str:
+        """All that there is to say, for an error that has no place for a hint."""
+        return self.message if self.hint is None else f"{self.message} ({self.hint})"
 
 
 class PermissionDenied(ToolError):

@@ -246,6 +246,11 @@ class Journal:
         names = sorted((path.stem for path in self._folder.glob("*.json")), reverse=True)
         return [entry for name in names if (entry := self._read(name)) is not None]
 
+    def place_of(self, reference: str) -> Path:
+        """Where what is behind `undo://<id>` or `undo://<id>/<path>` was when it was kept. Raises NotFound."""
+        undo_id, _, inner = reference.removeprefix(_SCHEME).partition("/")
+        return Path(os.path.normpath(f"{self.entry(undo_id).path}/{inner}"))
+
     def path_of(self, reference: str) -> Path:
         """Where the text behind `undo://<id>` is, or `undo://<id>/<path>` in a deleted folder. Raises NotFound."""
         undo_id, _, inner = reference.removeprefix(_SCHEME).partition("/")

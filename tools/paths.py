@@ -1,6 +1,7 @@
 """Paths as callers write them, made absolute and canonical; and as callers are told them.
 
-Nothing is confined here, with one exception: the daemon's own tokens, journal, artifact store and audit log.
+Nothing is confined here, with two exceptions: the daemon's own tokens, journal, artifact store and audit log, and
+what the rules of the owner deny.
 
 A name that is not UTF-8 has no text of its own, and the wire carries text. Its foreign bytes are told as `\\xNN`, and
 `resolve` reads them back, so what a listing shows can be passed to any tool. A real backslash that would be taken
@@ -11,9 +12,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.denying import PathRules
 from tools.errors import Denied, InvalidPath
 from tools.mounts import LocalMounts
 
@@ -25,11 +28,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class OpenPaths:
-    """Every path of the machine, relative ones counted from `working_directory`, save for the `closed` places."""
+    """Every path of the machine, relative ones counted from `working_directory`, save for what is closed or denied."""
 
     working_directory: Path
     closed: tuple[Path, ...] = ()
     mounts: LocalMounts = field(default_factory=LocalMounts)
+    denied: PathRules | None = None
+
+    def denying(self, rules: PathRules) -> OpenPaths:
+        """The same paths under the rules of a call."""
+        return OpenPaths(self.working_directory, self.closed, self.mounts, rules)
 
     def resolve(self, path: str) -> Path:
         if not path:
@@ -53,7 +61,7 @@ class OpenPaths:
         return real
 
     def check(self, path: Path | str) -> None:
-        """Raise Denied if an absolute path is, or is in, a closed place."""
+        """Raise Denied if an absolute path is, or is in, a closed or denied place."""
         text = str(path)
         for place in self.closed:
             closed = str(place)
@@ -62,21 +70,57 @@ class OpenPaths:
                     f"{told(text)} belongs to the daemon itself and is closed to the filesystem tools",
                     hint="what can be undone is read as undo://<id>, what was kept as ax://<domain>/<id>",
                 )
+        if self.denied is not None and (found := self.denied.match(text)) is not None:
+            raise found.rule.refusal(told(text), found.matched)
 
-    def check_tree(self, path: Path) -> None:
-        """Raise Denied if a closed place is at `path`, above it or below it."""
-        self.check(path)
-        within = self.closed_within(path)
+    def check_tree(self, path: Path, *names: Path) -> None:
+        """Raise Denied if a closed or denied place is at `path`, above it or below it; or would be, under `names`."""
+        within = self._closed_within(path)
+        self.check_as(path, path, *names)
         if within:
             raise Denied(f"{told(path)} holds {told(within[0])}, which belongs to the daemon itself")
 
-    def closed_within(self, folder: Path) -> tuple[Path, ...]:
-        """The closed places below `folder`."""
+    def check_as(self, tree: Path, *names: Path) -> None:
+        """Raise Denied if something in `tree` may not be touched where the tree has one of `names`."""
+        for name in names:
+            self.check(name)
+        if self.denied is None:
+            return
+        for relative in _below(tree):
+            for name in names:
+                place = f"{name}/{relative}"
+                if (found := self.denied.match(place)) is not None:
+                    raise found.rule.refusal(f"{told(place)}, which is in {told(name)},", found.matched)
+
+    def closed_below(self, folder: Path) -> Callable[[str], str | None] | None:
+        """A test that says of a path below `folder` why it is closed, if it is; None where nothing is."""
+        real = self.real(folder)
+        # Where the folder is reached through a link, its own files are still what is closed.
+        closed = tuple(str(place.relative_to(real)) for place in self._closed_within(real))
+        denied = self.denied
+        if not closed and denied is None:
+            return None
+        inside = tuple(place + os.sep for place in closed)
+        prefixes = tuple(dict.fromkeys(f"{str(place).rstrip(os.sep)}{os.sep}" for place in (folder, real)))
+
+        def why(relative: str) -> str | None:
+            if relative in closed or relative.startswith(inside):
+                return "closed: it belongs to the daemon itself"
+            if denied is not None:
+                for prefix in prefixes:
+                    found = denied.match(prefix + relative)
+                    if found is not None:
+                        return f"denied by the rule {found.rule.id}: {found.rule.reason}"
+            return None
+
+        return why
+
+    def _closed_within(self, folder: Path) -> tuple[Path, ...]:
         return tuple(place for place in self.closed if folder in place.parents or folder == place)
 
     def check_open(self, descriptor: int) -> None:
-        """Raise Denied if an open file is in a closed place, whatever links led to it."""
-        if not self.closed:
+        """Raise Denied if an open file is in a closed or denied place, whatever links led to it."""
+        if not self.closed and self.denied is None:
             return
         try:
             self.check(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115 - a Path costs as much as the call
@@ -86,6 +130,24 @@ class OpenPaths:
 
     def is_local(self, path: Path) -> bool:
         return self.mounts.holds(path)
+
+
+def _below(tree: Path) -> Iterator[str]:
+    """Everything below a folder, relative to it; links are given and not followed. Nothing for what is no folder."""
+    waiting = [] if tree.is_symlink() else [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(tree / folder) as found:
+                children = list(found)
+        except OSError:
+            # What cannot be looked into is dealt with by name.
+            continue
+        for child in children:
+            relative = f"{folder}{child.name}"
+            yield relative
+            if child.is_dir(follow_symlinks=False):
+                waiting.append(f"{relative}/")
 
 
 def told(path: Path | str) -> str:

@@ -20,10 +20,14 @@ _UNDO = "undo://"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where to read, and how the caller calls it. What the daemon keeps is open although its folder is closed."""
+    """Where to read, and how the caller calls it. What the daemon keeps is open although its folder is closed.
+
+    `place` is the path that rules are about: of what is kept for undo, where it was; of an artifact there is none.
+    """
 
     path: Path
     shown: str
+    place: Path | None
     is_kept: bool = False
 
 
@@ -38,11 +42,13 @@ def is_artifact(path: str) -> bool:
 def source(ctx: ToolContext, path: str) -> Source:
     """What `path` means. Raises NotFound for a reference to something that is not kept, or is another caller's."""
     if path.startswith(_ARTIFACT):
-        return Source(ctx.artifacts.path_of(path), path, is_kept=True)
+        return Source(ctx.artifacts.path_of(path), path, None, is_kept=True)
     if path.startswith(_UNDO):
-        return Source(ctx.journal.path_of(path), path, is_kept=True)
+        place = ctx.journal.place_of(path)
+        ctx.paths.check(place)
+        return Source(ctx.journal.path_of(path), path, place, is_kept=True)
     target = ctx.paths.resolve(path)
-    return Source(target, told(target))
+    return Source(target, told(target), target)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ import orjson
 
 from mcp_agent import tokens
 from mcp_agent.commands import running
-from mcp_agent.config import BadConfig, Config, load
+from mcp_agent.config import BadConfig, Config, load, misspelt
 
 _TIMEOUT_S = 10.0
 # One client gives `tools/list` ten seconds; another gives a server three.
@@ -114,8 +114,11 @@ def doctor(options: argparse.Namespace) -> int:
     config = load(vars(options))
     url = options.url or running.address(config) or f"http://{config.host}:{config.port}"
     patient = _Patient(url, _token(config))
-    print(f"looking at {patient.scheme}://{patient.host}:{patient.port}{patient.path}")
     failed = 0
+    for message in misspelt():
+        _tell(Finding("variables", message, "mend its name, or unset it: as it is, it does nothing"))
+        failed += 1
+    print(f"looking at {patient.scheme}://{patient.host}:{patient.port}{patient.path}")
     for examine in (_reach, _speak, _name, _admit, _handshake, _stateless, _older_stream, _state, _clock):
         findings = list(examine(patient))
         for finding in findings:

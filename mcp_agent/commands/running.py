@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent import tokens
+from mcp_agent import COMMAND_AGENT, __version__, tokens
 from mcp_agent.config import BadConfig, Config
 
 _TIMEOUT_S = 660.0
@@ -85,6 +85,7 @@ class RunningDaemon:
             "Authorization": f"Bearer {self.token}",
             "Content-Type": "application/json",
             "Accept": "application/json",
+            "User-Agent": f"{COMMAND_AGENT}{__version__}",
             **further,
         }
 

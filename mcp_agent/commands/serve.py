@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 
 from mcp_agent import __version__, addresses, tokens
 from mcp_agent.app import Daemon, compose
-from mcp_agent.config import BadConfig, Config, load
-from mcp_agent.logs import logging_to, standard_error
+from mcp_agent.config import BadConfig, Config, load, misspelt
+from mcp_agent.logs import event, logging_to, standard_error
 from registry.profiles import BadRegistry
+
+log = logging.getLogger(__name__)
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -29,6 +32,8 @@ def serve(options: argparse.Namespace) -> int:
     where = f"kept in {config.token_file}" if token_in_environment is None else "taken from MCP_AGENT_TOKEN"
     listener = server.bind(config.host, config.port)
     with logging_to(standard_error(), config.log_level):
+        _warn_of_misspelt()
+        daemon.note_start()
 
         def announce(url: str) -> None:
             if sys.stdout.isatty():
@@ -47,6 +52,8 @@ def stdio(options: argparse.Namespace) -> int:
     from mcp_agent.transports.stdio import serve_stdio
 
     with logging_to(standard_error(), config.log_level):
+        _warn_of_misspelt()
+        daemon.note_start()
         try:
             asyncio.run(serve_stdio(daemon))
         finally:
@@ -70,6 +77,11 @@ def _token_in_environment() -> str | None:
         return tokens.from_environment()
     except tokens.BadToken as error:
         raise BadConfig(str(error)) from None
+
+
+def _warn_of_misspelt() -> None:
+    for message in misspelt():
+        event(log, logging.WARNING, "config.unknown_variable", message=message)
 
 
 def _print_ready(config: Config, url: str, *, is_from_file: bool) -> None:

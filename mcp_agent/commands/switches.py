@@ -7,10 +7,11 @@ import urllib.parse
 from difflib import get_close_matches
 from typing import Any
 
+from mcp_agent.audit import Audit, note_policy
 from mcp_agent.commands import running
 from mcp_agent.config import BadConfig, Config, load
 from registry.catalog import discover
-from registry.profiles import BadRegistry
+from registry.profiles import BadRegistry, Profiles
 from registry.store import RegistryFile
 
 
@@ -46,6 +47,11 @@ def show_profile(options: argparse.Namespace) -> int:
         print(f"  {category:24} {'on' if named is None or named.enabled else 'off'}")
         for tool in tools:
             print(f"    {tool.name:22} {'off' if profile.switch(tool) else 'on'}")
+    for kind, rules in (("paths", profile.deny.paths), ("commands", profile.deny.commands)):
+        if rules is not None:
+            print(f"  denied {kind}")
+            for rule in rules.rules:
+                print(f"    {rule.id:22} {', '.join(rule.patterns)} ({rule.reason})")
     print(f"from {file.path}")
     return 0
 
@@ -56,7 +62,7 @@ def use_profile(options: argparse.Namespace) -> int:
         file, profiles = _file(config)
         if options.id not in profiles.by_id:
             raise BadConfig(f"there is no profile {options.id!r}; there are {', '.join(profiles.by_id)}")
-        file.use_profile(options.id)
+        _on_record(config, profiles, file.use_profile(options.id))
     print(f"{options.id} is the active profile")
     return 0
 
@@ -69,7 +75,7 @@ def switch(options: argparse.Namespace) -> int:
         if config.profile is not None and config.profile not in profiles.by_id:
             raise BadConfig(f"there is no profile {config.profile!r}; there are {', '.join(profiles.by_id)}")
         try:
-            file.switch(options.target, options.enabled, config.profile)
+            _on_record(config, profiles, file.switch(options.target, options.enabled, config.profile))
         except KeyError:
             catalog = discover()
             near = get_close_matches(options.target, [*catalog.names, *catalog.categories], n=1)
@@ -80,12 +86,20 @@ def switch(options: argparse.Namespace) -> int:
 
 
 def _but(config: Config, options: argparse.Namespace) -> str:
-    """What still keeps away a tool that has just been switched on."""
-    tool = discover().get(options.target)
-    if tool is None or not options.enabled:
+    """What still keeps away a tool, or all tools of a category, that has just been switched on."""
+    if not options.enabled:
         return ""
+    catalog = discover()
+    tool = catalog.get(options.target)
     profiles = _file(config)[1]
     profile = profiles[config.profile or profiles.active]
+    if tool is None:
+        tools = catalog.categories.get(options.target, ())
+        if any(profile.allows(each) for each in tools) or not tools:
+            return ""
+        if not profile.enabled:
+            return f", but the profile {profile.id} is switched off in tools.json"
+        return f", but every tool in it is off in the profile {profile.id}: mcp-agent enable {tools[0].name}, and so on"
     match profile.switch(tool):
         case "category":
             return f", but its category is off: mcp-agent enable {tool.category}"
@@ -93,6 +107,13 @@ def _but(config: Config, options: argparse.Namespace) -> str:
             return f", but the profile {profile.id} is switched off in tools.json"
         case _:
             return ""
+
+
+def _on_record(config: Config, before: Profiles, after: Profiles) -> None:
+    """No daemon runs that would write the line of the change."""
+    audit = Audit(config.audit_dir)
+    note_policy(audit, discover(), before, after, by="command")
+    audit.close()
 
 
 def _file(config: Config) -> Any:

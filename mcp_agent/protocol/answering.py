@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, MOST_BATCH, Message, RpcError
 from mcp_agent.protocol.methods import Methods, Request
+from tools.records import record
 
 log = logging.getLogger(__name__)
 
 
-class Answer(NamedTuple):
+@record
+class Answer:
     """One JSON-RPC response, and the HTTP status that goes with it."""
 
     body: bytes

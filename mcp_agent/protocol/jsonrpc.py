@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
+
+from tools.records import record
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -47,16 +49,13 @@ class RpcError(Exception):
         return error
 
 
-class Message(NamedTuple):
+@record
+class Message:
     """A request (with an id) or a notification (without one)."""
 
     id: RequestId | None
     method: str
     params: Mapping[str, Any]
-
-    @property
-    def is_request(self) -> bool:
-        return self.id is not None
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -91,13 +90,13 @@ def message(value: Any) -> Message | None:
         raise RpcError(INVALID_REQUEST, "a message must be a JSON object")
     if value.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'a message must say "jsonrpc": "2.0"')
-    if "method" not in value and ("result" in value or "error" in value):
-        return None
     method = value.get("method")
     if not isinstance(method, str):
+        if method is None and "method" not in value and ("result" in value or "error" in value):
+            return None
         raise RpcError(INVALID_REQUEST, "a message needs a method, which is a string")
     request_id = value.get("id")
-    if "id" in value and not is_id(request_id):
+    if type(request_id) is not int and "id" in value and not is_id(request_id):
         raise RpcError(INVALID_REQUEST, f"the id of a request must be a whole number, or at most {MOST_ID} characters")
     # Some clients write null where they have none.
     params = value.get("params")

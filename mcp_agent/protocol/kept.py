@@ -16,9 +16,10 @@ import orjson
 from mcp_agent.artifacts import SCHEME, ArtifactStore
 from mcp_agent.calls import Caller
 from mcp_agent.shaping import MOST_MESSAGE_BYTES
+from registry.gate import Gate
 from tools import disk
 from tools.artifacts import text_at
-from tools.errors import ToolError
+from tools.errors import Denied, ToolError
 from tools.journal import Journal
 
 _UNDO = "undo://"
@@ -76,16 +77,20 @@ class ArtifactResources:
 
 
 class UndoResources:
-    """What can be undone, the newest first. It is the machine's, as its files are: every caller may look."""
+    """What can be undone, the newest first. It is the machine's, as its files are: every caller may look.
 
-    def __init__(self, journal: Journal) -> None:
+    What a rule denies a caller in the file, it denies in the file's old states.
+    """
+
+    def __init__(self, gate: Gate, journal: Journal) -> None:
+        self._gate = gate
         self._journal = journal
 
     def listed(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {"uri": f"{_UNDO}{entry.id}", "name": entry.id, "description": f"Before a tool {entry.summary}"}
             for entry in self._journal.entries()[:_LISTED]
-            if entry.image_bytes is not None
+            if entry.image_bytes is not None and not self._is_denied(caller, entry.path)
         ]
 
     def templates(self, caller: Caller) -> list[dict[str, Any]]:
@@ -101,7 +106,7 @@ class UndoResources:
     async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         if not uri.startswith(_UNDO):
             return None
-        return await asyncio.to_thread(self._read, uri)
+        return await asyncio.to_thread(self._read, caller, uri)
 
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         if (template, argument) != (_ONE_CHANGE, "id"):
@@ -109,10 +114,19 @@ class UndoResources:
         entries = await asyncio.to_thread(self._journal.entries)
         return [entry.id for entry in entries if entry.image_bytes is not None and entry.id.startswith(value)]
 
-    def _read(self, uri: str) -> list[dict[str, Any]] | None:
+    def _is_denied(self, caller: Caller, path: str) -> bool:
+        rules = self._gate.deny(caller.access).paths
+        try:
+            return rules is not None and rules.match(path) is not None
+        except Denied:
+            return True
+
+    def _read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         reference, _, cursor = uri.partition("?cursor=")
         try:
             path = self._journal.path_of(reference)
+            if self._is_denied(caller, str(self._journal.place_of(reference))):
+                return None
         except ToolError:
             return None
         if not path.is_file() or (cursor and not (cursor.isascii() and cursor.isdigit())):

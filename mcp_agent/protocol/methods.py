@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import orjson
 
@@ -22,6 +22,7 @@ from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate
 from tools.context import LogLevel
+from tools.records import record
 from tools.spec import Tool
 
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
@@ -69,7 +70,8 @@ class Conversation:
         return uri in self.watched
 
 
-class Request(NamedTuple):
+@record
+class Request:
     """One message with who sent it. `conversation` is None in the era without handshakes."""
 
     message: Message

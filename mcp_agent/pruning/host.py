@@ -11,6 +11,7 @@ from typing import Any
 from mcp_agent import __version__
 from mcp_agent.app import artifacts_of
 from mcp_agent.audit import Audit
+from mcp_agent.belongings import Belongings
 from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
@@ -38,20 +39,24 @@ _SCHEMA_VERSION = {"schemaVersion": 1}
 _ANSWERED = frozenset(("initialize", "ping", "tools/list", "tools/call"))
 
 
-class PrunerHost:
+class PrunerHost(Belongings):
     """What a wire needs of the pruner, for as long as the process lives."""
 
     def __init__(self, settings: PruningSettings, config: Config, names: Collection[str]) -> None:
+        record = Record(config.state_dir / "sessions")
+        hub = EventHub(record.boot)
+        super().__init__(
+            hub,
+            SessionManager(hub, record, Limits()),
+            HostPruner(settings, Recovery(config.pruned_dir, settings.ttl_s)),
+            ThreadPoolExecutor(_THREADS, thread_name_prefix="tool"),
+            Audit(config.audit_dir),
+            artifacts_of(config),
+        )
         self.settings = settings
         self.gate = Gate(
             Catalog(tool for tool in discover().tools if tool.name in names), Profiles(DEFAULT_PROFILE, SHIPPED)
         )
-        record = Record(config.state_dir / "sessions")
-        self.hub = EventHub(record.boot)
-        self.sessions = SessionManager(self.hub, record, Limits())
-        self.pruner = HostPruner(settings, Recovery(config.pruned_dir, settings.ttl_s))
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
-        self._audit = Audit(config.audit_dir)
         surroundings = ToolContext(
             "",
             OpenPaths(settings.root, config.closed),
@@ -59,31 +64,14 @@ class PrunerHost:
             pruner=self.pruner,
             root=settings.root,
         )
-        self.artifacts = artifacts_of(config)
-        self.dispatcher = Dispatcher(
-            self.gate, surroundings, self._threads, self.artifacts, self._audit, Cursors(config.cursor_key)
-        )
+        cursors = Cursors(config.cursor_key)
+        self.dispatcher = Dispatcher(self.gate, surroundings, self.threads, self.artifacts, cursors, [self.audit])
         kind = ReadingMethods if "read" in names else PruningMethods
         self.methods: Methods = kind(self.gate, self.dispatcher, [], [], settings.root)
-
-    def clean_up(self) -> None:
-        self.sessions.clean_up()
 
     async def follow_registry(self) -> None:
         """There is no file to follow."""
         await asyncio.Event().wait()
-
-    async def stop(self, grace_s: float | None = None) -> None:
-        await self.sessions.end_all(grace_s)
-        self.hub.close()
-
-    def close(self) -> None:
-        self.hub.close()
-        self.sessions.close()
-        self.pruner.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._audit.close()
-        self.artifacts.close()
 
 
 class PruningMethods(Methods):

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 FOCUS_PRUNE_RATIO = 0.55
 FOCUS_KEEP_LINES = 40
 # Below this many characters, a piece of work is over before a thread would have begun with it.
-_SMALL_CHARS = 32_000
+_SMALL_CHARS = 200_000
 
 
 class HostPruner:

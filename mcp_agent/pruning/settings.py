@@ -50,7 +50,7 @@ def load(environment: Mapping[str, str], working_directory: Path, default_url: s
     """Raises BadConfig with one sentence on the first variable that cannot be used."""
     url = environment.get("PRUNER_URL", default_url)
     if url:
-        _check_url(url)
+        check_url("PRUNER_URL", url)
     root = Path(environment.get("MCP_PRUNER_CWD") or working_directory)
     if not root.is_dir():
         raise BadConfig(f"MCP_PRUNER_CWD: {root} is not a folder")
@@ -65,6 +65,17 @@ def load(environment: Mapping[str, str], working_directory: Path, default_url: s
     )
 
 
+def check_url(name: str, url: str) -> None:
+    """Raises BadConfig unless the value of the variable `name` is a URL that can be asked."""
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or not url.isascii() or any(character <= " " for character in url):
+        raise BadConfig(f"{name}: needs an absolute http or https URL, not {url[:200]!r}")
+
+
 def _number(environment: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
     text = environment.get(name)
     if text is None:
@@ -72,13 +83,3 @@ def _number(environment: Mapping[str, str], name: str, default: int, least: int,
     if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
         raise BadConfig(f"{name}: needs a whole number from {least} to {most}, not {text[:60]!r}")
     return int(text)
-
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable or not url.isascii() or any(character <= " " for character in url):
-        raise BadConfig(f"PRUNER_URL: needs an absolute http or https URL, not {url[:200]!r}")

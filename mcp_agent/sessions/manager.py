@@ -57,6 +57,7 @@ class SessionManager:
     def __init__(self, hub: EventHub, record: Record, limits: Limits) -> None:
         self.limits = limits
         self.is_closed = False
+        self.started = 0
         self._hub = hub
         self._record = record
         self._sessions: dict[str, Session] = {}
@@ -289,6 +290,7 @@ class SessionManager:
 
     def _publish(self, session: Session, ends_in_s: float | None = None) -> None:
         self._sessions[session.id] = session
+        self.started += 1
         session.publish()
         left_s = max(0.0, self.limits.age_s - session.age_s)
         if ends_in_s is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from mcp_agent.sessions.process import Child, Status
 
 _LOOK_AGAIN_S = 0.05
 _MOST_READERS = 256
+_MOST_LINE_BYTES = 8_192
+# Behind a backslash a line goes on.
+_LINE_END = re.compile(rb"(?<!\\)[\r\n]")
 
 
 class Capture:
@@ -94,6 +98,7 @@ class Session:
     _waiters: set[asyncio.Future[None]] = field(default_factory=set)
     _exit_waiters: set[asyncio.Future[None]] = field(default_factory=set)
     _retry: asyncio.TimerHandle | None = None
+    _begun_line: bytes = b""
 
     @property
     def child(self) -> Child:
@@ -194,7 +199,13 @@ class Session:
         return self.log.whole()
 
     async def write(self, data: bytes) -> int:
+        begun = self._begun_line + data
+        self._begun_line = begun[max((end.end() for end in _LINE_END.finditer(begun)), default=0) :][-_MOST_LINE_BYTES:]
         return await self.child.write(data)
+
+    @property
+    def unfinished_line(self) -> str:
+        return self._begun_line.decode("utf-8", "replace")
 
     def close_input(self) -> None:
         if not self.has_terminal:

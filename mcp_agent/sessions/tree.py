@@ -41,6 +41,12 @@ def started(pid: int) -> int | None:
     return None if entry is None else entry.started
 
 
+def lives(member: Member) -> bool:
+    """Whether exactly this process still runs; one that is only waiting to be reaped does not."""
+    entry = _entry(member.pid)
+    return entry is not None and entry.started == member.started and entry.state not in "ZX"
+
+
 def tagged(value: str) -> bytes:
     """What is in the environment of a process whose tag begins with `value`."""
     return f"{TAG}={value}".encode()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from mcp_agent import COMMAND_AGENT
 from mcp_agent.app import Daemon
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import RpcError
 from mcp_agent.sessions.session import Session
 from mcp_agent.transports.health import Health
-from mcp_agent.transports.http import ClientLeft, principal, read_body, send_error, send_object
+from mcp_agent.transports.http import ClientLeft, header, principal, read_body, send_error, send_object
+from registry.deny import described
 from registry.profiles import BadRegistry, Profile, Profiles
 from tools.errors import InvalidParams, SessionNotFound
 from tools.shell.sessions import signal_number
@@ -39,6 +40,7 @@ class Control:
             return
         path = scope["path"].removeprefix("/api/").rstrip("/")
         try:
+            by = _asked_by(scope)
             match scope["method"], path.split("/"):
                 case "GET", ["status"]:
                     answer = self._health.report()
@@ -51,9 +53,9 @@ class Control:
                 case "POST", ["sessions", session_id, "stop"]:
                     answer = await self._stop(session_id, await _body(receive))
                 case "POST", ["profiles", "use"]:
-                    answer = await self._use(await _body(receive))
+                    answer = await self._use(await _body(receive), by)
                 case "POST", ["switch"]:
-                    answer = await self._switch(await _body(receive))
+                    answer = await self._switch(await _body(receive), by)
                 case _, ["status"] | ["profiles"] | ["switch"] | ["profiles", _] | ["sessions"] | [
                     "sessions",
                     _,
@@ -98,6 +100,7 @@ class Control:
             raise self._no_profile(profile_id)
         return {
             **self._brief(profile),
+            "deny": {"paths": described(profile.deny.paths), "commands": described(profile.deny.commands)},
             "categories": [
                 {
                     "id": category,
@@ -119,33 +122,39 @@ class Control:
             raise _BadRequest(error.message) from None
         return {**_session(session), "escalated": escalated}
 
-    async def _use(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _use(self, body: dict[str, Any], by: str) -> dict[str, Any]:
         profile_id = _field(body, "profile", str)
         if profile_id not in self._daemon.gate.profiles.by_id:
             raise self._no_profile(profile_id)
-        return await self._changed(lambda: self._daemon.file.use_profile(profile_id))
+        return await self._changed(lambda: self._daemon.file.use_profile(profile_id), by)
 
-    async def _switch(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _switch(self, body: dict[str, Any], by: str) -> dict[str, Any]:
         target, enabled = _field(body, "target", str), _field(body, "enabled", bool)
         profile_id = _field(body, "profile", str) if body.get("profile") is not None else None
         if profile_id is not None and profile_id not in self._daemon.gate.profiles.by_id:
             raise self._no_profile(profile_id)
         try:
-            return await self._changed(lambda: self._daemon.file.switch(target, enabled, profile_id))
+            return await self._changed(lambda: self._daemon.file.switch(target, enabled, profile_id), by)
         except KeyError:
             catalog = self._daemon.gate.catalog
             near = get_close_matches(target, [*catalog.names, *catalog.categories], n=1)
             hint = f"did you mean {near[0]}?" if near else None
             raise _BadRequest(f"there is no category or tool {target[:100]!r}", hint, 404) from None
 
-    async def _changed(self, change: Callable[[], Profiles]) -> dict[str, Any]:
+    async def _changed(self, change: Callable[[], Profiles], by: str) -> dict[str, Any]:
         """Save, put into force at once, and answer with what is in force; the watcher finds nothing left to do."""
-        self._daemon.apply(await asyncio.to_thread(change))
+        await self._daemon.change(change, by)
         return self._profiles()
 
     def _no_profile(self, profile_id: str) -> _BadRequest:
         known = list(self._daemon.gate.profiles.by_id)
         return _BadRequest(f"there is no profile {profile_id[:100]!r}", f"there are {', '.join(known)}", 404)
+
+
+def _asked_by(scope: Scope) -> str:
+    """What the record says of who wants a change: one of our commands, or any other program with the token."""
+    program = header(scope, b"user-agent") or b""
+    return "command" if program.startswith(COMMAND_AGENT.encode()) else "api"
 
 
 def _session(session: Session) -> dict[str, Any]:

@@ -44,10 +44,11 @@ class _BadRequest(Exception):
 class Events:
     """The ASGI application behind /events."""
 
-    def __init__(self, hub: EventHub, gate: Gate) -> None:
+    def __init__(self, hub: EventHub, gate: Gate, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         self._hub = hub
         self._gate = gate
-        self._frames = _Frames(hub.boot)
+        self._keep_alive_s = keep_alive_s
+        self._frames = _Frames(hub)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET":
@@ -72,11 +73,12 @@ class Events:
     async def _stream(
         self, reader: Reader, first: bytes, may_hear: Callable[[], bool], receive: Receive, send: Send
     ) -> None:
+        loop = asyncio.get_running_loop()
         woken = asyncio.Event()
         reader.woken = woken.set
         self._hub.follow(reader)
         leaving = asyncio.create_task(_left(receive, reader))
-        loop = asyncio.get_running_loop()
+        quiet = _Quiet(self._keep_alive_s, woken.set)
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await send({"type": "http.response.body", "body": first, "more_body": True})
@@ -85,19 +87,19 @@ class Events:
                 body = b"".join([self._frames.of(log, told) for log, told in reader.take(_AT_ONCE_BYTES)])
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
-                    reader.took(len(body), loop.time())
+                    quiet.since = loop.time()
+                    reader.took(len(body), quiet.since)
                     continue
                 if reader.is_closed:
                     break
                 reader.caught_up(loop.time())
-                try:
-                    async with asyncio.timeout(KEEP_ALIVE_S):
-                        await woken.wait()
-                except TimeoutError:
+                if quiet.is_over():
                     await send({"type": "http.response.body", "body": _KEEP_ALIVE, "more_body": True})
+                await woken.wait()
                 reader.caught_up(loop.time())
             await send({"type": "http.response.body", "body": b""})
         finally:
+            quiet.cancel()
             self._hub.unfollow(reader)
             leaving.cancel()
 
@@ -131,6 +133,7 @@ class Events:
             # Another start of the daemon: its sessions are gone, and of this one's nothing has been told.
             for log in self._hub.logs:
                 reader.add(log, 0)
+            self._hub.gaps += 1
             message = "the daemon has been restarted; the output of its earlier sessions is gone"
             return b"event: gap\ndata: " + orjson.dumps({"type": "gap", "reason": message}) + b"\n\n"
         number = int(text)
@@ -140,17 +143,47 @@ class Events:
         return b": resumed\n\n"
 
 
+class _Quiet:
+    """How long a stream has said nothing. One timer for its whole life: one for each wait costs a line a tenth."""
+
+    def __init__(self, most_s: float, wake: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._most_s = most_s
+        self._wake = wake
+        self.since = self._loop.time()
+        self._timer = self._loop.call_later(most_s, self._look)
+
+    def is_over(self) -> bool:
+        """Whether it has lasted so long that the client should hear something; if so, it begins anew."""
+        now = self._loop.time()
+        if now < self.since + self._most_s:
+            return False
+        self.since = now
+        return True
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        due = self.since + self._most_s
+        if now >= due:
+            self._wake()
+            due = now + self._most_s
+        self._timer = self._loop.call_at(due, self._look)
+
+
 class _Frames:
     """Encoded events of the last few megabytes: the second client that is at the same place gets the same bytes."""
 
-    def __init__(self, boot: str) -> None:
-        self._boot = boot
+    def __init__(self, hub: EventHub) -> None:
+        self._hub = hub
         self._frames: dict[tuple[str, int, int], bytes] = {}
         self._size = 0
 
     def of(self, log: OutputLog, told: Told) -> bytes:
         if isinstance(told, Lost):
-            return named(Gap(log.session_id, told.offset, told.end))
+            return named(self._hub.gap(log.session_id, told.offset, told.end))
         if isinstance(told, Exit):
             return named(SessionExit.of(log.session_id, told), self._id(told.number))
         # The end too: a client that asked for an offset within a piece is not at the place of another.
@@ -166,12 +199,12 @@ class _Frames:
     def _encoded(self, log: OutputLog, mark: Mark) -> bytes:
         data = log.data(mark)
         if len(data) < mark.end - mark.offset:
-            return named(Gap(log.session_id, mark.offset, mark.end))
+            return named(self._hub.gap(log.session_id, mark.offset, mark.end))
         output = SessionOutput(log.session_id, mark.stream, data.decode("utf-8", "replace"), mark.offset)
         return named(output, self._id(mark.number))
 
     def _id(self, number: int) -> str:
-        return f"{self._boot}.{number}"
+        return f"{self._hub.boot}.{number}"
 
 
 def named(event: Event, event_id: str | None = None) -> bytes:

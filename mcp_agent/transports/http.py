@@ -16,6 +16,7 @@ from registry.gate import Access
 from registry.profiles import Form
 
 _LARGE_BODY_BYTES = 256 * 1024
+_JSON_TYPE = (b"content-type", b"application/json")
 _FORMS: Mapping[bytes, Form] = {b"json": "json", b"text": "text", b"auto": "auto"}
 
 
@@ -54,7 +55,7 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-    raw = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    raw = [_JSON_TYPE, (b"content-length", b"%d" % len(body))]
     if headers:
         raw += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
@@ -91,7 +92,8 @@ def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None 
     How results are written: the wire's own way, else what the connection's header says, else what the token says.
     """
     who = principal(scope)
-    narrowed_to = scope.get("path_params", {}).get("profile")
+    narrowed_to = scope["path_params"].get("profile") if "path_params" in scope else None
     if form is None:
-        form = _FORMS.get((header(scope, b"x-mcp-agent-form") or b"").lower(), who.form)
+        asked = header(scope, b"x-mcp-agent-form")
+        form = who.form if asked is None else _FORMS.get(asked.lower(), who.form)
     return Caller(who.name, Access(who.profile, narrowed_to), transport, client, form, connection)

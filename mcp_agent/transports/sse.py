@@ -77,6 +77,9 @@ class Sse:
         self._told_ended = ended
         self._clients: dict[str, SseClient] = {}
 
+    def __len__(self) -> int:
+        return len(self._clients)
+
     async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         if len(self._clients) >= MOST_CLIENTS:
             await send_error(send, 503, "too many streams are open", headers={"retry-after": "5"})

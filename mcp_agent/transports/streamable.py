@@ -52,7 +52,7 @@ class StreamableHttp:
         self._watch = Watch()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        profile = scope.get("path_params", {}).get("profile")
+        profile = scope["path_params"].get("profile") if "path_params" in scope else None
         if profile is not None and not self._gate.has_profile(profile):
             await send_error(send, 404, f"there is no profile {profile[:60]!r}", "mcp-agent profile list shows them")
             return
@@ -137,9 +137,9 @@ class StreamableHttp:
                 await send_error(send, 503, "too many sessions are in use", headers={"retry-after": "5"})
                 return
             exchange.headers["mcp-session-id"] = session.id
-        elif _session_id(scope) is not None:
+        else:
             session = self._session(scope, version)
-            if session is None:
+            if session is None and _session_id(scope) is not None:
                 error = RpcError(INVALID_REQUEST, f"Session not found; {_OPEN_FIRST}")
                 await send_json(send, 404, jsonrpc.failure(message.id, error))
                 return

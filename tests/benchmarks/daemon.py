@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -108,17 +109,23 @@ def _bare_call(era: Era, stack: ExitStack, bench: Bench) -> Meter:
     return _processor_time(program, client, era, bench)
 
 
-def processor_time(stack: ExitStack, bench: Bench, tool: str, arguments: dict[str, str]) -> Meter:
-    """Microseconds of our daemon's processor time for a call of `tool`."""
-    program = stack.enter_context(running([*subject("echo_daemon"), _TOKEN], bench.folder))
+def processor_time(
+    stack: ExitStack, bench: Bench, tool: str, arguments: Sequence[dict[str, str]], command: Sequence[str] = ()
+) -> Meter:
+    """Microseconds of our daemon's processor time for a call of `tool`, with one of `arguments` after the other.
+
+    `command` starts another daemon than the usual one.
+    """
+    program = stack.enter_context(running([*(command or subject("echo_daemon")), _TOKEN], bench.folder))
     client = opened_http(_url(program), "2025-11-25", _TOKEN)
-    request = http_call(client, "2025-11-25", tool, arguments)
-    if orjson.loads(client.exchange(request).body)["result"]["isError"]:
+    requests = [http_call(client, "2025-11-25", tool, each) for each in arguments]
+    if orjson.loads(client.exchange(requests[0]).body)["result"]["isError"]:
         raise RuntimeError(f"{tool} does not answer")
+    turns = itertools.cycle(requests)
 
     def measure() -> float:
         before = program.processor_s()
-        calls = _calls(lambda: client.exchange(request), bench.round_s)
+        calls = _calls(lambda: client.exchange(next(turns)), bench.round_s)
         return (program.processor_s() - before) / calls * 1e6
 
     return measure
@@ -155,7 +162,7 @@ def _our_reads_over_stdio(stack: ExitStack, bench: Bench) -> Meter:
 
 
 def _server_filesystem_reads(stack: ExitStack, bench: Bench) -> Meter:
-    program = stack.enter_context(running(peers.server_filesystem(bench.folder), bench.folder))
+    program = stack.enter_context(running(peers.server_filesystem_command(bench.folder), bench.folder))
     return _stdio_reads(program, "read_text_file", bench)
 
 
@@ -184,7 +191,7 @@ def _our_stdio_start(stack: ExitStack, bench: Bench) -> Meter:
 
 
 def _server_filesystem_start(stack: ExitStack, bench: Bench) -> Meter:
-    return _until_listed(peers.server_filesystem(bench.folder), bench)
+    return _until_listed(peers.server_filesystem_command(bench.folder), bench)
 
 
 def _mcp_start(stack: ExitStack, bench: Bench) -> Meter:

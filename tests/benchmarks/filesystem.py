@@ -1,7 +1,8 @@
 """The filesystem tools against what a person would do by hand on the same files.
 
 The work is done by the tool's own function and includes writing its result as JSON; both sides run in this process
-or in a child of it. The tree has 100,000 files and is made once a run, in the folder of the row.
+or in a child of it. The tree of 100,000 files and the file of 1 GB are made once and kept in the cache folder of the
+tests; no row changes them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import orjson
 
 from tests.benchmarks.daemon import processor_time
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
+from tests.cache import kept
 from tools.context import ToolContext
 from tools.filesystem.fs_grep import fs_grep
 from tools.filesystem.fs_list import fs_list
@@ -72,8 +75,9 @@ def rows() -> list[Row]:
 
 @contextmanager
 def _grep_tree(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    call = _caller(_tree(bench))
-    hand = _run("--json", "-e", _NEEDLE, folder=bench.folder / "tree")
+    folder = _tree(bench)
+    call = _caller(folder)
+    hand = _run("--json", "-e", _NEEDLE, folder=folder)
     yield _timed(lambda: call(fs_grep, base=".", pattern=_NEEDLE)), _timed(hand)
 
 
@@ -86,22 +90,25 @@ def _grep_library(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
 @contextmanager
 def _grep_cut(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    call = _caller(_tree(bench))
-    hand = _stopped(b'"type":"match"', "--json", "--sort", "path", "-e", _COMMON, folder=bench.folder / "tree")
+    folder = _tree(bench)
+    call = _caller(folder)
+    hand = _stopped(b'"type":"match"', "--json", "--sort", "path", "-e", _COMMON, folder=folder)
     yield _timed(lambda: call(fs_grep, base=".", pattern=_COMMON)), _timed(hand)
 
 
 @contextmanager
 def _search_first(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    call = _caller(_tree(bench))
-    hand = _stopped(b"", "--files", "-g", "**/*.py", folder=bench.folder / "tree")
+    folder = _tree(bench)
+    call = _caller(folder)
+    hand = _stopped(b"", "--files", "-g", "**/*.py", folder=folder)
     yield _timed(lambda: call(fs_search, base=".", glob="**/*.py")), _timed(hand)
 
 
 @contextmanager
 def _search_all(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    call = _caller(_tree(bench))
-    hand = _run("--files", "-g", "**/*.py", folder=bench.folder / "tree")
+    folder = _tree(bench)
+    call = _caller(folder)
+    hand = _run("--files", "-g", "**/*.py", folder=folder)
     yield _timed(lambda: call(fs_search, base=".", glob="**/*.py", max_results=1_000_000)), _timed(hand)
 
 
@@ -122,25 +129,25 @@ def _list_all(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
 @contextmanager
 def _range_first(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    path = _gigabyte(bench)
+    path = _gigabyte()
 
     def read() -> None:
-        _caller(bench.folder, LineIndexes())(fs_read_range, path=path.name, start_line=_AT, end_line=_AT + 99)
+        _caller(path.parent)(fs_read_range, path=path.name, start_line=_AT, end_line=_AT + 99)
 
     yield _timed(read), _timed(_sed(path))
 
 
 @contextmanager
 def _range_again(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    path = _gigabyte(bench)
-    call = _caller(bench.folder)
+    path = _gigabyte()
+    call = _caller(path.parent)
     yield _timed(lambda: call(fs_read_range, path=path.name, start_line=_AT, end_line=_AT + 99)), _timed(_sed(path))
 
 
 @contextmanager
 def _patch_large(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     path = _fifty_megabytes(bench)
-    call = _caller(bench.folder)
+    call = _caller(bench.folder, bench.folder / "journal")
 
     def ours() -> None:
         call(fs_patch, path=path.name, operations=_operations())
@@ -191,13 +198,13 @@ def _memory(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 def _read_processor(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     (bench.folder / "1k").write_text("A line of a text file that is sixty-four bytes long, all told.\n\n" * 16)
     with ExitStack() as stack:
-        echo = processor_time(stack, bench, "echo", {"text": "hello"})
-        yield processor_time(stack, bench, "fs_read", {"path": str(bench.folder / "1k")}), echo
+        echo = processor_time(stack, bench, "echo", [{"text": "hello"}])
+        yield processor_time(stack, bench, "fs_read", [{"path": str(bench.folder / "1k")}]), echo
 
 
-def _caller(folder: Path, indexes: LineIndexes | None = None) -> Callable[..., None]:
-    journal = Journal(folder.parent / "state" / "journal") if os.access(folder.parent, os.W_OK) else Journal(None)
-    ctx = ToolContext("bench", OpenPaths(folder), journal=journal, line_indexes=indexes or LineIndexes())
+def _caller(folder: Path, journal: Path | None = None) -> Callable[..., None]:
+    """What calls a tool in `folder` as the first call of a fresh daemon would, and the next ones after it."""
+    ctx = ToolContext("bench", OpenPaths(folder), journal=Journal(journal), line_indexes=LineIndexes())
 
     def call(tool: Tool, **arguments: Any) -> None:
         orjson.dumps(tool.function(ctx, **tool.parse(arguments)).as_object())
@@ -253,10 +260,15 @@ def _scanned(folder: str) -> int:
 
 def _tree(bench: Bench) -> Path:
     """5,000 folders with 20 files each; fewer in a quick run."""
-    root = bench.folder / "tree"
+    outer = 5 if bench.is_quick else 100
+    return kept(f"benchmark-tree-of-{outer * 1_000}-files", partial(_fill_tree, outer)) / "tree"
+
+
+def _fill_tree(packages: int, cache: Path) -> None:
+    root = cache / "tree"
     chance = random.Random(1)
     words = [f"word{number}" for number in range(500)]
-    for outer in range(5 if bench.is_quick else 100):
+    for outer in range(packages):
         for inner in range(50):
             folder = root / f"pkg{outer:03}" / f"mod{inner:02}"
             folder.mkdir(parents=True)
@@ -266,19 +278,19 @@ def _tree(bench: Bench) -> Path:
                 (folder / f"file{number:02}{ending}").write_text("\n".join(lines))
     for number in range(12):
         (root / f"pkg{number % 5:03}" / f"needle{number}.py").write_text(f"x\n{_NEEDLE} = 1\n")
-    return root
 
 
-def _gigabyte(bench: Bench) -> Path:
-    path = bench.folder / "gigabyte"
-    with open(path, "wb") as file:
+def _gigabyte() -> Path:
+    return kept("benchmark-file-of-1-GB", _fill_gigabyte) / "gigabyte"
+
+
+def _fill_gigabyte(cache: Path) -> None:
+    with open(cache / "gigabyte", "wb") as file:
         for start in range(0, _LINES, 1_000):
             file.write(b"".join(b"line %09d %s\n" % (n, b"x" * (75 + n % 20)) for n in range(start, start + 1_000)))
-    return path
 
 
 def _fifty_megabytes(bench: Bench) -> Path:
-    (bench.folder / "work").mkdir()
     path = bench.folder / "large"
     _write_fifty_megabytes(path)
     return path
@@ -295,7 +307,7 @@ def _operations() -> list[dict[str, str]]:
 
 def _peak_mb(work: str, path: Path) -> float:
     """How far the memory of this process rises while it patches."""
-    call = _caller(path.parent)
+    call = _caller(path.parent, path.parent / "journal")
     before = _resident_peak_mb()
     if work == "ours":
         call(fs_patch, path=path.name, operations=_operations())

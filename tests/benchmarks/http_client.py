@@ -36,10 +36,10 @@ class HttpClient:
     def close(self) -> None:
         self._socket.close()
 
-    def written(self, body: bytes) -> bytes:
-        """A POST of `body` as it goes over the wire, to be sent as often as one likes."""
+    def written(self, body: bytes, method: str = "POST", path: str | None = None) -> bytes:
+        """A request as it goes over the wire, to be sent as often as one likes. Without a `path`, to the URL's own."""
         headers = {**self.headers, "content-length": str(len(body))}
-        lines = [f"POST {self._path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        lines = [f"{method} {path or self._path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode() + body
 
     def exchange(self, request: bytes) -> Response:

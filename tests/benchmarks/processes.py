@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -55,13 +55,23 @@ class Program:
 
 
 @contextmanager
-def running(command: Sequence[str | Path], folder: Path) -> Iterator[Program]:
-    """Run `command` until the block ends. What it would keep in the user's folders, it keeps in `folder`."""
+def running(
+    command: Sequence[str | Path],
+    folder: Path,
+    *,
+    inherited: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Program]:
+    """Run `command` until the block ends. What it would keep in the user's folders, it keeps in `folder`.
+
+    It gets the open files `inherited` under their numbers, and `environment` besides ours.
+    """
     with (folder / "stderr").open("ab") as errors:
         process = subprocess.Popen(
             [str(word) for word in command],
             cwd=folder,
-            env=_environment(folder),
+            env={**_environment(folder), **(environment or {})},
+            pass_fds=inherited,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -84,8 +94,12 @@ def mcp_agent(*arguments: str) -> list[str]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The user's, without the settings of their own daemon, and with other folders to keep things in."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_AGENT_")}
+    """The user's, without the settings of their own daemon, and with other folders to keep things in.
+
+    Python keeps compiled modules as it does unless it is told otherwise: a start is not to be one that compiles.
+    """
+    ours = ("MCP_AGENT_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return {
         **kept,
         "HOME": str(folder),

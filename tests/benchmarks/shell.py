@@ -7,30 +7,29 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import selectors
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import orjson
 
+from tests.benchmarks.event_client import Room, delays_ms, opened, receive
 from tests.benchmarks.http_client import HttpClient
 from tests.benchmarks.mcp_messages import http_call, unopened_http
 from tests.benchmarks.processes import Program, mcp_agent, running, subject
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
 
 _MB = 1_000_000
-_PATIENCE_S = 60.0
 _LINE = "0123456789012345678901234567890123456789012345678"
 _CHUNK = 65_536
 _BARE = "bare Starlette doing the same"
-_LENGTH = re.compile(rb"([0-9a-f]+)\r\n")
+# The last chunk of a response.
+_END = b"\r\n0\r\n\r\n"
 
 
 def rows() -> list[Row]:
@@ -59,19 +58,28 @@ def rows() -> list[Row]:
             _BARE,
             "MB/s",
             Goal(0.7, is_ceiling=False),
-            partial(_streams, 1),
-            5,
+            partial(_streams, 1, False),
+            9,
+        ),
+        Row(
+            "stream-1-ready",
+            "the same",
+            "bare Starlette that runs no command",
+            "MB/s",
+            Goal(0.7, is_ceiling=False),
+            partial(_streams, 1, True),
+            9,
         ),
         Row(
             "stream-20",
-            "the same → 20 clients, in all",
+            "100 MB in lines → 20 clients, in all",
             f"{_BARE}, 20 clients",
             "MB/s",
             Goal(0.6, is_ceiling=False),
-            partial(_streams, 20),
+            partial(_streams, 20, False),
             3,
         ),
-        Row("line-p99", "a line every 10 ms → client, p99", _BARE, "ms", Goal(1.5), _lines, 3),
+        Row("line-p99", "a line every 10 ms → client, p99", _BARE, "ms", Goal(1.5), _lines, 5),
         Row(
             "ten-sessions",
             "ten sessions × 50 MB → one client, bytes lost",
@@ -114,7 +122,7 @@ class _Daemon:
 
     def listen(self) -> socket.socket:
         """A client of /events that the daemon knows of."""
-        return _opened(self.url, "/events", self.token)
+        return opened(self.url, "/events", self.token)
 
     def _connected(self) -> HttpClient:
         return unopened_http(f"{self.url}/rpc", "2025-11-25", self.token)
@@ -188,30 +196,32 @@ def _exec_memory(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         yield ours, lambda: 1.0
 
 
-def _streams(clients: int, bench: Bench) -> Any:
+def _streams(clients: int, is_ready: bool, bench: Bench) -> AbstractContextManager[tuple[Meter, Meter]]:
+    """`is_ready`: the other side has the chunks already; else it runs the command too."""
+
     @contextmanager
     def contest() -> Iterator[tuple[Meter, Meter]]:
         size = (8 if bench.is_quick else 100) * _MB
+        command = f"yes {_LINE} | head -c {size}"
         expected = _digest(size)
+        rooms = [Room(size + size // 8) for _ in range(clients)]
+        path = f"/ready?line={_LINE}&bytes={size}" if is_ready else f"/stream?command={quote(command)}"
         with ExitStack() as stack:
             daemon, bare = _daemon(stack, bench), _bare(stack, bench)
 
             def ours() -> float:
-                sockets = [daemon.listen() for _ in range(clients)]
+                listening = [daemon.listen() for _ in range(clients)]
                 started = time.perf_counter()
-                daemon.call("shell_start_session", command=f"yes {_LINE} | head -c {size}")
-                received = _received(sockets, b"shell_session_exit")
+                daemon.call("shell_start_session", command=command)
+                receive(listening, rooms, b"shell_session_exit")
                 took = time.perf_counter() - started
-                for parts in received:
-                    if _printed(parts) != expected:
-                        raise RuntimeError("bytes are missing")
+                if any(_printed(room) != expected for room in rooms):
+                    raise RuntimeError("bytes are missing")
                 return clients * size / _MB / took
 
             def theirs() -> float:
-                command = quote(f"yes {_LINE} | head -c {size}")
                 started = time.perf_counter()
-                path = f"/stream?clients={clients}&command={command}"
-                _received([_opened(bare, path) for _ in range(clients)], b"\r\n0\r\n\r\n")
+                receive([opened(bare, f"{path}&clients={clients}") for _ in range(clients)], rooms, _END)
                 return clients * size / _MB / (time.perf_counter() - started)
 
             yield ours, theirs
@@ -221,7 +231,7 @@ def _streams(clients: int, bench: Bench) -> Any:
 
 @contextmanager
 def _lines(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    count = 30 if bench.is_quick else 500
+    count = 30 if bench.is_quick else 700
     program = (
         "import os, time\n"
         f"for _ in range({count}):\n"
@@ -230,21 +240,34 @@ def _lines(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     )
     with ExitStack() as stack:
         daemon, bare = _daemon(stack, bench), _bare(stack, bench)
-
         command = f'exec python3 -c "{program}"'
 
-        def ours() -> float:
-            client = daemon.listen()
+        def both() -> tuple[float, float]:
+            """At the same time: what disturbs the machine for a moment disturbs both, and decides a p99."""
+            listening = daemon.listen()
             daemon.call("shell_start_session", command=command)
-            return _p99_ms(client, count)
+            other = opened(bare, f"/stream?clients=1&command={quote(command)}")
+            ours, theirs = delays_ms([listening, other], count)
+            return _p99(ours), _p99(theirs)
 
-        yield ours, lambda: _p99_ms(_opened(bare, f"/stream?clients=1&command={quote(command)}"), count)
+        waiting: dict[str, float] = {}
+
+        def side(name: str) -> Meter:
+            def meter() -> float:
+                if name not in waiting:
+                    waiting.update(zip(("ours", "theirs"), both(), strict=True))
+                return waiting.pop(name)
+
+            return meter
+
+        yield side("ours"), side("theirs")
 
 
 @contextmanager
 def _ten_sessions(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     size = (2 if bench.is_quick else 50) * _MB
     expected = _digest(size)
+    room = Room(10 * (size + size // 8))
     with ExitStack() as stack:
         daemon = _daemon(stack, bench)
 
@@ -254,10 +277,10 @@ def _ten_sessions(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
                 daemon.call("shell_start_session", command=f"yes {_LINE} | head -c {size}")["session_id"]
                 for _ in range(10)
             ]
-            (parts,) = _received([client], b"event: shell_session_exit", times=10)
+            receive([client], [room], b"event: shell_session_exit", times=10)
             by_session: dict[str, Any] = {session: hashlib.sha256() for session in started}
             heard = 0
-            for event in _events(parts):
+            for event in room.events():
                 if event["type"] == "shell_session_output":
                     data = event["chunk"].encode()
                     heard += len(data)
@@ -307,58 +330,9 @@ def _median_ms(call: Callable[[], object], count: int) -> Meter:
     return measure
 
 
-def _opened(url: str, path: str, token: str = "") -> socket.socket:
-    parts = urlsplit(url)
-    client = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=_PATIENCE_S)
-    head = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {token}\r\n\r\n"
-    client.sendall(head.encode())
-    if token:
-        heard = b""
-        while b": connected" not in heard:
-            heard += client.recv(4_096)
-    return client
-
-
-def _received(sockets: list[socket.socket], last: bytes, times: int = 1) -> list[list[bytes]]:
-    """What each client is sent, up to the last time that `last` comes. The sockets are closed."""
-    received: dict[socket.socket, list[bytes]] = {client: [] for client in sockets}
-    left = dict.fromkeys(sockets, times)
-    with selectors.DefaultSelector() as ready:
-        for each in sockets:
-            ready.register(each, selectors.EVENT_READ, each)
-        while ready.get_map():
-            for key, _ in ready.select(_PATIENCE_S):
-                client: socket.socket = key.data
-                data = client.recv(1 << 20)
-                parts = received[client]
-                before = parts[-1][-len(last) :] if parts else b""
-                parts.append(data)
-                # In what is new, and across the edge to what came before.
-                left[client] -= (before + data).count(last) - before.count(last)
-                if left[client] <= 0 or not data:
-                    ready.unregister(client)
-                    client.close()
-    return list(received.values())
-
-
-def _events(parts: list[bytes]) -> Iterator[dict[str, Any]]:
-    """The data of every event in an HTTP response in chunks, the last of which may be cut off."""
-    data, at, body = b"".join(parts), 0, []
-    start = data.find(b"\r\n\r\n")
-    if data.startswith(b"HTTP/") and start >= 0:
-        at = start + 4
-    while (length := _LENGTH.match(data, at)) is not None:
-        begins = length.end()
-        at = begins + int(length[1], 16) + 2
-        body.append(data[begins : at - 2])
-    for line in b"".join(body).split(b"\n"):
-        if line.startswith(b"data: ") and line.endswith(b"}"):
-            yield orjson.loads(line[6:])
-
-
-def _printed(parts: list[bytes]) -> str:
+def _printed(room: Room) -> str:
     digest = hashlib.sha256()
-    for event in _events(parts):
+    for event in room.events():
         if event["type"] == "shell_session_output":
             digest.update(event["chunk"].encode())
     return digest.hexdigest()
@@ -369,14 +343,6 @@ def _digest(size: int) -> str:
     return hashlib.sha256((line * (size // len(line) + 1))[:size]).hexdigest()
 
 
-def _p99_ms(client: socket.socket, count: int) -> float:
-    """How long after it was written a line is here; the worst but one in a hundred."""
-    taken: list[float] = []
-    while len(taken) < count:
-        data = client.recv(65_536)
-        now = time.monotonic_ns()
-        taken += [(now - int(written)) / 1e6 for written in re.findall(rb"(\d{9,})\\n", data)]
-        if not data:
-            raise RuntimeError("the stream ended early")
-    client.close()
-    return sorted(taken)[int(count * 0.99) - 1]
+def _p99(taken: list[float]) -> float:
+    """The worst but one in a hundred."""
+    return sorted(taken)[int(len(taken) * 0.99) - 1]

@@ -201,7 +201,6 @@ def test_any_value_is_a_message_or_is_refused(value: Any) -> None:
 def test_a_message_without_an_id_is_a_notification_and_a_response_is_none_of_ours() -> None:
     told = jsonrpc.message({"jsonrpc": "2.0", "method": "notifications/initialized"})
     assert told == Message(None, "notifications/initialized", {})
-    assert told.is_request is False
     assert jsonrpc.message({"jsonrpc": "2.0", "id": 1, "result": {}}) is None
     assert jsonrpc.message({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}) is None
 

@@ -25,6 +25,12 @@ _KEYS = st.sampled_from(
         "form",
         "categories",
         "tools",
+        "deny",
+        "paths",
+        "commands",
+        "pattern",
+        "reason",
+        "match",
     ]
 )
 _VALUES = st.recursive(
@@ -32,7 +38,7 @@ _VALUES = st.recursive(
     | st.booleans()
     | st.integers()
     | st.floats()
-    | st.sampled_from(["default", "filesystem", "fs_read", "\ud800"]),
+    | st.sampled_from(["default", "filesystem", "fs_read", "\ud800", "(", "~x"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS | st.text(max_size=3), inner, max_size=5),
     max_leaves=25,
 )

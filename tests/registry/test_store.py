@@ -150,6 +150,17 @@ def test_a_save_keeps_the_mode(file: RegistryFile) -> None:
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o640
 
 
+def test_a_save_by_another_user_leaves_the_file_to_its_owner(file: RegistryFile) -> None:
+    """As `sudo mcp-agent disable` does, after which the owner could not change it any more."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    file.load_or_create()
+    os.chown(file.path, 65_534, 65_533)
+    file.switch("fs_read", False)
+    status = file.path.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (65_534, 65_533, 0o600)
+
+
 def test_a_save_keeps_a_link_and_writes_what_it_leads_to(tmp_path: Path, file: RegistryFile) -> None:
     (tmp_path / "dotfiles").mkdir()
     real = tmp_path / "dotfiles" / "real.json"

@@ -26,11 +26,13 @@ def named(ctx: ToolContext, path: str) -> Path:
     target = ctx.paths.resolve(path)
     if not target.name:
         raise InvalidPath(f"{told(target)} is the root of the file system")
-    return ctx.paths.real(target.parent) / target.name
+    found = ctx.paths.real(target.parent) / target.name
+    ctx.paths.check(found)
+    return found
 
 
 @contextmanager
-def looked_at(target: Path, shown: str) -> Iterator[tuple[int, os.stat_result] | None]:
+def looked_at(ctx: ToolContext, target: Path, shown: str) -> Iterator[tuple[int, os.stat_result] | None]:
     """The open file and its status, or None if there is none. Raises for folders, pipes and the like."""
     try:
         status = target.stat()
@@ -45,6 +47,7 @@ def looked_at(target: Path, shown: str) -> Iterator[tuple[int, os.stat_result] |
     except OSError as error:
         raise from_os_error(error, shown) from error
     try:
+        ctx.paths.check_open(descriptor)
         yield descriptor, os.fstat(descriptor)
     except OSError as error:
         raise from_os_error(error, shown) from error

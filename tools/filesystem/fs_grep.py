@@ -15,7 +15,7 @@ from tools.filesystem.ripgrep import Hit, Question, search
 from tools.params import Field
 from tools.paths import on_one_line, told
 from tools.results import Result
-from tools.sources import is_reference, source
+from tools.sources import source
 from tools.spec import tool
 from tools.summaries import Item, counted, most_in
 
@@ -105,7 +105,7 @@ def fs_grep(
         is_fixed=fixed,
         context=context,
         include_ignored=ignored,
-        admits=None if is_reference(base) else open_only(ctx, path),
+        admits=None if origin.place is None else open_only(ctx, origin.place),
     )
     found = search(ctx.engine, question, max_matches, ctx.check)
     prefix = shown.rstrip("/")
@@ -120,13 +120,9 @@ def fs_grep(
 
 
 def open_only(ctx: ToolContext, base: Path) -> Callable[[bytes], bool] | None:
-    """A test for paths below `base` that leaves out what is closed; None where nothing is."""
-    real = ctx.paths.real(base)
-    closed = tuple(os.fsencode(place.relative_to(real)) for place in ctx.paths.closed_within(real))
-    if not closed:
-        return None
-    inside = tuple(place + b"/" for place in closed)
-    return lambda path: path not in closed and not path.startswith(inside)
+    """A test for paths below `base` that leaves out what is closed or denied; None where nothing is."""
+    why = ctx.paths.closed_below(base)
+    return None if why is None else lambda path: why(os.fsdecode(path)) is None
 
 
 def _match(hit: Hit, path: str) -> Match:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from tools.context import ToolContext
-from tools.errors import NotADirectory, ToolError, from_os_error
+from tools.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
 from tools.results import Result
@@ -76,10 +76,7 @@ def fs_list(
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
     shown = told(base)
-    real = ctx.paths.real(base)
-    # Where the folder is reached through a link, its own files are still what is closed.
-    closed = frozenset(str(base / place.relative_to(real)) for place in ctx.paths.closed_within(real))
-    walk = _Walk(ctx, max_entries, closed)
+    walk = _Walk(ctx, max_entries, base)
     try:
         walk.enter(str(base), max_depth if recursive else 1, _place(after))
     except NotADirectoryError as error:
@@ -108,8 +105,10 @@ def _not_a_folder(base: Path, shown: str) -> ToolError:
 class _Walk:
     """Entries in the order of their path components, until there are enough."""
 
-    def __init__(self, ctx: ToolContext, limit: int, closed: frozenset[str]) -> None:
-        self._ctx, self._limit, self._closed = ctx, limit, closed
+    def __init__(self, ctx: ToolContext, limit: int, base: Path) -> None:
+        self._ctx, self._limit = ctx, limit
+        self._why_closed = ctx.paths.closed_below(base)
+        self._base_chars = len(str(base).rstrip("/")) + 1
         self._times: dict[int, str] = {}
         self._checked = 0
         self.entries: list[Entry] = []
@@ -134,9 +133,6 @@ class _Walk:
                 if not was_given:
                     entries.append(entry)
                 if is_folder and len(levels) < depth:
-                    if child.path in self._closed:
-                        entry["error"] = "closed: it belongs to the daemon itself"
-                        continue
                     below = rest[1:] if was_given else ()
                     try:
                         levels.append((*_children(child.path, below), below))
@@ -162,6 +158,9 @@ class _Walk:
         name = child.name
         shown = prefix + (name if name.isascii() and "\\" not in name else told(name))
         is_link = child.is_symlink()
+        if self._why_closed is not None and (why := self._closed(child, is_link)) is not None:
+            is_folder = child.is_dir(follow_symlinks=False)
+            return {"path": shown, "type": "directory" if is_folder else "file", "error": why}, False
         try:
             status = child.stat()
         except OSError:
@@ -184,6 +183,19 @@ class _Walk:
         if special is not None:
             entry["special"] = special
         return entry, stat.S_ISDIR(mode) and not is_link
+
+    def _closed(self, child: os.DirEntry[str], is_link: bool) -> str | None:
+        """Why what is in a file or folder is not for the caller; of it, or of what a link leads to."""
+        assert self._why_closed is not None, "asked only where something may be closed"
+        why = self._why_closed(child.path[self._base_chars :])
+        if why is None and is_link:
+            try:
+                self._ctx.paths.real(Path(child.path))
+            except Denied as error:
+                return error.message
+            except InvalidPath:
+                return None
+        return why
 
     def _time(self, seconds: int) -> str:
         found = self._times.get(seconds)

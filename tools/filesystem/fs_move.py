@@ -6,12 +6,14 @@ import errno
 import os
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from tools import disk
 from tools.context import ToolContext
 from tools.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.filesystem.changes import make_parents, named, undo_fields, undo_note
+from tools.journal import Entry
 from tools.params import Field
 from tools.paths import told
 from tools.results import Result
@@ -52,7 +54,7 @@ def fs_move(
         return _undone(ctx, from_, to, overwrite)
     origin = named(ctx, from_)
     shown, shown_to = told(origin), told(target)
-    ctx.paths.check_tree(origin)
+    ctx.paths.check_tree(origin, target)
     try:
         status = origin.lstat()
         if stat.S_ISDIR(status.st_mode) and origin in target.parents:
@@ -84,8 +86,17 @@ def _undone(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> Moved
     entry = ctx.journal.entry(reference.removeprefix(_UNDO))
     if str(target) != entry.path and str(ctx.paths.real(target)) == entry.path:
         target = ctx.paths.real(target)
+    _check_undo(ctx, entry, target)
     try:
         _, path, receipt = ctx.journal.undo(entry.id, to=target, overwrite=overwrite)
     except OSError as error:
         raise from_os_error(error, told(target)) from error
     return Moved(reference, told(path), True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields
+
+
+def _check_undo(ctx: ToolContext, entry: Entry, target: Path) -> None:
+    """Raise Denied if taking the change back, or putting what was there to `target`, touches what is off limits."""
+    own = Path(entry.path)
+    ctx.paths.check_tree(own, *([Path(entry.source)] if entry.source is not None else ()))
+    if entry.image_bytes is not None:
+        ctx.paths.check_as(ctx.journal.path_of(f"{_UNDO}{entry.id}"), own, target)

@@ -132,7 +132,7 @@ def fs_patch(
     _check(operations)
     target = file_behind(ctx, path)
     shown = told(target)
-    with ctx.journal.holding(target), looked_at(target, shown) as found:
+    with ctx.journal.holding(target), looked_at(ctx, target, shown) as found:
         if found is None:
             raise NotFound(f"{shown} does not exist", hint="make it with fs_write")
         descriptor, status = found

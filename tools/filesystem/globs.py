@@ -48,7 +48,7 @@ def read_glob(text: str) -> Glob:
     for alternative in alternatives:
         parts = [part for part in alternative.removeprefix("./").split("/") if part]
         names.append(parts[-1] if parts and parts[-1] != "**" else "*")
-        bodies.append(_body(parts if is_anchored else ["**", *parts], text))
+        bodies.append(path_pattern(parts if is_anchored else ["**", *parts], text))
     try:
         pattern = re.compile("|".join(bodies), re.DOTALL)
     except re.error as error:
@@ -56,7 +56,8 @@ def read_glob(text: str) -> Glob:
     return Glob(text, pattern, tuple(dict.fromkeys(names)), is_anchored, only_folders)
 
 
-def _body(parts: list[str], text: str) -> str:
+def path_pattern(parts: list[str], text: str) -> str:
+    """A regex for whole paths out of a glob's parts, without braces. Raises InvalidPattern, which quotes `text`."""
     body = ""
     for index, part in enumerate(parts):
         is_last = index == len(parts) - 1

@@ -24,7 +24,7 @@ import orjson
 
 from tools import disk
 from tools.errors import InvalidPattern, IoError, IsBinary, Timeout, TooLarge
-from tools.filesystem.globs import Glob
+from tools.filesystem.globs import Glob, read_glob
 from tools.filesystem.walk import walked
 from tools.text import LATIN_1, recognised
 
@@ -139,40 +139,9 @@ def path_order(path: bytes) -> bytes:
     return path.replace(b"/", b"\0")
 
 
-def files(
-    engine: Engine,
-    base: Path,
-    *,
-    names: Sequence[str] | None,
-    depth: int | None,
-    include_ignored: bool,
-    in_order: bool,
-    check: Callable[[], None],
-    patience_s: float | None = None,
-) -> Iterator[bytes]:
-    """Pieces of a list of all files below `base`, each as `./…` and followed by NUL. A piece may end inside a name.
-
-    With `patience_s`, stops with `OutOfPatience` when the list is not complete by then.
-    """
-    if engine.kind == "grep":
-        for path in walked(os.fsencode(base), include_ignored=include_ignored, depth=depth):
-            yield b"./" + path + b"\0"
-        return
-    arguments = [engine.program, "--no-config", "--no-messages", "--files", "--null"]
-    arguments += _walk_options(include_ignored, names, in_order)
-    if depth is not None:
-        arguments += ["--max-depth", str(depth)]
-    with _Program([*arguments, "--", "./"], base) as program:
-        yield from program.output(check, time.monotonic() + TIME_LIMIT_S, patience_s)
-
-
-class OutOfPatience(Exception):
-    """The list was not complete in the time given to it."""
-
-
 def _walk_options(include_ignored: bool, names: Sequence[str] | None, in_order: bool) -> list[str]:
     options = ["--hidden"]
-    options += ["--no-ignore"] if include_ignored else ["--no-require-git", "--glob", "!.git"]
+    options += ["--no-ignore"] if include_ignored else ["--no-require-git", "--no-ignore-global", "--glob", "!.git"]
     # A type and not a glob: a glob that includes would also bring back what .gitignore leaves out.
     for name in names or ():
         options += ["--type-add", f"{_TYPE}:{name}"]
@@ -304,7 +273,7 @@ def _by_grep(engine: Engine, question: Question, limit: int, check: Callable[[],
         arguments.append("-i")
     arguments += ["-m", str(limit + 1), "-e", question.pattern, "--"]
     hits: list[Hit] = []
-    for batch in _batches(_grep_files(question)) if is_folder else [[os.fsencode(question.base)]]:
+    for batch in _batches(_grep_files(question, check)) if is_folder else [[os.fsencode(question.base)]]:
         started = b""
         with _Program([*arguments, *batch], question.base if is_folder else None) as program:
             lines = list(_lines(program.output(check, deadline)))
@@ -322,12 +291,17 @@ def _by_grep(engine: Engine, question: Question, limit: int, check: Callable[[],
     return Hits(hits, is_cut=False)
 
 
-def _grep_files(question: Question) -> Iterator[bytes]:
-    for path in walked(os.fsencode(question.base), include_ignored=question.include_ignored, depth=None):
-        if question.glob is not None and not question.glob.matches(os.fsdecode(path)):
-            continue
-        if question.admits is None or question.admits(path):
-            yield path
+def _grep_files(question: Question, check: Callable[[], None]) -> Iterator[bytes]:
+    excluded = read_glob(question.excluded) if question.excluded is not None else None
+    for run in walked(question.base, include_ignored=question.include_ignored, check=check):
+        for path in () if run.is_folder else (run.prefix + name for name in run.names):
+            if question.glob is not None and not question.glob.matches(path):
+                continue
+            if excluded is not None and excluded.matches(path):
+                continue
+            encoded = os.fsencode(path)
+            if question.admits is None or question.admits(encoded):
+                yield encoded
 
 
 @functools.cache
@@ -379,32 +353,27 @@ class _Program:
     def hurry(self) -> None:
         disk.set_idle(self._process.pid, is_idle=False)
 
-    def output(self, check: Callable[[], None], deadline: float, patience_s: float | None = None) -> Iterator[bytes]:
-        """What the program prints, as it prints it. Raises InvalidPattern, Timeout, OutOfPatience."""
+    def output(self, check: Callable[[], None], deadline: float) -> Iterator[bytes]:
+        """What the program prints, as it prints it. Raises InvalidPattern, Timeout."""
         process = self._process
         assert process.stdout is not None, "it is a pipe"
         assert process.stderr is not None, "it is a pipe"
-        give_up = None if patience_s is None else time.monotonic() + patience_s
         descriptor = process.stdout.fileno()
         disk.widen_pipe(descriptor)
         poll = select.poll()
         poll.register(descriptor, select.POLLIN | select.POLLHUP)
         while True:
-            wait_ms = _POLL_MS if give_up is None else max(min(_POLL_MS, (give_up - time.monotonic()) * 1000), 1)
-            if poll.poll(wait_ms):
+            if poll.poll(_POLL_MS):
                 data = os.read(descriptor, _READ_BYTES)
                 if not data:
                     break
                 yield data
             check()
-            now = time.monotonic()
-            if now > deadline:
+            if time.monotonic() > deadline:
                 raise Timeout(
                     f"the search took longer than {TIME_LIMIT_S:g} s",
                     hint="search in a smaller folder, or narrow it with a glob",
                 )
-            if give_up is not None and now > give_up:
-                raise OutOfPatience
         complaint = process.stderr.read(20_000).decode("utf-8", "replace").strip()
         if process.wait() == 2 and complaint:
             raise InvalidPattern(complaint.removeprefix("rg: ").removeprefix("grep: "))

@@ -1,58 +1,93 @@
-"""A walk through a folder in the order of names, with .gitignore respected, for machines without ripgrep."""
+"""A walk through a folder in the order of path parts, in which ignore files are respected.
+
+Symbolic links are neither followed nor given, nor are pipes, sockets and devices: as ripgrep has it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from tools.filesystem.ignores import Ignores
 
-_IGNORE_FILE = b".gitignore"
-Rules = tuple[tuple[bytes, "GitIgnoreSpec"], ...]
-
-
-def walked(base: bytes, *, include_ignored: bool, depth: int | None) -> Iterator[bytes]:
-    """Every file below `base`, relative to it. Links are neither followed nor given, as with ripgrep."""
-    yield from _walked(base, b"", () if not include_ignored else None, depth)
+_CHECK_EVERY = 100
 
 
-def _walked(base: bytes, folder: bytes, rules: Rules | None, depth: int | None) -> Iterator[bytes]:
+class Run(NamedTuple):
+    """Names that follow each other in one folder: files, or a single folder, before what is in it.
+
+    `prefix` is the folder relative to the base, with a slash at its end; empty in the base itself.
+    """
+
+    prefix: str
+    names: list[str]
+    is_folder: bool
+
+
+def walked(
+    base: Path,
+    *,
+    include_ignored: bool,
+    depth: int | None = None,
+    ending: str = "",
+    check: Callable[[], None],
+) -> Iterator[Run]:
+    """All files below `base` whose names end in `ending`, and all folders. What cannot be read is passed over."""
+    root = os.fspath(base).rstrip("/") + "/"
+    outer = None if include_ignored else Ignores.above(root)
+    levels = [("", *_entered(root, outer, ending))]
+    unchecked = 0
+    while levels:
+        prefix, ignores, steps = levels[-1]
+        for files, folder in steps:
+            if files:
+                yield Run(prefix, files, is_folder=False)
+            if folder is None:
+                continue
+            yield Run(prefix, [folder], is_folder=True)
+            if depth is None or len(levels) < depth:
+                inner = f"{prefix}{folder}/"
+                levels.append((inner, *_entered(root + inner, ignores, ending)))
+                break
+        else:
+            levels.pop()
+        unchecked += 1
+        if unchecked == _CHECK_EVERY:
+            check()
+            unchecked = 0
+
+
+# Files that follow each other, then the folder that comes after them, if there is one.
+_Step = tuple[list[str], str | None]
+
+
+def _entered(folder: str, outer: Ignores | None, ending: str) -> tuple[Ignores | None, Iterator[_Step]]:
+    """The rules that hold in a folder, and what it holds, in order."""
     try:
-        with os.scandir(os.path.join(base, folder) if folder else base) as found:  # noqa: PTH118 - paths are bytes
-            children = sorted(found, key=lambda child: child.name)
+        with os.scandir(folder) as found:
+            children = list(found)
     except OSError:
-        return
-    if rules is not None and any(child.name == _IGNORE_FILE for child in children):
-        rules = _with_file(base, folder, rules)
-    for child in children:
-        path = folder + b"/" + child.name if folder else child.name
-        is_folder = child.is_dir(follow_symlinks=False)
-        if rules is not None and (child.name == b".git" or _is_ignored(path, is_folder, rules)):
-            continue
-        if is_folder:
-            if depth is None or depth > 1:
-                yield from _walked(base, path, rules, None if depth is None else depth - 1)
-        elif child.is_file(follow_symlinks=False):
-            yield path
+        return outer, iter(())
+    files = [child.name for child in children if child.name.endswith(ending) and child.is_file(follow_symlinks=False)]
+    folders = [child.name for child in children if child.is_dir(follow_symlinks=False)]
+    ignores = outer
+    if outer is not None:
+        ignores = outer.entered(folder, [child.name for child in children])
+        folders = [name for name in folders if not ignores.leave_out(folder, name, is_folder=True)]
+        if ignores.rules:
+            files = [name for name in files if not ignores.leave_out(folder, name, is_folder=False)]
+    files.sort()
+    folders.sort()
+    return ignores, _steps(files, folders)
 
 
-def _with_file(base: bytes, folder: bytes, rules: Rules) -> Rules:
-    from pathspec import GitIgnoreSpec
-
-    try:
-        with open(os.path.join(base, folder, _IGNORE_FILE), encoding="utf-8", errors="replace") as file:  # noqa: PTH118
-            return (*rules, (folder, GitIgnoreSpec.from_lines(file.read().splitlines())))
-    except OSError:
-        return rules
-
-
-def _is_ignored(path: bytes, is_folder: bool, rules: Rules) -> bool:
-    """The innermost file that has something to say decides."""
-    for folder, spec in reversed(rules):
-        relative = path[len(folder) + 1 :] if folder else path
-        verdict = spec.check_file(os.fsdecode(relative) + ("/" if is_folder else "")).include
-        if verdict is not None:
-            return verdict
-    return False
+def _steps(files: list[str], folders: list[str]) -> Iterator[_Step]:
+    start = 0
+    for folder in folders:
+        end = bisect_left(files, folder, start)
+        yield files[start:end], folder
+        start = end
+    yield files[start:], None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tools.context import ShellSession, ToolContext
-from tools.errors import Failed, ToolError
+from tools.errors import Denied, Failed, ToolError
 from tools.params import Field, Issue
 from tools.pruning.argument import FocusQuestion
 from tools.pruning.confined import ConfinedRoot
@@ -102,6 +102,10 @@ async def bash(
     _check(root, command, cwd, env)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     question = context_focus_question
+    try:
+        ctx.check_command(command)
+    except Denied as error:
+        raise failed(ctx, "bash", "spawn_error", error.in_a_sentence, question, rule=error.rule) from error
     async with _started(ctx, root, command, cwd, env, limit, question) as session:
         is_over = await session.over(timeout_ms / 1000)
         if not is_over and session.is_running:

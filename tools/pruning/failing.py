@@ -23,6 +23,7 @@ def failed(
     *,
     exit_code: int | None = None,
     timeout_ms: int | None = None,
+    rule: str | None = None,
     **printed: str,
 ) -> Failed:
     """The failure as its contract has it. Nothing of it is pruned, and its `pruning` says why."""
@@ -32,7 +33,7 @@ def failed(
         reason = "output_empty" if ctx.pruner is not None and ctx.pruner.is_on else "disabled_or_unconfigured"
     pruning = PruningMetadata.skipped(reason, 0)
     fields: dict[str, Any] = {"tool": tool, **printed, "pruning": pruning.as_object()}
-    return Failed(code, message, fields=fields, exit_code=exit_code, timeout_ms=timeout_ms)
+    return Failed(code, message, fields=fields, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule)
 
 
 @contextlib.contextmanager

@@ -354,17 +354,26 @@ class Search:
 
     def _check_open(self, descriptor: int, path: str) -> None:
         try:
+            self.ctx.paths.check(self.root.shown(path))
             self.ctx.paths.check_open(descriptor)
         except Denied as error:
-            raise self._invalid(f"{path}: {error.message}") from error
+            raise self._failed("invalid_path", f"{path}: {error.in_a_sentence}", rule=error.rule) from error
 
     def _invalid(self, message: str) -> Failed:
         return self._failed("invalid_path", message)
 
     def _failed(
-        self, code: str, message: str, *, exit_code: int | None = None, timeout_ms: int | None = None
+        self,
+        code: str,
+        message: str,
+        *,
+        exit_code: int | None = None,
+        timeout_ms: int | None = None,
+        rule: str | None = None,
     ) -> Failed:
-        return failed(self.ctx, "grep", code, message, self.question, exit_code=exit_code, timeout_ms=timeout_ms)
+        return failed(
+            self.ctx, "grep", code, message, self.question, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule
+        )
 
 
 def _bytes(value: dict[str, str]) -> bytes:

@@ -100,13 +100,14 @@ def cut(data: bytes, limit: int) -> bytes:
 
 
 def _text(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question: str | None) -> tuple[str, int, bool]:
-    def problem(code: str, message: str) -> Failed:
-        return failed(ctx, "read", code, message, question)
+    def problem(code: str, message: str, rule: str | None = None) -> Failed:
+        return failed(ctx, "read", code, message, question, rule=rule)
 
     try:
         with root.opened(path) as (descriptor, status):
             if stat.S_ISDIR(status.st_mode):
                 raise problem("invalid_path", f"{path} is a folder")
+            ctx.paths.check(root.shown(path))
             ctx.paths.check_open(descriptor)
             parts: list[bytes] = []
             missing = limit + 4
@@ -116,7 +117,7 @@ def _text(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question:
     except (OutsideRoot, NotThere) as error:
         raise problem("invalid_path", str(error)) from error
     except Denied as error:
-        raise problem("permission_denied", error.message) from error
+        raise problem("permission_denied", error.in_a_sentence, error.rule) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise problem(_CODES.get(error.errno or 0, "io_error"), f"{path}: {reason}") from error

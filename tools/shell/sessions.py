@@ -115,6 +115,7 @@ async def shell_start_session(
     """Start a command that keeps running, such as a server, a log or a REPL. Read it with shell_send_input; its
     output is also streamed as events."""
     check_text("command", command)
+    ctx.check_command(command)
     for name, value in (env or {}).items():
         check_text("env", name + value)
         if not name or "=" in name:
@@ -153,6 +154,9 @@ async def shell_send_input(
     if input and not session.takes_input:
         how = f"ended with exit code {session.exit_code}" if not session.is_running else "has closed its stdin"
         raise SessionEnded(f"session {session_id} {how}", hint="empty input with wait_ms still reads its output")
+    if input:
+        # A line that comes in pieces is looked at as what it has become so far.
+        ctx.check_command(session.unfinished_line + input)
     offset = session.given_to(ctx.connection) if since is None else since if since >= 0 else session.end + since
     offset = min(max(offset, 0), session.end)
     heard = session.end if input else offset

@@ -104,6 +104,7 @@ async def shell_exec(
     """Run a command and return its output when it finishes. stdin is empty. For servers and watchers use
     shell_start_session."""
     check_text("command", command)
+    ctx.check_command(command)
     began = time.monotonic()
     session = sessions(ctx).execute(
         command,

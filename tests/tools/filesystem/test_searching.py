@@ -79,8 +79,47 @@ def test_files_and_folders_are_found_by_name(searcher: Bench) -> None:
     assert _found(searcher, "fs_search", glob="**/*.py") == [".hidden/d.py", "src/b.py", "src/deep/er/c.py"]
     assert _found(searcher, "fs_search", glob="*e*") == [".gitignore", ".hidden", "src/deep", "src/deep/er"]
     assert _found(searcher, "fs_search", glob="deep/") == ["src/deep"]
-    assert _found(searcher, "fs_search", glob="*", recursive=False) == [".gitignore", "blob.bin"]
+    assert _found(searcher, "fs_search", glob="*", recursive=False) == [".gitignore", ".hidden", "blob.bin", "src"]
     assert "src/f.gen.py" in _found(searcher, "fs_search", glob="*.py", ignored=True)
+
+
+def test_a_folder_with_nothing_to_find_in_it_is_found_itself(bench: Bench) -> None:
+    bench.file(".gitignore", "*.log\nempty-too/\n")
+    bench.file("logs.d/a.log")
+    for folder in ("empty", "empty-too", "outer/inner"):
+        (bench.folder / folder).mkdir(parents=True)
+    assert _found(bench, "fs_search", glob="**/") == ["empty", "logs.d", "outer", "outer/inner"]
+    assert _found(bench, "fs_search", glob="*", recursive=False) == [".gitignore", "empty", "logs.d", "outer"]
+
+
+def test_a_search_leaves_out_what_a_grep_leaves_out(bench: Bench) -> None:
+    """Every file has the same line, so that what is searched can be told from what is found."""
+    rules = {
+        ".gitignore": "*.log !keep.log /build/ docs/_out temp* *.py[co] \\#odd third/** secret/ !sub/secret/ [bad",
+        "sub/.gitignore": "!b.log only-here /anchored.txt",
+        "sub/.ignore": "c.txt",
+        "other/.rgignore": "!*.log",
+        "inner/.gitignore": "*.md",
+        ".git/info/exclude": "excluded.txt",
+    }
+    names = "a.log b.log keep.log temporary x.pyc #odd c.txt only-here anchored.txt excluded.txt d.md"
+    folders = ". build sub sub/build docs/_out sub/docs/_out third/a secret sub/secret other inner inner/deep"
+    for path, text in rules.items():
+        bench.file(path, "\n".join([*text.split(), "# line"]))
+    for folder in folders.split():
+        for name in names.split():
+            bench.file(f"{folder}/{name}", "line\n")
+
+    def same(folder: str) -> list[str]:
+        found = bench.call("fs_search", base=folder, glob="**", max_results=1_000)["matches"]
+        grepped = bench.call("fs_grep", base=folder, pattern="line", max_matches=1_000)["matches"]
+        files = [match["path"] for match in found if match["type"] == "file"]
+        assert files == [match["path"] for match in grepped]
+        return files
+
+    assert f"{bench.folder}/sub/b.log" in same(".")
+    assert f"{bench.folder}/sub/secret/keep.log" in same("sub")
+    assert f"{bench.folder}/inner/deep/d.md" not in same("inner/deep")
 
 
 def test_a_search_is_cut_the_same_way_each_time_and_sorted_by_time_on_demand(searcher: Bench) -> None:

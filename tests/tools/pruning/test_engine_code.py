@@ -1,7 +1,5 @@
 """What is kept of code: what the question names, with the headers around it and an outline of the rest."""
 
-import pytest
-
 from tools.pruning import engine
 
 
@@ -63,19 +61,9 @@ def test_imports_are_kept_for_orientation() -> None:
     assert "class Shape1:" not in kept
 
 
-def test_a_definition_used_where_the_question_points_is_preferred_to_others() -> None:
-    lines = module(20)
-    lines = with_line(lines, "    def area_3(self, width, height):", "        backoff = jitter_for(retries)")
-    helper = ["def jitter_for(count):", *(f"    noise_{k} = count + {k}" for k in range(8)), "    return noise_7", ""]
-    lines = [*lines[: lines.index("class Shape15:")], *helper, *lines[lines.index("class Shape15:") :]]
-    kept = kept_of(lines, "retries backoff", ratio=0.6)
-    assert "    return noise_7" in kept
-    assert "        step_10_4 = width * 4 + height - 10" not in kept
-
-
-def test_a_question_that_finds_nothing_prunes_half_as_far() -> None:
+def test_a_question_that_finds_nothing_prunes_nothing() -> None:
     lines = module(12)
-    assert len(kept_of(lines, "zebra quagga", ratio=0.7)) == pytest.approx(0.65 * len(lines), abs=4)
+    assert kept_of(lines, "zebra quagga", ratio=0.7) == lines
 
 
 def test_cuts_are_few_and_large() -> None:
@@ -88,7 +76,8 @@ def test_cuts_are_few_and_large() -> None:
 
 
 def test_a_final_newline_survives_when_the_end_is_cut_away() -> None:
-    text = "\n".join(["retries = backoff.limit", *module(30), "last_of_all = 1", ""])
+    dear = f"last_of_all = {list(range(200))}"
+    text = "\n".join(["retries = backoff.limit", *module(30), dear, ""])
     selection = engine.prune(text, "backoff limit", source_type="code", max_prune_ratio=0.97, min_keep_lines=0)
     assert "last_of_all" not in engine.render(text, selection, "prn_1").pruned_text
     assert engine.render(text, selection, "prn_1").pruned_text.endswith("⟧\n")

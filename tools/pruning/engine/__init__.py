@@ -1,7 +1,7 @@
 """The pruning engine: text and question in, kept lines out.
 
-Pure functions, deterministic, with no state and no network. Numpy is loaded by the first call of `prune`, so that a
-program which never prunes does not pay for it.
+Pure functions, deterministic, with no network; what they remember of a text changes no answer. Numpy is loaded by the
+first call of `prune`, so that a program which never prunes does not pay for it.
 """
 
 from collections.abc import Callable

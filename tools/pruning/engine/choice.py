@@ -13,8 +13,8 @@ import numpy as np
 
 from tools.pruning.engine.layout import Bools, Floats, Ints
 
-MARKER_TOKENS = 18
-_MARKER_DEARNESS = 2.5
+MARKER_TOKENS = 17
+_MARKER_DEARNESS = 2.65
 _DISCOUNT = 0.6
 _DISCOUNTS = 12
 _HALVINGS = 6
@@ -95,24 +95,23 @@ def runs(kept: Bools) -> tuple[Ints, Ints]:
 def _best_path(gain: Floats, toll: float) -> Bools:
     """Maximise the gain of what is kept less a toll per run of what is dropped.
 
-    Neighbours of one sign are decided together: within such a run there is nothing to gain by changing state.
+    Neighbours of one sign are decided together: within such a run there is nothing to gain by changing state. What
+    keeping is ahead of dropping after each run follows from what it was before: more than the toll is worth no more
+    than the toll, since dropping can be taken up at that price, and less than nothing is worth nothing.
     """
     starts, lengths = runs(gain > 0)
-    gains = np.add.reduceat(gain, starts).tolist()
-    keep, drop = gains[0], -toll
-    kept_before_keep: list[bool] = []
-    kept_before_drop: list[bool] = []
-    for step in gains[1:]:
-        stays, leaves = keep >= drop, keep - toll > drop
-        kept_before_keep.append(stays)
-        kept_before_drop.append(leaves)
-        drop, keep = keep - toll if leaves else drop, (keep if stays else drop) + step
-    is_kept = keep >= drop
-    path = [is_kept]
-    for before_keep, before_drop in zip(reversed(kept_before_keep), reversed(kept_before_drop), strict=True):
-        is_kept = before_keep if is_kept else before_drop
-        path.append(is_kept)
-    return np.repeat(np.array(path[::-1]), lengths)
+    ahead = 0.0
+    leads: list[float] = []
+    for step in np.add.reduceat(gain, starts).tolist():
+        ahead = (0.0 if ahead < 0.0 else toll if ahead > toll else ahead) + step
+        leads.append(ahead)
+    lead = np.array(leads)
+    # Between nothing and the toll a run has the state of the next one; the last is kept if that is ahead at all.
+    is_settled = (lead < 0.0) | (lead > toll)
+    is_settled[-1] = True
+    settled = np.flatnonzero(is_settled)
+    following = settled[np.searchsorted(settled, np.arange(lead.size))]
+    return np.repeat(lead[following] >= 0.0, lengths)
 
 
 def _completed(kept: Bools, candidates: Candidates) -> Bools:

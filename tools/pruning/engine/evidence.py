@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Floats, Ints
+from tools.pruning.engine.layout import Bools, Floats, Layout
 from tools.pruning.engine.question import Question
 from tools.pruning.engine.stems import stem
-from tools.pruning.engine.words import Words
+from tools.pruning.engine.words import parts_of, words_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,9 @@ class Evidence:
     found: float
 
 
-def evidence_of(question: Question, words: Words, total_lines: int) -> Evidence:
-    count = _counts(question, words, total_lines)
+def evidence_of(question: Question, layout: Layout) -> Evidence:
+    total_lines = len(layout)
+    count = _counts(question, layout)
     lines_with = (count > 0).sum(axis=1)
     occurs = lines_with > 0
     asked = np.array([term.weight for term in question.terms], dtype=np.float64)
@@ -45,28 +46,17 @@ def evidence_of(question: Question, words: Words, total_lines: int) -> Evidence:
     )
 
 
-def _counts(question: Question, words: Words, total_lines: int) -> Floats:
-    count = np.zeros((len(question.terms), total_lines))
+def _counts(question: Question, layout: Layout) -> Floats:
+    count = np.zeros((len(question.terms), len(layout)))
     stems = {term.key: t for t, term in enumerate(question.terms) if not term.is_name}
     names = {term.key: t for t, term in enumerate(question.terms) if term.is_name}
-    term_of_part = _terms_of_parts(words.parts, stems)[words.part]
-    answers = term_of_part >= 0
-    pairs = set(zip(words.part_word[answers].tolist(), term_of_part[answers].tolist(), strict=True))
-    if names:
-        pairs.update((word, names[whole]) for word, whole in enumerate(words.whole) if whole in names)
-    if not pairs:
-        return count
-    pair_word, pair_term = np.array(sorted(pairs)).T
-    terms_of_word = np.bincount(pair_word, minlength=len(words.vocabulary))
-    hit = np.flatnonzero(terms_of_word[words.word])
-    size = terms_of_word[words.word[hit]]
-    last = np.cumsum(terms_of_word)[words.word[hit]]
-    at = np.repeat(last - np.cumsum(size), size) + np.arange(size.sum())
-    np.add.at(count, (pair_term[at], np.repeat(words.line[hit], size)), 1.0)
+    found = words_with((piece for term in question.terms for piece in term.pieces), layout)
+    bears = np.zeros((len(question.terms), len(found.spelled)), dtype=np.bool_)
+    for w, word in enumerate(found.spelled):
+        said = {stems.get(stem(part), -1) for part in parts_of(word)}
+        said.add(names.get(word.replace("_", "").lower(), -1))
+        bears[[t for t in said if t >= 0], w] = True
+    for t, words in enumerate(bears):
+        places = found.line[words[found.word]]
+        count[t] = np.bincount(places, minlength=len(layout))
     return count
-
-
-def _terms_of_parts(parts: list[str], stems: dict[str, int]) -> Ints:
-    """Give each part the term it answers to, or -1. Stemming leaves the first two letters of a word alone."""
-    beginnings = {key[:2] for key in stems}
-    return np.array([stems.get(stem(part), -1) if part[:2] in beginnings else -1 for part in parts], dtype=np.int64)

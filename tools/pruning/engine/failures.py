@@ -5,9 +5,10 @@ import re
 import numpy as np
 
 from tools.pruning.engine.layout import Bools, Floats, Layout
-from tools.pruning.engine.words import Words
+from tools.pruning.engine.words import words_with
 
 _ALARMS = ("error", "exception", "traceback", "fatal", "panic", "critical", "segfault", "assertion")
+_ALARM_PIECES = (*_ALARMS, "err", "fail", "abort", "denied", "unreachable", "killed")
 _ALARM = re.compile(r"(?i)^err$|fail(?:ed|ure|ures|s|ing)?$|abort(?:ed|ing)?$|errno|denied$|unreachable$|killed$")
 _SUCCESS = re.compile(
     r"\b(?:PASSED|XPASS|XFAIL|SKIPPED)\b|\.\.\. ok\s*$|^\s*(?:--- PASS|ok\s|✓|✔|√|PASS\b)"
@@ -26,11 +27,12 @@ _TAIL = 12
 _LONGEST_LINE = 1000
 
 
-def failure_lines(layout: Layout, words: Words) -> Bools:
+def failure_lines(layout: Layout) -> Bools:
     """Mark the lines that report an error. A line that reports success does not, whatever the words in it."""
-    is_alarm = np.array([_alarms(word) for word in words.vocabulary], dtype=np.bool_)
+    found = words_with(_ALARM_PIECES, layout)
+    is_alarm = np.array([_alarms(word) for word in found.spelled], dtype=np.bool_)
     reports = np.zeros(len(layout), dtype=np.bool_)
-    candidates = np.unique(words.line[is_alarm[words.word]]).tolist()
+    candidates = np.unique(found.line[is_alarm[found.word]]).tolist()
     reports[[i for i in candidates if not _SUCCESS.search(layout.lines[i], 0, _LONGEST_LINE)]] = True
     return reports
 

@@ -1,34 +1,29 @@
 """From a text and a question to a selection: reads the text, judges its lines, chooses among them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from tools.pruning.engine.choice import Candidates, choose, runs
 from tools.pruning.engine.evidence import Evidence, evidence_of
-from tools.pruning.engine.failures import failure_lines, failure_worth, with_context
-from tools.pruning.engine.headings import code_blocks, sections_of, units_of
-from tools.pruning.engine.layout import Bools, Ints, Layout, layout_of
+from tools.pruning.engine.failures import failure_worth, with_context
+from tools.pruning.engine.layout import Bools
 from tools.pruning.engine.measures import measures_of, terms_nearby
-from tools.pruning.engine.protection import protected_lines
 from tools.pruning.engine.question import Question, question_of
 from tools.pruning.engine.relevance import worth_of
 from tools.pruning.engine.selection import DroppedBlock, GaveUp, Selection, SourceType
+from tools.pruning.engine.shape import Shape, shape_of
 from tools.pruning.engine.skeleton import skeleton_of
-from tools.pruning.engine.source_type import detect
-from tools.pruning.engine.structure import Structure, structure_of
-from tools.pruning.engine.words import Words, words_of
 
-# Reasons are short because every marker is paid for in tokens.
-_REASONS: dict[SourceType, str] = {"code": "hors sujet", "logs": "sans erreur", "docs": "hors sujet"}
+# Reasons are one word because every marker is paid for in tokens.
+_REASONS: dict[SourceType, str] = {"code": "accessoire", "logs": "routine", "docs": "accessoire"}
 # What a share of the text must bring, as a share of the answer, to be kept beyond the quota, when the quota is
 # `_PRICED_AT` of the lines. A smaller quota asks for more. A log needs its errors, and those are kept at any price.
-_PRICES: dict[SourceType, float] = {"code": 0.755, "logs": 3.0, "docs": 1.3}
+_PRICES: dict[SourceType, float] = {"code": 0.85, "logs": 6.0, "docs": 1.3}
 _PRICED_AT = 0.30
 _SMALLEST_QUOTA = 0.05
-_DEAREST = 5.0
-_OUTLINE_SHARE = 0.15
+# How much of the budget the outline may take. A heading that stands alone costs a marker more than it says.
+_OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.15, "docs": 0.05}
 _LOG_REACH = 2
 _LOG_FLOOR = 0.02
 
@@ -49,8 +44,8 @@ def select(
             raise GaveUp("the deadline passed while pruning")
 
     check()
-    layout = layout_of(text)
-    kind = source_type or detect(layout)
+    shape = shape_of(text, source_type)
+    layout, kind = shape.layout, shape.kind
     total = len(layout)
     # The empty string after a final newline is kept and not counted, so that the newline survives every ratio.
     counted = total - 1 if layout.lines[-1] == "" else total
@@ -59,84 +54,51 @@ def select(
         return Selection(dropped=(), total_lines=total, source_type=kind, warnings=("constraints_unmet",))
     if quota >= counted:
         return Selection(dropped=(), total_lines=total, source_type=kind)
-    words = words_of(text)
     check()
-    tokens = words.per_line(total) + layout.punctuation
     asked = question_of(question)
-    evidence = evidence_of(asked, words, total)
-    check()
-    protected = protected_lines(text, layout)
-    protected[counted:] = True
-    top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
+    evidence = evidence_of(asked, layout)
     if evidence.found == 0 and kind != "logs":
         # Nothing says where to look, and a line that is needed costs more than many that are not.
-        quota, top_price = counted - (counted - quota) // 2, _DEAREST
-    reader = _READERS[kind]
-    budget_tokens = float(tokens.sum()) * quota / counted
-    candidates = reader(_Reading(layout, words, tokens, asked, evidence, protected, budget_tokens))
+        return Selection(dropped=(), total_lines=total, source_type=kind)
     check()
+    protected = shape.protected.copy()
+    protected[counted:] = True
+    if kind == "logs":
+        candidates = _of_log(shape, evidence, protected)
+    else:
+        budget_tokens = float(layout.tokens.sum()) * quota / counted
+        candidates = _of_sections(shape, asked, evidence, protected, budget_tokens)
+    check()
+    top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     kept = choose(candidates, quota=quota + total - counted, top_price=top_price, check=check)
     return Selection(dropped=_dropped(kept, _REASONS[kind]), total_lines=total, source_type=kind)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """What is known of a text before its kind comes into play."""
-
-    layout: Layout
-    words: Words
-    tokens: Ints
-    question: Question
-    evidence: Evidence
-    protected: Bools
-    budget_tokens: float
-
-
-def _code(reading: _Reading) -> Candidates:
-    structure = structure_of(reading.layout, reading.words)
-    return _candidates(reading, structure, np.arange(len(reading.layout)), is_prose=False)
-
-
-def _docs(reading: _Reading) -> Candidates:
-    blocks = code_blocks(reading.layout)
-    structure = sections_of(reading.layout, blocks)
-    return _candidates(reading, structure, units_of(len(reading.layout), blocks), is_prose=True)
-
-
-def _logs(reading: _Reading) -> Candidates:
-    total = len(reading.layout)
-    reports = failure_lines(reading.layout, reading.words)
-    (asked,) = terms_nearby(reading.evidence, (_LOG_REACH,))
-    worth = _LOG_FLOOR + failure_worth(reading.layout, reports) + asked / max(asked.max(), 1e-9)
+def _of_log(shape: Shape, evidence: Evidence, protected: Bools) -> Candidates:
+    (asked,) = terms_nearby(evidence, (_LOG_REACH,))
+    worth = _LOG_FLOOR + failure_worth(shape.layout, shape.reports) + asked / max(asked.max(), 1e-9)
     return Candidates(
         worth=worth / worth.sum(),
-        tokens=reading.tokens,
-        must_keep=reading.protected | with_context(reports),
-        unit=np.arange(total),
-        header=np.full(total, -1, dtype=np.int64),
+        tokens=shape.layout.tokens,
+        must_keep=protected | with_context(shape.reports),
+        unit=shape.unit,
+        header=np.full(len(shape.layout), -1, dtype=np.int64),
     )
 
 
-_READERS: dict[SourceType, Callable[[_Reading], Candidates]] = {"code": _code, "logs": _logs, "docs": _docs}
-
-
-def _candidates(reading: _Reading, structure: Structure, unit: Ints, *, is_prose: bool) -> Candidates:
-    measures = measures_of(
-        reading.evidence,
-        reading.words,
-        reading.layout,
-        structure,
-        reading.tokens,
-        asks_for_prose=reading.question.asks_for_prose,
-    )
-    worth = worth_of(measures, is_prose=is_prose)
-    allowance = _OUTLINE_SHARE * reading.budget_tokens
-    outline = skeleton_of(structure, reading.tokens, worth, allowance_tokens=allowance)
+def _of_sections(
+    shape: Shape, question: Question, evidence: Evidence, protected: Bools, budget_tokens: float
+) -> Candidates:
+    """Judge code by its definitions and a document by its sections."""
+    structure, tokens = shape.structure, shape.layout.tokens
+    measures = measures_of(evidence, shape.layout, structure, asks_for_prose=question.asks_for_prose)
+    worth = worth_of(measures, is_prose=shape.kind == "docs")
+    outline = skeleton_of(structure, tokens, worth, allowance_tokens=_OUTLINE_SHARES[shape.kind] * budget_tokens)
     return Candidates(
         worth=worth,
-        tokens=reading.tokens,
-        must_keep=reading.protected | outline,
-        unit=unit,
+        tokens=tokens,
+        must_keep=protected | outline,
+        unit=shape.unit,
         header=np.where(structure.is_header, structure.parent, structure.scope),
     )
 

@@ -48,11 +48,15 @@ _PROSE_STEMS = frozenset(map(stem, _PROSE_WORDS.split()))
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A stem, or for `is_name` a whole identifier in lower case without underscores."""
+    """A stem, or for `is_name` a whole identifier in lower case without underscores.
+
+    A word that answers to the term holds one of its `pieces`, in lower case; one that holds a piece need not answer.
+    """
 
     key: str
     weight: float
     is_name: bool
+    pieces: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Question:
 
 def question_of(text: str) -> Question:
     weights: dict[tuple[str, bool], float] = {}
+    spellings: dict[str, str] = {}
     everything: set[str] = set()
     for weight, line in _weighted_lines(_NOISE.sub(" ", text[:_MAX_CHARS])):
         previous = ""
@@ -81,16 +86,27 @@ def question_of(text: str) -> Question:
                         _raise(weights, (stem(part), False), emphasis)
                 if is_quoted or len(parts) > 1:
                     _raise(weights, (_whole(name), True), emphasis)
-                elif previous and len(parts) == 1:
+                    spellings[_whole(name)] = "_".join(parts)
+                elif previous and parts and not _STOP_WORDS.intersection((previous, parts[0])):
                     _raise(weights, (previous + parts[0], True), weight)
+                    spellings[previous + parts[0]] = f"{previous}_{parts[0]}"
                 previous = parts[0] if len(parts) == 1 else ""
     ranked = sorted(weights.items(), key=lambda item: -item[1])[:_MAX_TERMS]
-    terms = tuple(Term(key, weight, is_name) for (key, is_name), weight in ranked if len(key) > 1 or key.isdigit())
+    terms = tuple(
+        Term(key, weight, is_name, (key, spellings[key]) if is_name else (_shared(key),))
+        for (key, is_name), weight in ranked
+        if len(key) > 1 or key.isdigit()
+    )
     return Question(terms=terms, asks_for_prose=not _PROSE_STEMS.isdisjoint(everything))
 
 
 def _whole(name: str) -> str:
     return name.replace("_", "").lower()
+
+
+def _shared(stem_of_word: str) -> str:
+    """What every word with this stem begins with: `policy` is the stem of `policies`."""
+    return stem_of_word[:-1] if stem_of_word.endswith("y") else stem_of_word
 
 
 def _weighted_lines(text: str) -> Iterator[tuple[float, str]]:

@@ -9,7 +9,7 @@ from tools.pruning.engine.layout import Bools, Layout
 from tools.pruning.engine.selection import SourceType
 from tools.pruning.engine.structure import in_triple_quotes
 
-_SAMPLE_LINES = 400
+_SAMPLE_LINES = 150
 _SAMPLE_CHARS = 400
 _LOG_SHARE = 0.3
 _LOG = re.compile(
@@ -54,7 +54,7 @@ def detect(layout: Layout) -> SourceType:
 
 def _set_apart(layout: Layout) -> Bools:
     """Mark what stands in quotes, block comments and code blocks: it may look like anything."""
-    apart = in_triple_quotes(layout.lines)
+    apart = in_triple_quotes(layout)
     for first, last in code_blocks(layout):
         apart[first + 1 : last + 1] = True
     opened = -1

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Ints, Layout
-from tools.pruning.engine.words import Words
+from tools.pruning.engine.layout import Bools, Ints, Layout, opening_of
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
@@ -32,16 +31,24 @@ _IMPORT = re.compile(
     r"|(?:const|let|var)\s.*=\s*require\()"
 )
 _LONGEST_HEADER = 400
+# What a line begins with on which a definition opens, unless it ends in a brace.
 _HEADER_WORDS = (
     "def class func fn fun function impl struct enum trait interface mod module namespace type macro_rules object"
-    " record protocol extension pub export public private protected internal static final abstract async unsafe extern"
-    " override virtual inline sealed synchronized open suspend data partial declare"
+    " protocol extension pub export default public private protected internal static final abstract async unsafe"
+    " extern override virtual inline sealed synchronized open suspend data partial declare"
 ).split()
-_IMPORT_WORDS = ("import", "from", "use", "include", "package", "extern", "require")
+_IMPORT_WORDS = "import from use pub #include package extern require".split()
+_REQUIRING_WORDS = "const let var".split()
+_TRIPLE_QUOTES = (re.compile('"""'), re.compile("'''"))
 _CONTINUES = np.zeros(128, dtype=np.bool_)
 _CONTINUES[[ord(c) for c in "})]{"]] = True
 _LEADS = np.zeros(128, dtype=np.bool_)
 _LEADS[[ord(c) for c in "#@/*"]] = True
+
+
+_MAY_OPEN = np.array(sorted(map(opening_of, _HEADER_WORDS)))
+_MAY_IMPORT = np.array(sorted(map(opening_of, _IMPORT_WORDS)))
+_MAY_REQUIRE = np.array(sorted(map(opening_of, _REQUIRING_WORDS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +66,20 @@ class Structure:
     parent: Ints
 
 
-def structure_of(layout: Layout, words: Words) -> Structure:
+def structure_of(layout: Layout) -> Structure:
     lines = layout.lines
     total = len(lines)
-    quoted = in_triple_quotes(lines)
+    quoted = in_triple_quotes(layout)
     is_comment = _LEADS[layout.first] | quoted
-    may_open = (words.lines_with(_HEADER_WORDS, total) | (layout.last == ord("{"))) & ~is_comment
+    may_open = (np.isin(layout.opening, _MAY_OPEN) | (layout.last == ord("{"))) & ~is_comment
     headers = [i for i in np.flatnonzero(may_open).tolist() if _HEADER.match(lines[i], 0, _LONGEST_HEADER)]
     is_header = np.zeros(total, dtype=np.bool_)
     is_header[headers] = True
     continues = _CONTINUES[layout.first]
-    may_import = words.lines_with(_IMPORT_WORDS, total) & ~quoted
-    imports = [i for i in np.flatnonzero(may_import).tolist() if _IMPORT.match(lines[i], 0, _LONGEST_HEADER)]
+    may_import = np.isin(layout.opening, _MAY_IMPORT)
+    if "require(" in layout.text:
+        may_import |= np.isin(layout.opening, _MAY_REQUIRE)
+    imports = [i for i in np.flatnonzero(may_import & ~quoted).tolist() if _IMPORT.match(lines[i], 0, _LONGEST_HEADER)]
     scope, parent = _scopes(layout, is_header, continues)
     _claim_leads(scope, headers, layout, is_comment)
     return Structure(
@@ -80,6 +89,13 @@ def structure_of(layout: Layout, words: Words) -> Structure:
         scope=scope,
         parent=parent,
     )
+
+
+def flat(total_lines: int) -> Structure:
+    """The structure of a text that has none."""
+    none = np.zeros(total_lines, dtype=np.bool_)
+    outside = np.full(total_lines, -1, dtype=np.int64)
+    return Structure(is_header=none, is_import=none, is_comment=none, scope=outside, parent=outside)
 
 
 def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, Ints]:
@@ -135,10 +151,9 @@ def _claim_leads(scope: Ints, headers: list[int], layout: Layout, is_comment: Bo
             above -= 1
 
 
-def in_triple_quotes(lines: list[str]) -> Bools:
+def in_triple_quotes(layout: Layout) -> Bools:
     """Mark the lines of triple-quoted strings, with the lines on which one opens or closes."""
-    toggles = np.zeros(len(lines), dtype=np.int64)
-    for i in [i for i, line in enumerate(lines) if '"""' in line or "'''" in line]:
-        toggles[i] = lines[i].count('"""') + lines[i].count("'''")
+    marks = [match.start() for quotes in _TRIPLE_QUOTES for match in quotes.finditer(layout.text)]
+    toggles = np.bincount(layout.line_of(np.array(marks, dtype=np.int64)), minlength=len(layout))
     is_open: Bools = np.cumsum(toggles) % 2 == 1
     return is_open | (toggles > 0)

@@ -1,0 +1,148 @@
+"""`mcp-agent audit`: who did what, from the lines that the daemon keeps. Works whether or not it runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from mcp_agent.audit_trail import Line, Trail, Wanted, moment
+from mcp_agent.config import BadConfig, load
+from tools.paths import on_one_line
+
+_SHOWN = 50
+_SHOWN_BEFORE_FOLLOWING = 10
+_MOST_CHARS = 100
+
+
+def audit(options: argparse.Namespace) -> int:
+    folder = load(vars(options)).audit_dir
+    if not os.access(folder, os.R_OK | os.X_OK) and folder.exists():
+        raise BadConfig(f"{folder} cannot be read: it belongs to another user")
+    damaged = _Damaged(is_told_at_once=options.follow)
+    trail = Trail(folder, damaged)
+    wanted = Wanted(
+        tool=options.tool,
+        caller=options.caller,
+        outcome=options.outcome,
+        rule=options.rule,
+        event=options.event,
+        since=_since(options.since),
+        only_errors=options.errors,
+    )
+    end = trail.end() if options.follow else None
+    shown = trail.last(_count(options), wanted)
+    if not shown and not options.follow:
+        print(
+            f"no line of {folder} is asked for" if folder.exists() else f"there is no audit log in {folder}",
+            file=sys.stderr,
+        )
+    _print(shown, as_json=options.json)
+    if options.follow:
+        # What was written while the last lines were looked for is in both.
+        known = {_identity(line) for line in shown}
+        for line in trail.follow(end, wanted):
+            if _identity(line) not in known:
+                _print([line], as_json=options.json)
+    damaged.tell()
+    return 0
+
+
+def _count(options: argparse.Namespace) -> int | None:
+    if options.last is not None:
+        return int(options.last) or None
+    if options.since is not None:
+        return None
+    return _SHOWN_BEFORE_FOLLOWING if options.follow else _SHOWN
+
+
+def _since(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return moment(text)
+    except (ValueError, OverflowError):
+        raise BadConfig(f"--since takes 30m, 2h, 7d or a date such as 2026-11-16, not {text!r}") from None
+
+
+def _print(lines: Iterable[Line], *, as_json: bool) -> None:
+    for line in lines:
+        print(orjson.dumps(line).decode() if as_json else told(line))
+    sys.stdout.flush()
+
+
+def _identity(line: Line) -> tuple[Any, Any]:
+    return line.get("boot"), line.get("seq")
+
+
+class _Damaged:
+    """Counts the lines that cannot be read, and says so; while following at once, as there is no end to say it at."""
+
+    def __init__(self, *, is_told_at_once: bool) -> None:
+        self._is_told_at_once = is_told_at_once
+        self._count = 0
+
+    def __call__(self) -> None:
+        self._count += 1
+        if self._is_told_at_once:
+            self.tell()
+            self._count = 0
+
+    def tell(self) -> None:
+        if self._count:
+            lines = "1 line is" if self._count == 1 else f"{self._count} lines are"
+            print(f"mcp-agent: {lines} damaged and left out", file=sys.stderr, flush=True)
+
+
+def told(line: Line) -> str:
+    """A line for a person: when, who, what, with what came of it."""
+    at = datetime.fromisoformat(line["ts"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    if "event" in line:
+        return on_one_line(f"{at}  {_EVENTS.get(line['event'], _other)(line)}")
+    facts = [f"{key}={_short(value)}" for key, value in (line.get("args") or {}).items()]
+    if "rule" in line:
+        facts.insert(0, f"rule {line['rule']}:")
+    if line.get("exit"):
+        facts.insert(0, f"exit {line['exit']}:")
+    who = f"{line.get('client', '?')}/{line.get('transport', '?')}"
+    size = f"{line.get('bytes', 0):,}"
+    took = f"{line.get('ms', 0):.0f} ms"
+    what = f"{line.get('tool', '?'):20} {line.get('outcome', '?'):14} {took:>9} {size:>10} B"
+    return on_one_line(f"{at}  {who:16} {what}  {' '.join(facts)}".rstrip())
+
+
+def _policy(line: Line) -> str:
+    changes = "; ".join(line.get("changes") or ["nothing that binds a caller"])
+    return f"POLICY changed by {line.get('by')}: {changes} ({line.get('old')} → {line.get('new')})"
+
+
+def _rejected(line: Line) -> str:
+    return f"POLICY refused, the last good one stays: {'; '.join(line.get('problems') or [])}"
+
+
+def _login(line: Line) -> str:
+    again = f", {line['count']} times within the hour" if line.get("count", 1) > 1 else ""
+    reason = str(line.get("reason", "?")).replace("_", " ")
+    return f"LOGIN refused: {reason}, from {line.get('address') or 'an unknown address'} for {line.get('path')}{again}"
+
+
+def _start(line: Line) -> str:
+    policy = f"profile {line.get('profile')}, tools.json {line.get('policy')}"
+    return f"START of mcp-agent {line.get('version')}, process {line.get('pid')}, {policy}"
+
+
+def _other(line: Line) -> str:
+    return " ".join(f"{key}={_short(value)}" for key, value in line.items() if key not in ("ts", "seq", "boot"))
+
+
+_EVENTS = {"policy": _policy, "policy_rejected": _rejected, "login_refused": _login, "start": _start}
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"

@@ -1,0 +1,123 @@
+"""What pruning costs: the engine beside one look at every word, and `read` with a question beside `read` without."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from tests.benchmarks.http_client import HttpClient
+from tests.benchmarks.mcp_messages import http_call, opened_http
+from tests.benchmarks.processes import running, subject
+from tests.benchmarks.rows import Bench, Goal, Meter, Row
+from tools.pruning.engine import prune
+
+_TOKEN = "benchmark-token-of-32-characters"
+_ERA: Final = "2025-11-25"
+_QUESTION = "how are the arguments of a subparser checked, and where does the error message come from?"
+_LINES = 10_000
+_READ_LINES = 3_000
+# More than there are rounds, so that every text is new to the daemon.
+_FILES = 40
+
+Contest = Callable[[Bench], AbstractContextManager[tuple[Meter, Meter]]]
+
+
+def rows() -> list[Row]:
+    words = r"re.findall(r'\w+')"
+    return [
+        Row("prune-code", "processor time of pruning 10,000 lines of code", words, "ms", Goal(6.0), _engine(_code)),
+        Row("prune-docs", "processor time of pruning 10,000 lines of a manual", words, "ms", Goal(6.0), _engine(_docs)),
+        Row("prune-log", "processor time of pruning 10,000 lines of a log", words, "ms", Goal(6.0), _engine(_log)),
+        Row("read-question", "read of 3,000 lines with a question, /mcp", "without", "ms", Goal(3.0), _reading, 31),
+    ]
+
+
+def _engine(text_of: Callable[[int], str]) -> Contest:
+    @contextmanager
+    def contest(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+        text = text_of(_LINES)
+        # The engine remembers the last few texts, and here each is its first.
+        copies = (f"{number}\n{text}" for number in itertools.count())
+        yield _processor_ms(lambda: prune(next(copies), _QUESTION)), _processor_ms(lambda: re.findall(r"\w+", text))
+
+    return contest
+
+
+@contextmanager
+def _reading(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    """One daemon and one client; each call reads a file that has not been read before."""
+    lines = _code(_READ_LINES).split("\n")
+    for number in range(2 * _FILES):
+        (bench.folder / f"{number}.py").write_text("\n".join([f"# copy {number}", *lines[1:]]))
+    with running([*subject("echo_daemon"), _TOKEN], bench.folder) as program:
+        client = opened_http(program.line().decode().strip(), _ERA, _TOKEN)
+        yield (
+            _reads(client, range(_FILES), {"context_focus_question": _QUESTION}),
+            _reads(client, range(_FILES, 2 * _FILES), {}),
+        )
+
+
+def _reads(client: HttpClient, files: range, arguments: dict[str, str]) -> Meter:
+    requests = itertools.cycle(
+        http_call(client, _ERA, "read", {"file_path": f"{number}.py", **arguments}) for number in files
+    )
+
+    def measure() -> float:
+        request = next(requests)
+        started = time.perf_counter()
+        answer = client.exchange(request).body
+        took = time.perf_counter() - started
+        read = orjson.loads(answer)["result"]["structuredContent"]
+        if read["pruning"]["applied"] is not bool(arguments):
+            raise RuntimeError(f"this is not what was asked for: {read['pruning']}")
+        return took * 1000
+
+    return measure
+
+
+def _processor_ms(work: Callable[[], object]) -> Meter:
+    def measure() -> float:
+        started = time.process_time()
+        work()
+        return (time.process_time() - started) * 1000
+
+    return measure
+
+
+def _code(lines: int) -> str:
+    """Real code, and always the same for one interpreter: modules of the standard library, one after the other."""
+    modules = sorted(Path(os.__file__).parent.glob("[a-d]*.py"))
+    return _first(lines, "".join(module.read_text() for module in modules))
+
+
+def _docs(lines: int) -> str:
+    """The documentation strings of those modules under headings, with their examples as code blocks."""
+    code = _code(4 * lines)
+    strings = re.findall(r'"""(.*?)"""', code, re.DOTALL)
+    sections = (
+        f"## Section {number}\n\n{string}\n\n```\n{string[:80]}\n```\n" for number, string in enumerate(strings)
+    )
+    return _first(lines, "\n".join(itertools.islice(itertools.cycle(sections), lines)))
+
+
+def _log(lines: int) -> str:
+    chance = random.Random(7)
+    levels = ["INFO"] * 40 + ["DEBUG"] * 10 + ["ERROR"]
+    return "\n".join(
+        f"2026-01-01 12:{number // 60 % 60:02}:{number % 60:02} {chance.choice(levels)} worker-{chance.randrange(16)}"
+        f" request {chance.getrandbits(64):x} took {chance.randrange(900)} ms in subparser {chance.randrange(99)}"
+        for number in range(lines)
+    )
+
+
+def _first(lines: int, text: str) -> str:
+    return "\n".join(text.split("\n")[:lines])

@@ -1,0 +1,38 @@
+"""Our daemon on a free port, with its records and with rules, or without: `on` or `off`, then the token that it takes.
+
+Off, nothing is written down or counted and nothing is denied; everything else is as it always is.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from mcp_agent import server
+from mcp_agent.app import compose
+from mcp_agent.config import load
+from mcp_agent.logs import logging_to, standard_error
+from mcp_agent.tokens import Tokens
+
+_RULES = Path(__file__).parents[3] / "examples" / "guarded.json"
+
+
+def main(switch: str, token: str) -> None:
+    home = Path(switch).absolute()
+    home.mkdir()
+    if switch == "on":
+        shutil.copy(_RULES, home / "tools.json")
+    config = load({"port": 0, "config": str(home / "tools.json"), "state_dir": str(home)})
+    daemon = compose(config)
+    if switch == "off":
+        daemon.dispatcher.witnesses = ()
+    tokens = Tokens(config.token_file, config.clients_file, token)
+    tokens.reload()
+    listener = server.bind(config.host, config.port)
+    with logging_to(standard_error(), config.log_level):
+        server.serve(daemon, tokens, listener, lambda url: print(f"{url}/mcp", flush=True))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
