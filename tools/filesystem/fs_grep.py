@@ -59,7 +59,7 @@ class Matches(Result):
     def summary(self) -> str:
         if not self.matches:
             return "no matches"
-        where = most_in([match["path"] for match in self.matches])
+        where = most_in(self.matches)
         return f"{'the first ' if self.truncated else ''}{counted(len(self.matches), 'match', 'matches')} {where}"
 
     @property

@@ -16,7 +16,7 @@ from tools.paths import on_one_line, told, untold
 from tools.records import record
 from tools.results import Result
 from tools.spec import tool
-from tools.summaries import Item, brief, counted
+from tools.summaries import Item, brief, counted, folders_in
 
 _CHECK_EVERY = 500
 _REPORT_EVERY = 5_000
@@ -48,7 +48,7 @@ class Listing(Result):
         return "\n".join([header, *(_line(entry, prefix) for entry in self.entries)])
 
     def summary(self) -> str:
-        folders = sum(entry["type"] == "directory" for entry in self.entries)
+        folders = folders_in(self.entries)
         kinds = [(folders, "folder"), (len(self.entries) - folders, "file")]
         told = " and ".join(counted(number, noun) for number, noun in kinds if number) or "nothing"
         return f"{told} in {brief(self.path)}{', and more follow' if self.next is not None else ''}"

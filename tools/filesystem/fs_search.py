@@ -18,7 +18,7 @@ from tools.paths import on_one_line, told, untold
 from tools.records import record
 from tools.results import Result
 from tools.spec import tool
-from tools.summaries import Item, brief, counted
+from tools.summaries import Item, brief, counted, folders_in
 
 
 class Found(TypedDict):
@@ -42,7 +42,7 @@ class Matches(Result):
     def summary(self) -> str:
         if not self.matches:
             return "nothing of that name"
-        folders = sum(match["type"] == "directory" for match in self.matches)
+        folders = folders_in(self.matches)
         kinds = [(len(self.matches) - folders, "file"), (folders, "folder")]
         told = " and ".join(counted(number, noun) for number, noun in kinds if number)
         return f"{told}{', and more' if self.truncated else ''}; the first is {brief(self.matches[0]['path'])}"

@@ -26,6 +26,8 @@ _MOST_OUTPUT_BYTES = 1024 * 1024
 # What fits one message, written twice as JSON in JSON.
 _MOST_WIRE_BYTES = 900_000
 _SESSION_PAGE_BYTES = 100_000
+# Of longer output a summary tells the size, because counting its lines takes as long as writing it.
+_COUNTED_CHARS = 2_000_000
 
 
 @record
@@ -134,13 +136,16 @@ async def shell_exec(
 
 def command_summary(how: str, duration_s: float | None, stdout: str, stderr: str, has_failed: bool) -> str:
     """How a command ended, how long it took, how much it printed, and the line that most likely says why."""
-    lines = line_count(stdout) + line_count(stderr)
-    last = last_line(stderr if has_failed and stderr.strip() else stdout if stdout.strip() else stderr)
-    facts = [
-        how if duration_s is None else f"{how} in {duration_s:.3g} s",
-        counted(lines, "line") if lines else "no output",
-    ]
+    last = (last_line(stderr) if has_failed else "") or last_line(stdout) or last_line(stderr)
+    facts = [how if duration_s is None else f"{how} in {duration_s:.3g} s", _amount(stdout, stderr)]
     return ", ".join([*facts, f"last: {last}"] if last else facts)
+
+
+def _amount(stdout: str, stderr: str) -> str:
+    size = len(stdout) + len(stderr)
+    if size > _COUNTED_CHARS:
+        return f"{size / 1_000_000:.1f} MB"
+    return counted(line_count(stdout) + line_count(stderr), "line") if size else "no output"
 
 
 def sessions(ctx: ToolContext) -> Sessions:
