@@ -24,12 +24,12 @@ from tests.benchmarks.daemon import processor_time
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
 from tests.cache import kept
 from tools.context import ToolContext
+from tools.filesystem.engines import find_engine
 from tools.filesystem.fs_grep import fs_grep
 from tools.filesystem.fs_list import fs_list
 from tools.filesystem.fs_patch import fs_patch
 from tools.filesystem.fs_read_range import fs_read_range
 from tools.filesystem.fs_search import fs_search
-from tools.filesystem.ripgrep import find_engine
 from tools.journal import Journal
 from tools.lines import LineIndexes
 from tools.paths import OpenPaths

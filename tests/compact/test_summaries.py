@@ -230,4 +230,4 @@ def test_words_for_summaries() -> None:
     assert [line_count(text) for text in ("", "a", "a\n", "a\nb")] == [0, 1, 1, 2]
     assert [last_line(text) for text in ("", "a\nb\n\n", " x ")] == ["", "b", "x"]
     assert (ends("short", 10), ends("a long path is not there", 16)) == ("short", "a long...t there")
-    assert most_in(["a", "b"]) == "in 2 files, the first a"
+    assert most_in([{"path": "a"}, {"path": "b"}]) == "in 2 files, the first a"

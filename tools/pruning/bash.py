@@ -13,7 +13,7 @@ import signal
 import stat
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,6 +26,7 @@ from tools.pruning.failing import check_path, failed, located, refuse
 from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
+from tools.records import record
 from tools.results import Result
 from tools.shell.shell_exec import command_summary
 from tools.spec import tool
@@ -40,7 +41,7 @@ _MOST_VALUE_CHARS = 4_000
 _LOADS_CODE = re.compile(r"(?:LD|DYLD)_.*|BASH_ENV|ENV|BASH_FUNC_.*")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BashOutput(Result):
     tool: str
     command: str
@@ -54,7 +55,7 @@ class BashOutput(Result):
     pruning: PruningMetadata
 
     def as_object(self) -> dict[str, Any]:
-        return {**super(BashOutput, self).as_object(), "pruning": self.pruning.as_object()}
+        return {**Result.as_object(self), "pruning": self.pruning.as_object()}
 
     def render(self) -> str:
         facts = [f"exit {self.exit_code}", f"{self.duration_ms} ms"]
