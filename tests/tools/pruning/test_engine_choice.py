@@ -24,7 +24,7 @@ def candidates(seed: int) -> Candidates:
 
 
 def value(kept: tuple[bool, ...], given: Candidates, price: float) -> float:
-    """What a set is worth, less its tokens and its markers at this price. A marker is charged for more than its tokens."""
+    """What a set is worth, less its tokens and its markers at this price. A marker costs more than its tokens."""
     share = 1 / given.tokens.sum()
     gaps = sum(not here and (i == 0 or kept[i - 1]) for i, here in enumerate(kept))
     gain = sum(given.worth[i] - price * given.tokens[i] * share for i, here in enumerate(kept) if here)
