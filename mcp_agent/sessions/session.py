@@ -243,7 +243,7 @@ class Session:
         to = self.log.excess()
         if not to:
             return True
-        if self.is_published and self.status is None and self.hub.is_needed(self.log, to, self._look_again):
+        if self.is_published and self.hub.is_needed(self.log, to, self._look_again):
             if self._retry is None:
                 self._retry = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look_again)
             return False
