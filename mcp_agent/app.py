@@ -37,7 +37,7 @@ from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.store import RegistryFile
 from tools.context import ToolContext
-from tools.filesystem.ripgrep import find_engine
+from tools.filesystem.engines import find_engine
 from tools.journal import Journal
 from tools.journal import Limits as JournalLimits
 from tools.paths import OpenPaths
@@ -148,6 +148,7 @@ def compose(
         sessions=config.max_sessions,
         age_s=config.session_age_s,
         spool_bytes=config.session_spool_mib * 1024 * 1024,
+        call_bytes=config.artifacts_caller_mb * 1_000_000,
         stop_on_disconnect=config.stop_on_disconnect,
     )
     sessions = SessionManager(hub, record, limits)

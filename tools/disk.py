@@ -69,13 +69,6 @@ def rename_new(source: Path, target: Path) -> None:
     os.rename(source, target)
 
 
-def set_idle(process_id: int, *, is_idle: bool) -> None:
-    """Let a process run only while a processor has nothing else to do, or as any other again."""
-    if sys.platform.startswith("linux"):
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(process_id, os.SCHED_IDLE if is_idle else os.SCHED_OTHER, os.sched_param(0))
-
-
 def widen_pipe(descriptor: int) -> None:
     """Let a pipe hold more, so that its writer goes on while we are busy with what it has written."""
     if sys.platform.startswith("linux"):
@@ -91,19 +84,19 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def copy_bytes(source: int, target: int, size: int) -> int:
-    """Copy up to `size` bytes from the start of one open file to the end of another; how many there were."""
+def copy_bytes(source: int, target: int, size: int, start: int = 0) -> int:
+    """Copy up to `size` bytes, from `start` on, to where another open file is; how many there were."""
     done = 0
     if hasattr(os, "copy_file_range"):
         try:
             while done < size and (
-                count := os.copy_file_range(source, target, min(size - done, 1 << 30), offset_src=done)
+                count := os.copy_file_range(source, target, min(size - done, 1 << 30), offset_src=start + done)
             ):
                 done += count
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF):
                 raise
-    while done < size and (data := _pread(source, min(size - done, _COPY_BYTES), done)):
+    while done < size and (data := _pread(source, min(size - done, _COPY_BYTES), start + done)):
         write_all(target, data)
         done += len(data)
     return done

@@ -6,19 +6,19 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools import disk
 from tools.context import ToolContext
 from tools.errors import IsSpecial, NotAFile, from_os_error
 from tools.paths import told
+from tools.records import record
 
 _ARTIFACT = "ax://"
 _UNDO = "undo://"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """Where to read, and how the caller calls it. What the daemon keeps is open although its folder is closed.
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.tools.filesystem.bench import Bench
 from tools.denying import PathRules, Rule
-from tools.filesystem.ripgrep import Engine
+from tools.filesystem.engines import Engine
 from tools.paths import OpenPaths
 
 _REASON = "secrets stay out of chats"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
 from tools.context import ToolContext
 from tools.errors import IsSpecial, from_os_error
+from tools.filesystem.engines import Hit, Question
 from tools.filesystem.globs import read_glob
-from tools.filesystem.ripgrep import Hit, Question, search
+from tools.filesystem.ripgrep import search
 from tools.params import Field
 from tools.paths import on_one_line, told
+from tools.records import record
 from tools.results import Result
 from tools.sources import source
 from tools.spec import tool
@@ -32,7 +33,7 @@ class Match(TypedDict):
     after: NotRequired[list[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Matches(Result):
     matches: list[Match]
     truncated: bool | None = None

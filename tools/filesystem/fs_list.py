@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -14,6 +13,7 @@ from tools.context import ToolContext
 from tools.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import Item, brief, counted, folders_in
@@ -32,7 +32,7 @@ class Entry(TypedDict):
     error: NotRequired[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listing(Result):
     path: str
     entries: list[Entry]
@@ -77,21 +77,37 @@ def fs_list(
     base = ctx.paths.resolve(path)
     shown = told(base)
     walk = _Walk(ctx, max_entries, base)
+    place = () if after is None else _place(after, base, ctx.paths.real(base))
     try:
-        walk.enter(str(base), max_depth if recursive else 1, _place(after))
+        walk.enter(str(base), max_depth if recursive else 1, place)
     except NotADirectoryError as error:
         raise _not_a_folder(base, shown) from error
     except OSError as error:
         raise from_os_error(error, shown) from error
     entries = walk.entries
     if walk.is_full:
-        last = entries[-1]["path"].removeprefix(shown.rstrip("/") + "/")
-        return Listing(path=shown, entries=entries, truncated=True, next=last)
+        # Absolute, so that it cannot be taken for a place in another folder.
+        return Listing(path=shown, entries=entries, truncated=True, next=entries[-1]["path"])
     return Listing(path=shown, entries=entries)
 
 
-def _place(after: str | None) -> tuple[str, ...]:
-    return tuple(part for part in untold(after or "").split("/") if part not in ("", "."))
+def _place(after: str, base: Path, real: Path) -> tuple[str, ...]:
+    """Where to go on, part by part. Raises InvalidPath for a place that is not in this folder."""
+    path = Path(os.path.normpath(untold(after)))
+    if path.is_absolute():
+        folder = next((folder for folder in (base, real) if path.is_relative_to(folder)), None)
+        parts = None if folder is None else path.relative_to(folder).parts
+    else:
+        parts = path.parts
+        # As people write it. A path below something that is not here belongs to another list.
+        if len(parts) > 1 and not os.path.lexists(base / parts[0]):
+            parts = None
+    if parts is None or ".." in parts:
+        raise InvalidPath(
+            f"after: {after[:200]} is not in {told(base)}",
+            hint="pass the `next` of an earlier answer for the same path",
+        )
+    return parts
 
 
 def _not_a_folder(base: Path, shown: str) -> ToolError:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from tools.context import ToolContext
 from tools.errors import NotADirectory, Timeout, from_os_error
+from tools.filesystem.engines import TIME_LIMIT_S
 from tools.filesystem.fs_grep import open_only
 from tools.filesystem.globs import Glob, read_glob
-from tools.filesystem.ripgrep import TIME_LIMIT_S
 from tools.filesystem.walk import Run, walked
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import Item, brief, counted, folders_in
@@ -26,7 +26,7 @@ class Found(TypedDict):
     type: Literal["file", "directory"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Matches(Result):
     matches: list[Found]
     truncated: bool | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +12,7 @@ from tools.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.filesystem.changes import file_behind, looked_at, make_parents, undo_fields, undo_note
 from tools.params import Field
 from tools.paths import told
+from tools.records import record
 from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_open, rev_of_status
 from tools.spec import tool
@@ -23,7 +23,7 @@ Mode = Literal["overwrite", "append", "create_if_missing"]
 _HEAD_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Written(Result):
     path: str
     bytes_written: int
@@ -65,7 +65,7 @@ def fs_write(
             if if_rev is not None:
                 raise StaleRev(f"{shown} does not exist, so it is not at rev {if_rev[:40]}")
             make_parents(target, shown, create=create_dirs)
-            return _write(ctx, target, shown, _encoded(content, UTF_8, shown), UTF_8, None, 0)
+            return _write(ctx, target, shown, _encoded(content, UTF_8, shown), UTF_8, None)
         descriptor, status = found
         if mode == "create_if_missing":
             return Written(shown, 0, existed=True, rev=_rev(ctx, target))
@@ -73,13 +73,13 @@ def fs_write(
         encoding = _encoding(descriptor, status, shown)
         if mode == "append":
             data = _encoded(content, encoding, shown)
-            return _write(ctx, target, shown, data, encoding, found, status.st_size)
+            return _write(ctx, target, shown, data, encoding, found, appends=True)
         try:
             plain = content.removeprefix("\ufeff") if encoding.bom else content
             data = encoding.bom + _encoded(plain, encoding, shown)
         except NotEncodable:
             encoding, data = UTF_8, _encoded(content, UTF_8, shown)
-        return _write(ctx, target, shown, data, encoding, found, 0)
+        return _write(ctx, target, shown, data, encoding, found)
 
 
 def _write(
@@ -89,17 +89,19 @@ def _write(
     data: bytes,
     encoding: Encoding,
     found: tuple[int, os.stat_result] | None,
-    kept_bytes: int,
+    *,
+    appends: bool = False,
 ) -> Written:
-    def fill(descriptor: int) -> None:
-        if found is not None and kept_bytes:
-            disk.copy_bytes(found[0], descriptor, kept_bytes)
-        disk.write_all(descriptor, data)
-
     try:
-        receipt = ctx.journal.write(target, fill, seen=None if found is None else found[1])
-        is_whole = not kept_bytes and len(data) <= HASHED_BYTES
-        rev = ctx.revs.of_bytes(data) if is_whole else _rev(ctx, target)
+        if found is not None and appends:
+            receipt = ctx.journal.append(target, data, seen=found[1])
+        else:
+            receipt = ctx.journal.write(
+                target,
+                lambda descriptor: disk.write_all(descriptor, data),
+                seen=None if found is None else found[1],
+            )
+        rev = ctx.revs.of_bytes(data) if not appends and len(data) <= HASHED_BYTES else _rev(ctx, target)
     except OSError as error:
         raise from_os_error(error, shown) from error
     return Written(

@@ -7,6 +7,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.errors import ToolError
+from tools.filesystem.engines import Engine, find_engine
 from tools.filesystem.fs_delete import fs_delete
 from tools.filesystem.fs_grep import fs_grep
 from tools.filesystem.fs_list import fs_list
@@ -16,7 +17,6 @@ from tools.filesystem.fs_read import fs_read
 from tools.filesystem.fs_read_range import fs_read_range
 from tools.filesystem.fs_search import fs_search
 from tools.filesystem.fs_write import fs_write
-from tools.filesystem.ripgrep import Engine, find_engine
 from tools.journal import Journal, Limits
 from tools.paths import OpenPaths
 from tools.spec import Tool
@@ -35,7 +35,7 @@ class Bench:
     def __init__(self, root: Path, limits: Limits | None = None, engine: Engine | None = None) -> None:
         self.folder = root / "work"
         self.state = root / "state"
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.journal = Journal(self.state / "journal", limits)
         paths = OpenPaths(self.folder, closed=(self.state / "journal", self.state / "token"))
         self.ctx = ToolContext("test", paths, journal=self.journal, engine=engine or find_engine())

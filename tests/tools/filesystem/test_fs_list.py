@@ -171,11 +171,25 @@ def test_pages_together_are_the_whole_list(tree: dict[bytes, Any], page: int, de
     assert all(len(each["entries"]) == page for each in pages[:-1])
 
 
+def test_a_list_goes_on_after_a_path_of_its_own_and_refuses_another(tmp_path: Path, listed: List) -> None:
+    for path in ("a/x", "a/y", "b/z"):
+        (tmp_path / "tree" / path).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("tree")
+    whole = _paths(tmp_path / "tree", listed("tree", recursive=True))
+    for after in ("a/x", "./a/x", f"{tmp_path}/tree/a/x"):
+        assert _paths(tmp_path / "tree", listed("tree", recursive=True, after=after)) == whole[2:]
+    through = listed("link", recursive=True, after=f"{tmp_path}/tree/a/x")
+    assert _paths(tmp_path / "link", through) == whole[2:]
+    for after in ("tree/a/x", "../tree/a", f"{tmp_path}/other/a", "/"):
+        with pytest.raises(InvalidPath, match=r"^after: .* is not in .*/tree$"):
+            listed("tree", recursive=True, after=after)
+
+
 def test_a_page_goes_on_where_an_entry_is_gone(tmp_path: Path, listed: List) -> None:
     for name in ("a", "b/x", "c"):
         (tmp_path / name).mkdir(parents=True)
     first = listed(".", recursive=True, max_entries=3)
-    assert (first["truncated"], first["next"]) == (True, "b/x")
+    assert (first["truncated"], first["next"]) == (True, f"{tmp_path}/b/x")
     shutil.rmtree(tmp_path / "b")
     assert _paths(tmp_path, listed(".", recursive=True, after=first["next"])) == ["c"]
 
@@ -199,7 +213,7 @@ def test_a_listing_renders_one_entry_a_line(tmp_path: Path) -> None:
         f"{tmp_path} · 2 entries\nsub/\tfolder\t1970-01-01T00:00:00Z\nsub/x\t3\t1970-01-01T00:00:00Z"
     )
     cut = fs_list.function(ctx, **fs_list.parse({"path": ".", "recursive": True, "max_entries": 1}))
-    assert cut.render().splitlines()[0] == f"{tmp_path} · 1 entry · more follow: call again with after='sub'"
+    assert cut.render().splitlines()[0] == f"{tmp_path} · 1 entry · more follow: call again with after='{tmp_path}/sub'"
 
 
 def _listing(base: Path) -> List:

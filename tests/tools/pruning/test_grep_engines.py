@@ -12,7 +12,7 @@ import pytest
 from tests.daemon import PATIENCE_S
 from tools.context import ToolContext
 from tools.errors import Failed
-from tools.filesystem.ripgrep import Engine, find_engine
+from tools.filesystem.engines import Engine, find_engine
 from tools.paths import OpenPaths
 from tools.pruning.confined import ConfinedRoot
 from tools.pruning.grep import Search
