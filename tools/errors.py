@@ -39,6 +39,11 @@ import errno
 from collections.abc import Mapping
 from typing import Any
 
+# Whoever sends thousands of bad arguments has enough to mend with these.
+_MOST_ISSUES = 500
+_MOST_PATH = 200
+_MOST_MESSAGE = 50_000
+
 
 class ToolError(Exception):
     """Something the caller can mend. `fields` are put beside `error` in the result."""
@@ -127,13 +132,13 @@ class Refused(Exception):
 
 
 class InvalidParams(ToolError):
-    """The arguments do not fit. `issues` has every problem, sorted by path and code."""
+    """The arguments do not fit. `issues` has every problem, sorted by path and code: as many as a message can hold."""
 
     code = "INVALID_PARAMS"
 
     def __init__(self, message: str, *, issues: list[dict[str, str]]) -> None:
-        super().__init__(message)
-        self.issues = issues
+        super().__init__(message if len(message) <= _MOST_MESSAGE else f"{message[:_MOST_MESSAGE]}…")
+        self.issues = [{**issue, "path": issue["path"][:_MOST_PATH]} for issue in issues[:_MOST_ISSUES]]
 
     def as_object(self) -> dict[str, Any]:
         return {"error": {"code": self.code, "message": self.message, "issues": self.issues}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -60,14 +60,17 @@ def last_line(text: str) -> str:
     return end[end.rfind("\n") + 1 :].strip()
 
 
-def most_in(entries: Iterable[Mapping[str, Any]]) -> str:
-    """In how many files something was found, and in which of them most of it; by the `path` of each find."""
-    counts = Counter(map(itemgetter("path"), entries))
+def matches_summary(matches: Sequence[Mapping[str, Any]], *, is_cut: bool) -> str:
+    """How many lines were found, in how many files, and in which of them most; by the `path` of each."""
+    if not matches:
+        return "no matches"
+    found = f"{'the first ' if is_cut else ''}{counted(len(matches), 'match', 'matches')}"
+    counts = Counter(map(itemgetter("path"), matches))
     first, (most, number) = next(iter(counts)), counts.most_common(1)[0]
     if len(counts) == 1:
-        return f"in {brief(first)}"
-    where = f"in {counted(len(counts), 'file')}"
-    return f"{where}, most in {brief(most)}" if number > 1 else f"{where}, the first {brief(first)}"
+        return f"{found} in {brief(first)}"
+    where = f"most in {brief(most)}" if number > 1 else f"the first {brief(first)}"
+    return f"{found} in {counted(len(counts), 'file')}, {where}"
 
 
 def folders_in(entries: Iterable[Mapping[str, Any]]) -> int:

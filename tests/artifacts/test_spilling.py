@@ -129,3 +129,19 @@ def test_the_command_undoes_the_last_change_and_lists_what_can_be_undone(home: P
     assert command(home, "undo", again, "--force").returncode == 0
     assert (home / "x").read_text() == "new"
     assert command(home, "undo", "nothing").returncode == 1
+
+
+@pytest.mark.parametrize("tool", ["recover_text", "bash", "shell_start_session"])
+async def test_no_error_is_over_a_million_bytes(daemon: Daemon, tool: str) -> None:
+    """A caller that sends tens of thousands of bad arguments is told of the first, each with a path that fits."""
+    every: dict[str, dict[str, Any]] = {
+        "recover_text": {"ranges": [{"start_line": "one"} for _ in range(15_000)]},
+        "bash": {"command": "true", "env": {f"{number} {'x' * 100}": "" for number in range(15_000)}},
+        "shell_start_session": {"command": "true", "env": {"x" * 3_000_000: 7}},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": every[tool]}}
+    async with daemon.http() as http:
+        answer = await http.post("/rpc", json=message)
+    assert answer.status_code == 200
+    assert b"arguments." in answer.content
+    assert len(answer.content) <= 1_000_000

@@ -12,7 +12,7 @@ from registry.catalog import discover
 from tests.compact.host import CompactHost, compact_host
 from tools.results import Result
 from tools.spec import Tool
-from tools.summaries import any_item, brief, counted, ends, last_line, line_count, most_in, shortened
+from tools.summaries import any_item, brief, counted, ends, last_line, line_count, matches_summary, shortened
 
 
 @pytest.mark.parametrize("tool", discover().tools, ids=lambda tool: tool.name)
@@ -231,4 +231,4 @@ def test_words_for_summaries() -> None:
     assert [line_count(text) for text in ("", "a", "a\n", "a\nb")] == [0, 1, 1, 2]
     assert [last_line(text) for text in ("", "a\nb\n\n", " x ")] == ["", "b", "x"]
     assert (ends("short", 10), ends("a long path is not there", 16)) == ("short", "a long...t there")
-    assert most_in([{"path": "a"}, {"path": "b"}]) == "in 2 files, the first a"
+    assert matches_summary([{"path": "a"}, {"path": "b"}], is_cut=False) == "2 matches in 2 files, the first a"

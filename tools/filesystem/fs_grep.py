@@ -18,7 +18,7 @@ from tools.records import record
 from tools.results import Result
 from tools.sources import source
 from tools.spec import tool
-from tools.summaries import Item, counted, most_in
+from tools.summaries import Item, matches_summary
 
 _TEXT_CHARS = 2_000
 _LEAD_CHARS = 500
@@ -57,10 +57,7 @@ class Matches(Result):
         return "\n".join(lines)
 
     def summary(self) -> str:
-        if not self.matches:
-            return "no matches"
-        where = most_in(self.matches)
-        return f"{'the first ' if self.truncated else ''}{counted(len(self.matches), 'match', 'matches')} {where}"
+        return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
     def listed(self) -> str:

@@ -30,7 +30,7 @@ from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
 from tools.records import record
 from tools.results import Result
 from tools.spec import tool
-from tools.summaries import Item, counted, most_in
+from tools.summaries import Item, matches_summary
 
 DEFAULT_MATCHES = 500
 _READ_BYTES = 256 * 1024
@@ -70,10 +70,7 @@ class GrepMatches(Result):
         return "\n".join([f"[{' · '.join(facts)}]", *map(rendered, self.matches)])
 
     def summary(self) -> str:
-        if not self.matches:
-            return "no matches"
-        where = most_in(self.matches)
-        return f"{'the first ' if self.truncated else ''}{counted(len(self.matches), 'match', 'matches')} {where}"
+        return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
     def listed(self) -> str:
