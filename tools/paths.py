@@ -42,6 +42,8 @@ class OpenPaths:
         self._denied = denied
         # The same under rules: one call after the other is bound by the same ones.
         self._bound: OpenPaths | None = None
+        # What was resolved last: a call asks for its path once to see how it is run, and once to run.
+        self._last: tuple[str, Path] | None = None
 
     def denying(self, rules: PathRules) -> OpenPaths:
         """The same paths under the rules of a call."""
@@ -52,15 +54,18 @@ class OpenPaths:
         return bound
 
     def resolve(self, path: str) -> Path:
+        last = self._last
+        if last is not None and last[0] == path:
+            return last[1]
         if not path:
             raise InvalidPath("the path is empty", hint="pass '.' for the working directory")
         if "\0" in path:
             raise InvalidPath(f"{path[:80]!r} has a NUL character in it, which no file name can have")
-        path = untold(path)
-        expanded = os.path.expanduser(path)  # noqa: PTH111 - Path.expanduser raises where there is no such user
+        expanded = os.path.expanduser(untold(path))  # noqa: PTH111 - Path.expanduser raises where there is no such user
         # As text until it is done: each Path on the way would cost more than reading a small file.
         resolved = Path(os.path.normpath(os.path.join(self._working_directory, expanded)))  # noqa: PTH118
         self.check(resolved)
+        self._last = path, resolved
         return resolved
 
     def real(self, path: Path) -> Path:

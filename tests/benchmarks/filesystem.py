@@ -8,13 +8,11 @@ tests; no row changes them.
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ import orjson
 
 from tests.benchmarks.daemon import processor_time
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
-from tests.cache import kept
+from tests.benchmarks.trees import NEEDLE, PATCHED, gigabyte, tree, write_fifty_megabytes
 from tools.context import ToolContext
 from tools.filesystem.engines import find_engine
 from tools.filesystem.fs_grep import fs_grep
@@ -36,12 +34,9 @@ from tools.paths import OpenPaths
 from tools.spec import Tool
 
 _LIBRARY = str(Path(os.__file__).parent)
-_NEEDLE = "NEEDLE_IN_HAY"
 _COMMON = "word1"
 _RARE = "def _check_methods"
-_LINES = 10_500_000
 _AT = 9_000_000
-_PATCHED = "line 000250000 "
 
 Contest = Callable[[Bench], AbstractContextManager[tuple[Meter, Meter]]]
 
@@ -77,8 +72,8 @@ def rows() -> list[Row]:
 def _grep_tree(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     folder = _tree(bench)
     call = _caller(folder)
-    hand = _run("--json", "-e", _NEEDLE, folder=folder)
-    yield _timed(lambda: call(fs_grep, base=".", pattern=_NEEDLE)), _timed(hand)
+    hand = _run("--json", "-e", NEEDLE, folder=folder)
+    yield _timed(lambda: call(fs_grep, base=".", pattern=NEEDLE)), _timed(hand)
 
 
 @contextmanager
@@ -129,7 +124,7 @@ def _list_all(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
 @contextmanager
 def _range_first(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    path = _gigabyte()
+    path = gigabyte()
 
     def read() -> None:
         _caller(path.parent)(fs_read_range, path=path.name, start_line=_AT, end_line=_AT + 99)
@@ -139,7 +134,7 @@ def _range_first(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
 @contextmanager
 def _range_again(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    path = _gigabyte()
+    path = gigabyte()
     call = _caller(path.parent)
     yield _timed(lambda: call(fs_read_range, path=path.name, start_line=_AT, end_line=_AT + 99)), _timed(_sed(path))
 
@@ -153,7 +148,7 @@ def _patch_large(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         call(fs_patch, path=path.name, operations=_operations())
 
     def by_hand() -> None:
-        data = path.read_bytes().replace(_PATCHED.encode(), _PATCHED.upper().encode(), 1)
+        data = path.read_bytes().replace(PATCHED.encode(), PATCHED.upper().encode(), 1)
         new = path.with_suffix(".new")
         with open(new, "wb") as file:
             file.write(data)
@@ -166,7 +161,7 @@ def _patch_large(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
         def restored() -> float:
             took = measure()
-            _write_fifty_megabytes(path)
+            write_fifty_megabytes(path)
             return took
 
         return restored
@@ -180,7 +175,7 @@ def _memory(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
     def peak(work: str) -> Meter:
         def measure() -> float:
-            _write_fifty_megabytes(path)
+            write_fifty_megabytes(path)
             done = subprocess.run(
                 [sys.executable, "-m", "tests.benchmarks.filesystem", work, str(path)],
                 stdout=subprocess.PIPE,
@@ -259,50 +254,17 @@ def _scanned(folder: str) -> int:
 
 
 def _tree(bench: Bench) -> Path:
-    """5,000 folders with 20 files each; fewer in a quick run."""
-    outer = 5 if bench.is_quick else 100
-    return kept(f"benchmark-tree-of-{outer * 1_000}-files", partial(_fill_tree, outer)) / "tree"
-
-
-def _fill_tree(packages: int, cache: Path) -> None:
-    root = cache / "tree"
-    chance = random.Random(1)
-    words = [f"word{number}" for number in range(500)]
-    for outer in range(packages):
-        for inner in range(50):
-            folder = root / f"pkg{outer:03}" / f"mod{inner:02}"
-            folder.mkdir(parents=True)
-            for number in range(20):
-                lines = (" ".join(chance.choices(words, k=8)) for _ in range(chance.randint(5, 30)))
-                ending = chance.choice([".py", ".py", ".ts", ".md", ".txt"])
-                (folder / f"file{number:02}{ending}").write_text("\n".join(lines))
-    for number in range(12):
-        (root / f"pkg{number % 5:03}" / f"needle{number}.py").write_text(f"x\n{_NEEDLE} = 1\n")
-
-
-def _gigabyte() -> Path:
-    return kept("benchmark-file-of-1-GB", _fill_gigabyte) / "gigabyte"
-
-
-def _fill_gigabyte(cache: Path) -> None:
-    with open(cache / "gigabyte", "wb") as file:
-        for start in range(0, _LINES, 1_000):
-            file.write(b"".join(b"line %09d %s\n" % (n, b"x" * (75 + n % 20)) for n in range(start, start + 1_000)))
+    return tree(5 if bench.is_quick else 100)
 
 
 def _fifty_megabytes(bench: Bench) -> Path:
     path = bench.folder / "large"
-    _write_fifty_megabytes(path)
+    write_fifty_megabytes(path)
     return path
 
 
-def _write_fifty_megabytes(path: Path) -> None:
-    with open(path, "wb") as file:
-        file.writelines(b"line %09d %s\n" % (n, b"y" * 85) for n in range(500_000))
-
-
 def _operations() -> list[dict[str, str]]:
-    return [{"type": "replace_first", "pattern": _PATCHED, "replacement": _PATCHED.upper()}]
+    return [{"type": "replace_first", "pattern": PATCHED, "replacement": PATCHED.upper()}]
 
 
 def _peak_mb(work: str, path: Path) -> float:
@@ -313,7 +275,7 @@ def _peak_mb(work: str, path: Path) -> float:
         call(fs_patch, path=path.name, operations=_operations())
     else:
         data = path.read_bytes()
-        path.write_bytes(data.replace(_PATCHED.encode(), _PATCHED.upper().encode(), 1))
+        path.write_bytes(data.replace(PATCHED.encode(), PATCHED.upper().encode(), 1))
     return _resident_peak_mb() - before
 
 

@@ -110,9 +110,9 @@ def server_filesystem_command(root: Path) -> list[str]:
 
 
 @contextmanager
-def server_filesystem(folder: Path) -> Iterator[StdioPeer]:
-    """The reference filesystem server for `folder` and what is in it. Raises PeerMissing."""
-    with _on_pipes(server_filesystem_command(folder), folder) as peer:
+def server_filesystem(folder: Path, root: Path | None = None) -> Iterator[StdioPeer]:
+    """The reference filesystem server for `root`, else for `folder`, which is its home. Raises PeerMissing."""
+    with _on_pipes(server_filesystem_command(root or folder), folder) as peer:
         yield peer
 
 

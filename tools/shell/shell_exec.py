@@ -71,7 +71,8 @@ class Executed(Result):
             how = "timed out"
         elif self.signal:
             how = f"ended by signal {self.signal}"
-        return command_summary(how, self.duration_s, self.stdout, self.stderr or "", not self.succeeded)
+        missing = self.missing_bytes or 0
+        return command_summary(how, self.duration_s, self.stdout, self.stderr or "", not self.succeeded, missing)
 
     @property
     def succeeded(self) -> bool:
@@ -134,16 +135,19 @@ async def shell_exec(
     return result
 
 
-def command_summary(how: str, duration_s: float | None, stdout: str, stderr: str, has_failed: bool) -> str:
+def command_summary(
+    how: str, duration_s: float | None, stdout: str, stderr: str, has_failed: bool, missing_bytes: int = 0
+) -> str:
     """How a command ended, how long it took, how much it printed, and the line that most likely says why."""
     last = (last_line(stderr) if has_failed else "") or last_line(stdout) or last_line(stderr)
-    facts = [how if duration_s is None else f"{how} in {duration_s:.3g} s", _amount(stdout, stderr)]
+    facts = [how if duration_s is None else f"{how} in {duration_s:.3g} s", _amount(stdout, stderr, missing_bytes)]
     return ", ".join([*facts, f"last: {last}"] if last else facts)
 
 
-def _amount(stdout: str, stderr: str) -> str:
-    size = len(stdout) + len(stderr)
-    if size > _COUNTED_CHARS:
+def _amount(stdout: str, stderr: str, missing_bytes: int) -> str:
+    size = len(stdout) + len(stderr) + missing_bytes
+    if size > _COUNTED_CHARS or missing_bytes:
+        # Of lines that were left out nobody knows how many they were.
         return f"{size / 1_000_000:.1f} MB"
     return counted(line_count(stdout) + line_count(stderr), "line") if size else "no output"
 

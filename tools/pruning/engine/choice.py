@@ -100,7 +100,8 @@ def _best_path(gain: Floats, toll: float) -> Bools:
     than the toll, since dropping can be taken up at that price, and less than nothing is worth nothing.
     """
     starts, lengths = runs(gain > 0)
-    ahead = 0.0
+    # To begin with a gap is to pay for one.
+    ahead = toll
     leads: list[float] = []
     for step in np.add.reduceat(gain, starts).tolist():
         ahead = (0.0 if ahead < 0.0 else toll if ahead > toll else ahead) + step
