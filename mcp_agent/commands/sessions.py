@@ -31,11 +31,17 @@ def list_sessions(options: argparse.Namespace) -> int:
 def tail_session(options: argparse.Namespace) -> int:
     path = f"/events?session_id={urllib.parse.quote(options.id)}&since={options.since}"
     code = 0
+    # Counted from the end, the first place is somewhere in a line: begin with the next one, as `tail` does.
+    is_within_line = options.since < 0
     try:
         for name, event in _daemon(options).events(path):
             if name == "shell_session_output":
+                chunk = event["chunk"]
+                if is_within_line and event["offset"] > 0 and "\n" in chunk:
+                    chunk = chunk.partition("\n")[2]
+                is_within_line = False
                 stream = sys.stderr if event["stream"] == "stderr" else sys.stdout
-                stream.write(event["chunk"])
+                stream.write(chunk)
                 stream.flush()
             elif name == "gap":
                 print(f"[{event.get('lost_bytes', 'some')} bytes are gone here]", file=sys.stderr)

@@ -9,11 +9,11 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import compact, daemon, filesystem, filesystem_peers, policy, pruning, shell, wires
+from tests.benchmarks import compact, daemon, filesystem, filesystem_peers, policy, pruning, shell, shell_peers, wires
 from tests.benchmarks.rows import Bench, PeerMissing, Row, measured
 from tests.benchmarks.table import Finding, machine, rendered
 
-_FAMILIES = (daemon, wires, filesystem, filesystem_peers, shell, pruning, compact, policy)
+_FAMILIES = (daemon, wires, filesystem, filesystem_peers, shell, shell_peers, pruning, compact, policy)
 _FAILED = "FAILED"
 
 

@@ -24,8 +24,9 @@ from tests.benchmarks.mcp_messages import http_call, unopened_http
 from tests.benchmarks.processes import Program, mcp_agent, running, subject
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
 
-_MB = 1_000_000
-_LINE = "0123456789012345678901234567890123456789012345678"
+MB = 1_000_000
+LINE = "0123456789012345678901234567890123456789012345678"
+EXEC_TRUE = {"command": "true"}
 _CHUNK = 65_536
 _BARE = "bare Starlette doing the same"
 # The last chunk of a response.
@@ -101,7 +102,7 @@ def rows() -> list[Row]:
     ]
 
 
-class _Daemon:
+class Host:
     """Our daemon, and the calls that the rows make."""
 
     def __init__(self, program: Program) -> None:
@@ -120,6 +121,10 @@ class _Daemon:
         result: dict[str, Any] = answer["result"]["structuredContent"]
         return result
 
+    def written(self, tool: str, arguments: dict[str, Any]) -> bytes:
+        """A call to be made on `client` as often as one likes."""
+        return http_call(self.client, "2025-11-25", tool, arguments)
+
     def listen(self) -> socket.socket:
         """A client of /events that the daemon knows of."""
         return opened(self.url, "/events", self.token)
@@ -128,8 +133,8 @@ class _Daemon:
         return unopened_http(f"{self.url}/rpc", "2025-11-25", self.token)
 
 
-def _daemon(stack: ExitStack, bench: Bench) -> _Daemon:
-    return _Daemon(stack.enter_context(running(mcp_agent("serve", "--port", "0"), bench.folder)))
+def daemon(stack: ExitStack, bench: Bench) -> Host:
+    return Host(stack.enter_context(running(mcp_agent("serve", "--port", "0"), bench.folder)))
 
 
 def _bare(stack: ExitStack, bench: Bench) -> str:
@@ -140,11 +145,11 @@ def _bare(stack: ExitStack, bench: Bench) -> str:
 @contextmanager
 def _exec_true(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     with ExitStack() as stack:
-        daemon = _daemon(stack, bench)
+        host = daemon(stack, bench)
         bare = unopened_http(
             stack.enter_context(running(subject("bare_http"), bench.folder)).line().decode().strip(), "2025-11-25", ""
         )
-        ours = http_call(daemon.client, "2025-11-25", "shell_exec", {"command": "true"})
+        ours = host.written("shell_exec", EXEC_TRUE)
         theirs = http_call(bare, "2025-11-25", "echo", {"text": "true"})
 
         def floor() -> None:
@@ -152,19 +157,19 @@ def _exec_true(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
             subprocess.run(["sh", "-c", "true"], check=True)
 
         count = 10 if bench.is_quick else 100
-        yield _median_ms(lambda: daemon.client.exchange(ours), count), _median_ms(floor, count)
+        yield median_ms(lambda: host.client.exchange(ours), count), median_ms(floor, count)
 
 
 @contextmanager
 def _exec_large(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    size = (10 if bench.is_quick else 100) * _MB
-    command = f"yes {_LINE} | head -c {size}"
+    size = (10 if bench.is_quick else 100) * MB
+    command = f"yes {LINE} | head -c {size}"
     with ExitStack() as stack:
-        daemon = _daemon(stack, bench)
+        host = daemon(stack, bench)
 
         def ours() -> float:
             started = time.perf_counter()
-            done = daemon.call("shell_exec", command=command)
+            done = host.call("shell_exec", command=command)
             took = time.perf_counter() - started
             if done["exit_code"] != 0 or os.stat(done["output_path"]).st_size != size:  # noqa: PTH116 - a size
                 raise RuntimeError(f"this is not all of it: {done['missing_bytes']}")
@@ -183,15 +188,15 @@ def _exec_large(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
 @contextmanager
 def _exec_memory(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    size = (10 if bench.is_quick else 100) * _MB
+    size = (10 if bench.is_quick else 100) * MB
     with ExitStack() as stack:
-        daemon = _daemon(stack, bench)
-        daemon.call("shell_exec", command="true")
-        before = daemon.program.resident_mb()
+        host = daemon(stack, bench)
+        host.call("shell_exec", command="true")
+        before = host.program.resident_mb()
 
         def ours() -> float:
-            daemon.call("shell_exec", command=f"yes {_LINE} | head -c {size}")
-            return daemon.program.resident_mb() - before
+            host.call("shell_exec", command=f"yes {LINE} | head -c {size}")
+            return host.program.resident_mb() - before
 
         yield ours, lambda: 1.0
 
@@ -201,28 +206,28 @@ def _streams(clients: int, is_ready: bool, bench: Bench) -> AbstractContextManag
 
     @contextmanager
     def contest() -> Iterator[tuple[Meter, Meter]]:
-        size = (8 if bench.is_quick else 100) * _MB
-        command = f"yes {_LINE} | head -c {size}"
+        size = (8 if bench.is_quick else 100) * MB
+        command = f"yes {LINE} | head -c {size}"
         expected = _digest(size)
         rooms = [Room(size + size // 8) for _ in range(clients)]
-        path = f"/ready?line={_LINE}&bytes={size}" if is_ready else f"/stream?command={quote(command)}"
+        path = f"/ready?line={LINE}&bytes={size}" if is_ready else f"/stream?command={quote(command)}"
         with ExitStack() as stack:
-            daemon, bare = _daemon(stack, bench), _bare(stack, bench)
+            host, bare = daemon(stack, bench), _bare(stack, bench)
 
             def ours() -> float:
-                listening = [daemon.listen() for _ in range(clients)]
+                listening = [host.listen() for _ in range(clients)]
                 started = time.perf_counter()
-                daemon.call("shell_start_session", command=command)
+                host.call("shell_start_session", command=command)
                 receive(listening, rooms, b"shell_session_exit")
                 took = time.perf_counter() - started
                 if any(_printed(room) != expected for room in rooms):
                     raise RuntimeError("bytes are missing")
-                return clients * size / _MB / took
+                return clients * size / MB / took
 
             def theirs() -> float:
                 started = time.perf_counter()
                 receive([opened(bare, f"{path}&clients={clients}") for _ in range(clients)], rooms, _END)
-                return clients * size / _MB / (time.perf_counter() - started)
+                return clients * size / MB / (time.perf_counter() - started)
 
             yield ours, theirs
 
@@ -239,13 +244,13 @@ def _lines(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         "    os.write(1, b'%d\\n' % time.monotonic_ns())"
     )
     with ExitStack() as stack:
-        daemon, bare = _daemon(stack, bench), _bare(stack, bench)
+        host, bare = daemon(stack, bench), _bare(stack, bench)
         command = f'exec python3 -c "{program}"'
 
         def both() -> tuple[float, float]:
             """At the same time: what disturbs the machine for a moment disturbs both, and decides a p99."""
-            listening = daemon.listen()
-            daemon.call("shell_start_session", command=command)
+            listening = host.listen()
+            host.call("shell_start_session", command=command)
             other = opened(bare, f"/stream?clients=1&command={quote(command)}")
             ours, theirs = delays_ms([listening, other], count)
             return _p99(ours), _p99(theirs)
@@ -265,16 +270,16 @@ def _lines(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
 @contextmanager
 def _ten_sessions(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    size = (2 if bench.is_quick else 50) * _MB
+    size = (2 if bench.is_quick else 50) * MB
     expected = _digest(size)
     room = Room(10 * (size + size // 8))
     with ExitStack() as stack:
-        daemon = _daemon(stack, bench)
+        host = daemon(stack, bench)
 
         def ours() -> float:
-            client = daemon.listen()
+            client = host.listen()
             started = [
-                daemon.call("shell_start_session", command=f"yes {_LINE} | head -c {size}")["session_id"]
+                host.call("shell_start_session", command=f"yes {LINE} | head -c {size}")["session_id"]
                 for _ in range(10)
             ]
             receive([client], [room], b"event: shell_session_exit", times=10)
@@ -295,30 +300,28 @@ def _ten_sessions(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
 @contextmanager
 def _flood(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    size = (100 if bench.is_quick else 1_000) * _MB
+    size = (100 if bench.is_quick else 1_000) * MB
     with ExitStack() as stack:
-        daemon = _daemon(stack, bench)
-        sleeping = daemon.listen()
+        host = daemon(stack, bench)
+        sleeping = host.listen()
         stack.callback(sleeping.close)
         # Before the round that warms up: what the daemon keeps from then on counts too.
-        before = daemon.program.resident_mb()
+        before = host.program.resident_mb()
 
         def ours() -> float:
             most = before
-            session = daemon.call("shell_start_session", command=f"yes {_LINE} | head -c {size}")["session_id"]
+            session = host.call("shell_start_session", command=f"yes {LINE} | head -c {size}")["session_id"]
             is_running = True
             while is_running:
-                told = daemon.call(
-                    "shell_send_input", session_id=session, input="", wait_ms=100, until="never", since=-1
-                )
+                told = host.call("shell_send_input", session_id=session, input="", wait_ms=100, until="never", since=-1)
                 is_running = told["running"]
-                most = max(most, daemon.program.resident_mb())
+                most = max(most, host.program.resident_mb())
             return most - before
 
         yield ours, lambda: 1.0
 
 
-def _median_ms(call: Callable[[], object], count: int) -> Meter:
+def median_ms(call: Callable[[], object], count: int) -> Meter:
     def measure() -> float:
         taken = []
         for _ in range(count):
@@ -339,7 +342,7 @@ def _printed(room: Room) -> str:
 
 
 def _digest(size: int) -> str:
-    line = f"{_LINE}\n".encode()
+    line = f"{LINE}\n".encode()
     return hashlib.sha256((line * (size // len(line) + 1))[:size]).hexdigest()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 from pathlib import Path
 
-from tests.daemon import Daemon, command
+from tests.daemon import COMMAND, PATIENCE_S, Daemon, command, environment
 from tests.events.stream import call, start
 
 
@@ -24,6 +26,37 @@ async def test_tail_prints_what_a_session_prints_and_ends_as_it_ends(daemon: Dae
     session = await start(daemon, "echo out; echo err >&2; exit 3")
     done = daemon.cli("sessions", "tail", session)
     assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 3)
+
+
+async def test_tail_begins_with_a_whole_line(daemon: Daemon) -> None:
+    session = await start(daemon, "seq 1 10000; exit 0")
+    await call(daemon, "shell_send_input", session_id=session, input="", wait_ms=10_000, until="^10000$")
+    done = daemon.cli("sessions", "tail", session)
+    first = int(done.stdout.split()[0])
+    assert 8_000 < first < 9_000
+    assert done.stdout == "".join(f"{number}\n" for number in range(first, 10_001))
+
+
+async def test_ctrl_c_ends_tail_and_leaves_the_session_running(daemon: Daemon) -> None:
+    session = await start(daemon, "echo first; cat")
+    tail = await asyncio.create_subprocess_exec(
+        COMMAND,
+        *("sessions", "tail", session, "--config", str(daemon.tools_json)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(daemon.home),
+        cwd=daemon.home,
+    )
+    assert tail.stdout is not None
+    async with asyncio.timeout(PATIENCE_S):
+        assert await tail.stdout.readline() == b"first\n"
+        await call(daemon, "shell_send_input", session_id=session, input="second\n")
+        assert await tail.stdout.readline() == b"second\n"
+        tail.send_signal(signal.SIGINT)
+        rest, errors = await tail.communicate()
+    assert (rest, errors, tail.returncode) == (b"", b"", 130)
+    told = await call(daemon, "shell_send_input", session_id=session, input="", wait_ms=0)
+    assert told["running"] is True
 
 
 async def test_stop_ends_a_session_and_says_how(daemon: Daemon) -> None:

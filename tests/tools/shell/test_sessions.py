@@ -60,6 +60,12 @@ async def test_a_wait_ends_when_output_has_begun_and_paused(shell: ShellHost) ->
     assert loop.time() - began < 10
 
 
+async def test_with_a_pattern_a_pause_does_not_end_the_wait(shell: ShellHost) -> None:
+    session = await shell.start("echo one; sleep 0.5; echo two; sleep 300")
+    sent = await shell.call("shell_send_input", session_id=session, input="", wait_ms=20_000, until="two")
+    assert (sent["output"], sent["matched"]) == ("one\ntwo\n", True)
+
+
 async def test_a_pattern_that_would_never_end_is_refused(shell: ShellHost) -> None:
     session = await shell.start("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | head -c 60000 | tr -d '\\n'; sleep 300")
     sent = await shell.call("shell_send_input", session_id=session, input="", wait_ms=5_000, until="(a|aa)+$b")
@@ -135,6 +141,21 @@ async def test_a_terminal_has_its_size_and_hears_ctrl_c(shell: ShellHost) -> Non
     assert ended["matched"]
     ended = await shell.call("shell_send_input", session_id=session, input="", wait_ms=10_000)
     assert (ended["running"], ended["exit_code"]) == (False, 7)
+
+
+async def test_a_prompt_of_python_answers_in_a_terminal(shell: ShellHost) -> None:
+    session = await shell.start("exec python3 -q", pty=True)
+    await shell.read(session, ">>> $")
+    assert "\r\n42\r\n" in (await shell.read(session, "42\\r\\n.*>>> $", input="6 * 7\n"))["output"]
+    ended = await shell.call("shell_send_input", session_id=session, input="\x04", wait_ms=10_000, until="never")
+    assert (ended["running"], ended["exit_code"]) == (False, 0)
+
+
+async def test_a_password_is_asked_for_in_a_terminal_and_not_shown(shell: ShellHost) -> None:
+    command = "stty -echo; printf 'Password: '; read word; stty echo; echo; echo got ${#word}; sleep 300"
+    session = await shell.start(command, pty=True)
+    await shell.read(session, "Password: $")
+    assert (await shell.read(session, "got", input="secret\n"))["output"] == "\r\ngot 6\r\n"
 
 
 async def test_stop_ends_it_and_says_how(shell: ShellHost) -> None:
