@@ -148,6 +148,7 @@ def compose(
         sessions=config.max_sessions,
         age_s=config.session_age_s,
         spool_bytes=config.session_spool_mib * 1024 * 1024,
+        call_bytes=config.artifacts_caller_mb * 1_000_000,
         stop_on_disconnect=config.stop_on_disconnect,
     )
     sessions = SessionManager(hub, record, limits)

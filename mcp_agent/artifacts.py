@@ -1,8 +1,8 @@
 """Where results that are too large for a message are kept whole: bytes in files, facts in SQLite.
 
-A file is complete and on disk before its row is written, so a row never points at half a result, whenever the
-process dies; a file without a row is litter and goes at the next start. Every artifact has one owner, and to
-anybody else it is not there.
+A file is complete before its row is written, so a row never points at half a result, whenever the process dies; a
+file without a row is litter and goes at the next start. What a power cut has left of a file that was not on disk yet
+is shorter than its row says, and counts as gone. Every artifact has one owner, and to anybody else it is not there.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools import disk
 from tools.errors import NotFound
+from tools.records import record
 
 if TYPE_CHECKING:
     import sqlite3
 
 SCHEME = "ax://"
 _REFERENCE = re.compile(r"ax://([a-z0-9_-]{1,40})/([0-9a-f]{20})")
+_COPY_BYTES = 1024 * 1024
 _SCHEMA = """
 create table if not exists artifacts (
     id text primary key, domain text not null, owner text not null, media_type text not null,
@@ -36,14 +37,14 @@ create index if not exists by_owner on artifacts (owner, created);
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Quotas:
     total_bytes: int = 1_000_000_000
     caller_bytes: int = 100_000_000
     age_s: float = 7 * 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Artifact:
     """The facts of one artifact."""
 
@@ -83,10 +84,7 @@ class ArtifactStore:
             try:
                 for part in parts:
                     size += len(part)
-                    if size > self._quotas.caller_bytes:
-                        raise OSError(
-                            errno.EFBIG, f"it is larger than the {self._quotas.caller_bytes} bytes of a caller"
-                        )
+                    self._check_size(size)
                     disk.write_all(descriptor, part)
                 os.fsync(descriptor)
             finally:
@@ -96,6 +94,32 @@ class ArtifactStore:
             self._insert(artifact)
         except BaseException:
             partial.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            raise
+        self.prune(owner)
+        return artifact
+
+    def keep_file(self, owner: str, domain: str, file: Path, media_type: str) -> Artifact:
+        """Keep a file that nobody writes to any more, as it is, under a further name. Raises OSError as `keep` does.
+
+        It becomes read-only, because whoever has its old name has the artifact. Where a file cannot have two names
+        it is copied.
+        """
+        artifact_id = secrets.token_hex(10)
+        path = self._path(artifact_id)
+        disk.private_folder(path.parent)
+        size = file.stat().st_size
+        self._check_size(size)
+        try:
+            os.link(file, path)
+        except OSError:
+            with file.open("rb") as opened:
+                return self.keep(owner, domain, iter(lambda: opened.read(_COPY_BYTES), b""), media_type)
+        try:
+            path.chmod(0o400)
+            artifact = Artifact(artifact_id, domain, owner, media_type, size, time.time())
+            self._insert(artifact)
+        except BaseException:
             path.unlink(missing_ok=True)
             raise
         self.prune(owner)
@@ -112,7 +136,7 @@ class ArtifactStore:
         rows = self._query(f"where {condition}", values)
         if not rows or rows[0].created < time.time() - self._quotas.age_s:
             return None
-        return rows[0]
+        return rows[0] if self._is_whole(rows[0]) else None
 
     def path(self, artifact: Artifact) -> Path:
         return self._path(artifact.id)
@@ -159,10 +183,15 @@ class ArtifactStore:
         return used
 
     def recover(self) -> int:
-        """Remove what a dead process left half written; how many files that were."""
+        """Remove what a dead process left half written, or a power cut; how many files that were."""
         if not self._exists():
             return 0
-        known = {artifact.id for artifact in self._query("", [])}
+        known = set()
+        for artifact in self._query("", []):
+            if self._is_whole(artifact):
+                known.add(artifact.id)
+            else:
+                self.remove(artifact)
         removed = 0
         # A file of the last minute may be on its way to its row, in another process.
         recent = time.time() - 60.0
@@ -179,6 +208,16 @@ class ArtifactStore:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    def _check_size(self, size: int) -> None:
+        if size > self._quotas.caller_bytes:
+            raise OSError(errno.EFBIG, f"it is larger than the {self._quotas.caller_bytes} bytes of a caller")
+
+    def _is_whole(self, artifact: Artifact) -> bool:
+        try:
+            return self._path(artifact.id).stat().st_size == artifact.size
+        except OSError:
+            return False
 
     def _exists(self) -> bool:
         return self._connection is not None or (self._folder / "index.sqlite").exists()
@@ -232,7 +271,7 @@ class ArtifactStore:
         return self._connection
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallerArtifacts:
     """The store as one caller may use it; the port that tools are given."""
 
@@ -241,6 +280,9 @@ class CallerArtifacts:
 
     def keep(self, domain: str, parts: Iterable[bytes], *, media_type: str = "text/plain") -> str:
         return self.store.keep(self.owner, domain, parts, media_type).reference
+
+    def keep_file(self, domain: str, path: Path, *, media_type: str = "text/plain") -> str:
+        return self.store.keep_file(self.owner, domain, path, media_type).reference
 
     def path_of(self, reference: str) -> Path:
         artifact = self.store.find(reference, self.owner)

@@ -10,6 +10,7 @@ What is no call has an `event`: a start of the daemon, a change of what callers 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -104,7 +105,11 @@ class Audit:
         self._write({"ts": datetime.now(UTC), "seq": self._seq, "boot": self._boot, "event": event, **facts})
 
     def _write(self, facts: dict[str, Any]) -> None:
-        line = orjson.dumps(facts, option=_LINE)
+        try:
+            line = orjson.dumps(facts, option=_LINE)
+        except TypeError:
+            # Half a surrogate pair, as Python has it for a byte of a file name that is not UTF-8.
+            line = json.dumps(facts, default=datetime.isoformat, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         try:
             if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0:
                 self._reopen()

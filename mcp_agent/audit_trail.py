@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from mcp_agent.audit import FILE_NAME
+from tools.records import record
 
 _NUMBERED = re.compile(re.escape(FILE_NAME) + r"\.(\d+)")
 _AGO = re.compile(r"(\d+)\s*(s|m|h|d|w)")
@@ -29,7 +30,7 @@ _READ_BYTES = 1024 * 1024
 Line = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """Which lines are asked for. What is None is not asked about; a tool or a caller may be a glob."""
 

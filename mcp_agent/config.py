@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcp_agent.logs import LEVELS
+from tools.records import record
 
 APP = "mcp-agent"
 PREFIX = "MCP_AGENT_"
@@ -65,7 +65,7 @@ SETTINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Config:
     """All settings, each parsed and in range."""
 

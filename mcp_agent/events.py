@@ -12,11 +12,11 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_agent.reading import Reader
 from mcp_agent.sessions.log import Exit, Lost, OutputLog, Stream
+from tools.records import record
 
 _MOST_PENDING = 256
 # What a client on an MCP wire hears of output: this often, this much a second, this much in one notification.
@@ -25,19 +25,19 @@ RATE_BYTES = 256 * 1024
 MOST_CHUNK_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolsChanged:
     """Some caller's list of tools is not what it was."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResourceUpdated:
     """The resource at `uri` reads differently now."""
 
     uri: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Notice:
     """Something a person should know, for clients that show log messages."""
 
@@ -48,7 +48,7 @@ class Notice:
         return {"level": self.level, "logger": "mcp-agent", "data": self.text}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionOutput:
     """A session has printed `chunk`, which begins at the byte `offset` of its output."""
 
@@ -69,7 +69,7 @@ class SessionOutput:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionExit:
     """A session is over; all that its leader printed has been told before."""
 
@@ -90,7 +90,7 @@ class SessionExit:
         return told
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gap:
     """This client does not get these bytes of a session's output. They may still be in the spool."""
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tools.context import Pruner
 from tools.pruning.metadata import PruningMetadata
+from tools.records import record
 from tools.results import Result
 
 # Which field of a result is pruned: the first of these that has something in it.
 _FIELDS = ("content", "output", "stdout", "stderr", "matches")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FocusedResult(Result):
     """A tool's own result with fewer lines in it, and what was done to it beside them."""
 

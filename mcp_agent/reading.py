@@ -7,7 +7,7 @@ goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from mcp_agent.sessions.log import Exit, Lost, Mark, OutputLog
 
@@ -92,9 +92,11 @@ class Reader:
         self.is_closed = True
         self.woken()
 
-    def take(self, most_bytes: int) -> list[tuple[OutputLog, Told]]:
-        """What comes next, in order, until it is about so many bytes; empty if nothing is left."""
-        taken: list[tuple[OutputLog, Told]] = []
+    def take(self, most_bytes: int) -> Iterator[tuple[OutputLog, Told]]:
+        """What comes next, in order, until it is about so many bytes; nothing if nothing is left.
+
+        The bytes of a piece are there until the next one is asked for: then its place may be given back to the disk.
+        """
         size = 0
         while size < most_bytes and self._behind:
             log, before = self._first()
@@ -104,7 +106,7 @@ class Reader:
                 if told is None:
                     self._behind.pop(log, None)
                     break
-                taken.append((log, told))
+                yield log, told
                 if isinstance(told, Exit):
                     self.drop(log)
                     break
@@ -113,7 +115,6 @@ class Reader:
                 if before is not None and self._number(log) > before:
                     break
             self.moved(log)
-        return taken
 
     def took(self, size: int, now: float) -> None:
         """The client's socket has taken so many bytes."""

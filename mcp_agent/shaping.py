@@ -60,9 +60,6 @@ class Shaper:
 
     def written(self, outcome: Outcome, call: Call, tool: Tool | None) -> Outcome:
         """`outcome` as it goes out, small enough for one message. Touches the disk only if it is not by itself."""
-        fitting = self.fitting(outcome, call.caller, tool)
-        if fitting is not None:
-            return fitting
         domain = "errors" if tool is None else tool.category
         form = chosen(outcome.form, call.caller)
         if form == "compact":
@@ -70,6 +67,9 @@ class Shaper:
             origin = cursors.Origin.of(name, call.caller.name, call.arguments)
             short = self._compactor.shortened(outcome.answer, tool, origin, domain)
             return outcome.as_written(Compact(short.encoded), short.whole_bytes)
+        fitting = self.fitting(outcome, call.caller, tool)
+        if fitting is not None:
+            return fitting
         if form == "text":
             whole = outcome.render().encode("utf-8", "replace")
             return outcome.as_written(self._spilled_text(whole, call.caller, domain), len(whole))

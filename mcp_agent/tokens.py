@@ -13,7 +13,7 @@ import re
 import secrets
 import stat
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import orjson
 
 from mcp_agent import files
 from registry.profiles import Form
+from tools.records import record
 
 VARIABLE = "MCP_AGENT_TOKEN"
 OWNER = "owner"
@@ -31,7 +32,7 @@ class BadToken(Exception):
     """A token, or what is said about one, cannot be used; the message says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Principal:
     """Whose token a request carries, and the profile that binds it; None is the active one."""
 
@@ -41,7 +42,7 @@ class Principal:
     is_owner: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClientToken:
     """A token for one client, as it is stored."""
 

@@ -25,15 +25,12 @@ def _differences(before: Profiles, after: Profiles, catalog: Catalog) -> Iterato
         old, new = before.by_id.get(profile_id), after.by_id.get(profile_id)
         if old == new:
             continue
+        if new is None:
+            yield f"{profile_id}: profile removed"
+            continue
         if old is None:
             yield f"{profile_id}: new profile"
-        elif new is None:
-            yield f"{profile_id}: profile removed"
-        else:
-            for change in _in_profile(old, new, catalog):
-                yield f"{profile_id}: {change}"
-            continue
-        for change in _in_profile(old or closed(profile_id), new or closed(profile_id), catalog):
+        for change in _in_profile(old or closed(profile_id), new, catalog):
             yield f"{profile_id}: {change}"
 
 

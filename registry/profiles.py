@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from registry.catalog import Catalog, label
 from registry.deny import read_deny
 from tools.denying import NOTHING, Deny
+from tools.records import record
 from tools.spec import Tool
 
 Form = Literal["auto", "json", "text"]
@@ -48,7 +49,7 @@ class BadRegistry(Exception):
         super().__init__("; ".join(map(str, self.problems)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Switches:
     """One category of one profile: its master switch and the tools it names."""
 
@@ -56,7 +57,7 @@ class Switches:
     tools: Mapping[str, bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Profile:
     """What its callers may use. `unlisted` decides on what `categories` does not name."""
 
@@ -101,7 +102,7 @@ class Profile:
         return bool(self.pruning.get("everywhere", True))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Profiles:
     """A whole tools.json, with the shipped profiles that it does not replace."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -226,6 +227,13 @@ def test_a_call_gives_text_or_json(run: Run, home: Path) -> None:
     said = run("call", "fs_read", "path=x y", "max_bytes=2", "--json")
     expected = {"path": str(home / "x y"), "content": "on", "truncated": True, "size": 4, "next_line": 1, "rev": rev}
     assert (said.code, json.loads(said.out)) == (0, expected)
+
+
+def test_a_name_that_is_no_text_can_be_passed_as_the_shell_passes_it(run: Run, home: Path) -> None:
+    """It was a traceback: the audit line could not be written."""
+    name = os.fsdecode(b"caf\xe9")
+    (home / name).write_text("one\n")
+    assert run("call", "fs_read", f"path={name}").out.startswith(f"{home}/caf\\xe9 · 4 bytes")
 
 
 def test_an_error_of_a_tool_is_exit_1_and_on_stderr(run: Run, home: Path) -> None:

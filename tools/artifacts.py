@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Annotated
 
 from tools.context import ToolContext
 from tools.errors import InvalidParams, OutOfRange
 from tools.params import Field
+from tools.records import record
 from tools.results import Result, Stretch
 from tools.sources import Source, opened
 from tools.spec import tool
 from tools.summaries import brief
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part(Result):
     ref: str
     content: str

@@ -59,6 +59,9 @@ class Artifacts(Protocol):
     def keep(self, domain: str, parts: Iterable[bytes], *, media_type: str = "text/plain") -> str:
         """The reference under which the caller finds the bytes again. Raises OSError if they cannot be kept."""
 
+    def keep_file(self, domain: str, path: Path, *, media_type: str = "text/plain") -> str:
+        """The same for a file that nobody writes to any more, without copying it where that can be avoided."""
+
     def path_of(self, reference: str) -> Path:
         """The file behind `ax://<domain>/<id>`. Raises NotFound, also for what another caller owns."""
 
@@ -67,6 +70,9 @@ class NoArtifacts:
     """For a host that keeps nothing."""
 
     def keep(self, domain: str, parts: Iterable[bytes], *, media_type: str = "text/plain") -> str:
+        raise OSError("no artifacts are kept here")
+
+    def keep_file(self, domain: str, path: Path, *, media_type: str = "text/plain") -> str:
         raise OSError("no artifacts are kept here")
 
     def path_of(self, reference: str) -> Path:
@@ -120,6 +126,9 @@ class ShellSession(Protocol):
 
     def whole(self) -> Iterator[bytes]:
         """All of its output that is kept, to be read from any thread. Raises OSError, also while it is read."""
+
+    def sealed_file(self) -> Path | None:
+        """The one file with all of its output, to which nothing is added any more; None if there is none."""
 
     def given_to(self, reader: str) -> int: ...
 

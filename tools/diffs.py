@@ -8,15 +8,16 @@ the comparison of the standard library takes minutes on some inputs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from tools.records import record
 
 CONTEXT_LINES = 3
 _COMPARED_LINES = 1_500
 _LINE_CHARS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Change:
     """Lines `old_start` to `old_end` (from 0, half open) became lines `new_start` to `new_end`."""
 

@@ -3,7 +3,7 @@
 Written by hand because no validator gives what callers are promised: every problem of a call in one answer,
 each with the code name that zod 3 would give it, `null` for an optional argument taken as absent, and no cost
 when the daemon starts. The types understood are the ones our tools use: `str`, `int`, `float`, `bool`,
-`Literal` of strings, `list[…]`, `dict[str, str]`, and a frozen dataclass for a nested object.
+`Literal` of strings, `list[…]`, `dict[str, str]`, and a record for a nested object.
 """
 
 from __future__ import annotations

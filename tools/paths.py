@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.denying import PathRules
@@ -26,29 +25,47 @@ _AMBIGUOUS = re.compile(rf"\\(?={_ESCAPE})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
 class OpenPaths:
     """Every path of the machine, relative ones counted from `working_directory`, save for what is closed or denied."""
 
-    working_directory: Path
-    closed: tuple[Path, ...] = ()
-    mounts: LocalMounts = field(default_factory=LocalMounts)
-    denied: PathRules | None = None
+    def __init__(
+        self,
+        working_directory: Path,
+        closed: tuple[Path, ...] = (),
+        mounts: LocalMounts | None = None,
+        denied: PathRules | None = None,
+    ) -> None:
+        self._working_directory = str(working_directory)
+        self._closed = closed
+        self._closed_texts = tuple(map(str, closed))
+        self._mounts = mounts or LocalMounts()
+        self._denied = denied
+        # The same under rules: one call after the other is bound by the same ones.
+        self._bound: OpenPaths | None = None
+        # What was resolved last: a call asks for its path once to see how it is run, and once to run.
+        self._last: tuple[str, Path] | None = None
 
     def denying(self, rules: PathRules) -> OpenPaths:
         """The same paths under the rules of a call."""
-        return OpenPaths(self.working_directory, self.closed, self.mounts, rules)
+        bound = self._bound
+        if bound is None or bound._denied is not rules:
+            working_directory = Path(self._working_directory)
+            bound = self._bound = OpenPaths(working_directory, self._closed, self._mounts, rules)
+        return bound
 
     def resolve(self, path: str) -> Path:
+        last = self._last
+        if last is not None and last[0] == path:
+            return last[1]
         if not path:
             raise InvalidPath("the path is empty", hint="pass '.' for the working directory")
         if "\0" in path:
             raise InvalidPath(f"{path[:80]!r} has a NUL character in it, which no file name can have")
-        path = untold(path)
-        expanded = os.path.expanduser(path)  # noqa: PTH111 - Path.expanduser raises where there is no such user
+        expanded = os.path.expanduser(untold(path))  # noqa: PTH111 - Path.expanduser raises where there is no such user
         # As text until it is done: each Path on the way would cost more than reading a small file.
-        resolved = Path(os.path.normpath(os.path.join(self.working_directory, expanded)))  # noqa: PTH118
+        resolved = Path(os.path.normpath(os.path.join(self._working_directory, expanded)))  # noqa: PTH118
         self.check(resolved)
+        self._last = path, resolved
         return resolved
 
     def real(self, path: Path) -> Path:
@@ -63,14 +80,15 @@ class OpenPaths:
     def check(self, path: Path | str) -> None:
         """Raise Denied if an absolute path is, or is in, a closed or denied place."""
         text = str(path)
-        for place in self.closed:
-            closed = str(place)
-            if text.startswith(closed) and (len(text) == len(closed) or text[len(closed)] == os.sep):
-                raise Denied(
-                    f"{told(text)} belongs to the daemon itself and is closed to the filesystem tools",
-                    hint="what can be undone is read as undo://<id>, what was kept as ax://<domain>/<id>",
-                )
-        if self.denied is not None and (found := self.denied.match(text)) is not None:
+        # Almost no path begins like a closed one: one look at all of them says so.
+        if text.startswith(self._closed_texts) and any(
+            text == closed or text.startswith(closed + os.sep) for closed in self._closed_texts
+        ):
+            raise Denied(
+                f"{told(text)} belongs to the daemon itself and is closed to the filesystem tools",
+                hint="what can be undone is read as undo://<id>, what was kept as ax://<domain>/<id>",
+            )
+        if self._denied is not None and (found := self._denied.match(text)) is not None:
             raise found.rule.refusal(told(text), found.matched)
 
     def check_tree(self, path: Path, *names: Path) -> None:
@@ -84,12 +102,12 @@ class OpenPaths:
         """Raise Denied if something in `tree` may not be touched where the tree has one of `names`."""
         for name in names:
             self.check(name)
-        if self.denied is None:
+        if self._denied is None:
             return
         for relative in _below(tree):
             for name in names:
                 place = f"{name}/{relative}"
-                if (found := self.denied.match(place)) is not None:
+                if (found := self._denied.match(place)) is not None:
                     raise found.rule.refusal(f"{told(place)}, which is in {told(name)},", found.matched)
 
     def closed_below(self, folder: Path) -> Callable[[str], str | None] | None:
@@ -97,7 +115,7 @@ class OpenPaths:
         real = self.real(folder)
         # Where the folder is reached through a link, its own files are still what is closed.
         closed = tuple(str(place.relative_to(real)) for place in self._closed_within(real))
-        denied = self.denied
+        denied = self._denied
         if not closed and denied is None:
             return None
         inside = tuple(place + os.sep for place in closed)
@@ -116,11 +134,11 @@ class OpenPaths:
         return why
 
     def _closed_within(self, folder: Path) -> tuple[Path, ...]:
-        return tuple(place for place in self.closed if folder in place.parents or folder == place)
+        return tuple(place for place in self._closed if folder in place.parents or folder == place)
 
     def check_open(self, descriptor: int) -> None:
         """Raise Denied if an open file is in a closed or denied place, whatever links led to it."""
-        if not self.closed and self.denied is None:
+        if not self._closed and self._denied is None:
             return
         try:
             self.check(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115 - a Path costs as much as the call
@@ -129,7 +147,7 @@ class OpenPaths:
             return
 
     def is_local(self, path: Path) -> bool:
-        return self.mounts.holds(path)
+        return self._mounts.holds(path)
 
 
 def _below(tree: Path) -> Iterator[str]:

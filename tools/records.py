@@ -8,7 +8,7 @@ start, and a frozen instance takes three times as long to make.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 _T = TypeVar("_T")
@@ -37,4 +37,5 @@ def _shown(self: Any) -> str:
 
 
 def _values(instance: Any) -> tuple[Any, ...]:
-    return tuple(getattr(instance, name) for name in instance.__match_args__)
+    """What makes two records different."""
+    return tuple(getattr(instance, each.name) for each in fields(instance) if each.compare)

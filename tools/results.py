@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple
 
+from tools.records import record
 from tools.summaries import Item, any_item
 
 # One piece of a result as MCP has it: text, image, audio, a link to a resource or a resource itself.
@@ -22,7 +23,7 @@ class Stretch(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result(ABC):
     """Base of every result. A field that is None is absent from the object.
 

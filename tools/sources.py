@@ -8,7 +8,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tools import disk
 from tools.context import ToolContext
 from tools.errors import Denied, IsSpecial, NotAFile, NotFound, from_os_error
 from tools.paths import told
+from tools.records import record
 
 _ARTIFACT = "ax://"
 _UNDO = "undo://"
@@ -23,7 +23,7 @@ _UNDO = "undo://"
 _ALIKE_ENTRIES = 500
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """Where to read, and how the caller calls it. What the daemon keeps is open although its folder is closed.
 

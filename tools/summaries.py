@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -10,6 +12,7 @@ import orjson
 MOST_SUMMARY = 100
 MOST_LABEL = 50
 _BRIEF_CHARS = 40
+_END_CHARS = 4_000
 _IDS = ("id", "path", "file_path", "uri", "url", "key", "name", "title")
 _LABELS = ("label", "title", "name", "summary", "message", "text", "description", "path", "status")
 
@@ -53,20 +56,23 @@ def line_count(text: str) -> int:
 
 def last_line(text: str) -> str:
     """The last line with something in it."""
-    end = text.rstrip()[-400:]
+    end = text[-_END_CHARS:].rstrip()
     return end[end.rfind("\n") + 1 :].strip()
 
 
-def most_in(paths: list[str]) -> str:
-    """In how many files something was found, and in which of them most of it."""
-    counts: dict[str, int] = {}
-    for path in paths:
-        counts[path] = counts.get(path, 0) + 1
+def most_in(entries: Iterable[Mapping[str, Any]]) -> str:
+    """In how many files something was found, and in which of them most of it; by the `path` of each find."""
+    counts = Counter(map(itemgetter("path"), entries))
+    first, (most, number) = next(iter(counts)), counts.most_common(1)[0]
     if len(counts) == 1:
-        return f"in {brief(paths[0])}"
-    most = max(counts, key=lambda path: counts[path])
+        return f"in {brief(first)}"
     where = f"in {counted(len(counts), 'file')}"
-    return f"{where}, most in {brief(most)}" if counts[most] > 1 else f"{where}, the first {brief(paths[0])}"
+    return f"{where}, most in {brief(most)}" if number > 1 else f"{where}, the first {brief(first)}"
+
+
+def folders_in(entries: Iterable[Mapping[str, Any]]) -> int:
+    """How many of the found are folders; by the `type` of each."""
+    return list(map(itemgetter("type"), entries)).count("directory")
 
 
 def any_item(entry: Any) -> Item:

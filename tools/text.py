@@ -8,10 +8,10 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tools.errors import IsBinary
+from tools.records import record
 
 # So many bytes behind a cut are enough to tell whether the character before it is whole.
 LOOK_AHEAD_BYTES = 4
@@ -46,7 +46,7 @@ _MAGIC = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Encoding:
     """How a file's text is written: the codec, and the mark in front of it. `name` is what callers are told."""
 

@@ -15,6 +15,7 @@ from mcp_agent.config import BadConfig, Config, load
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Access
 from registry.profiles import BadRegistry
+from tools.paths import told
 
 
 def call(options: argparse.Namespace) -> int:
@@ -34,7 +35,16 @@ def _argument(text: str) -> tuple[str, Any]:
     try:
         return key, orjson.loads(value)
     except orjson.JSONDecodeError:
-        return key, value
+        # Bytes that are no text are written as tools read them in a path.
+        return key, value if _is_text(value) else told(value)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _by_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool] | None:

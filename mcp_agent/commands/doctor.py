@@ -15,7 +15,6 @@ import stat
 import time
 import urllib.parse
 from collections.abc import Iterator
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ import orjson
 from mcp_agent import tokens
 from mcp_agent.commands import running
 from mcp_agent.config import BadConfig, Config, load, misspelt
+from tools.records import record
 
 _TIMEOUT_S = 10.0
 # One client gives `tools/list` ten seconds; another gives a server three.
@@ -37,7 +37,7 @@ _META = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """One thing that was looked at. `advice` is there when it is wrong."""
 
@@ -47,7 +47,7 @@ class Finding:
     is_fatal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Answer:
     status: int
     headers: dict[str, str]

@@ -27,7 +27,8 @@ def run(arguments: Sequence[str]) -> int:
     """Carry out a command line of `mcp-pruner`; the number is the exit code."""
     options = _parser().parse_args(arguments)
     is_http = options.way == "http"
-    with logging_to(standard_error(), "info"):
+    # Who starts us over stdio follows a request by its events, the small ones too.
+    with logging_to(standard_error(), "info" if is_http else "debug"):
         try:
             # The service stands beside the server over stdio; the one over HTTP is such a service itself.
             here = Path.cwd()

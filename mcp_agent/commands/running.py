@@ -6,13 +6,13 @@ import http.client
 import os
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from mcp_agent import COMMAND_AGENT, __version__, tokens
 from mcp_agent.config import BadConfig, Config
+from tools.records import record
 
 _TIMEOUT_S = 660.0
 # A stream that is alive says so every fifteen seconds.
@@ -23,7 +23,7 @@ class NotReached(Exception):
     """The daemon's file is there and the daemon is not."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunningDaemon:
     url: str
     token: str

@@ -9,7 +9,6 @@ an artifact first; if it cannot be kept, the result is as short, and says so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from mcp_agent.compact.cursors import Cursors, Origin, Place
 from mcp_agent.compact.cutting import MOST_ITEMS, STEPS, Cutter, Limits
 from mcp_agent.compact.fitting import MOST_WIRE_BYTES, fitting_chars, room_beside
 from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, shown_item
+from mcp_agent.compact.whole import Whole, encoded
 from tools.errors import ToolError
 from tools.results import Block, Result
 from tools.spec import Tool
@@ -32,7 +32,8 @@ _BESIDE_BYTES = 1_500
 _STATUS_CATEGORIES = frozenset(("filesystem", "pruning", "artifacts"))
 _OURS = ("summary", "success", "count", "items", "totalCount", "artifactRef", "hasMore", "nextCursor", "hint")
 _MOST_PARSED_CHARS = 4_000_000
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Enough of a text to find it by.
+_SEEN_CHARS = 400
 
 
 class Short(NamedTuple):
@@ -69,26 +70,26 @@ class Compactor:
         whole = draft.whole()
         kept = self._kept(draft, whole, origin.owner, domain)
         for limits in STEPS:
-            encoded = self._fitted(draft, limits, whole, kept, origin)
-            if encoded is not None:
-                return Short(encoded, len(whole))
-        return Short(orjson.dumps({**draft.head, **self._footer(kept, None, origin)}), len(whole))
+            fitted = self._fitted(draft, limits, whole, kept, origin)
+            if fitted is not None:
+                return Short(fitted, whole.size)
+        return Short(orjson.dumps({**draft.head, **self._footer(kept, None, origin)}), whole.size)
 
     def continued(self, cursor: str, tool: Tool, origin: Origin) -> Short:
         """The page that a cursor leads to. Raises InvalidParams for a bad one, NotFound if its whole is gone."""
         place, continued = self._cursors.read(cursor, origin)
         return Short(orjson.dumps(self._pages.at(place, continued, tool.result_type.item)))
 
-    def _kept(self, draft: _Draft, whole: bytes, owner: str, domain: str) -> _Kept:
+    def _kept(self, draft: _Draft, whole: Whole, owner: str, domain: str) -> _Kept:
         if draft.kept_as is not None:
             return _Kept(draft.kept_as)
         media_type = "text/plain" if draft.is_text else "application/json"
         try:
-            return _Kept(self._artifacts.of(owner).keep(domain, [whole], media_type=media_type))
+            return _Kept(self._artifacts.of(owner).keep(domain, whole.parts(), media_type=media_type))
         except OSError as error:
             return _Kept(None, (error.strerror or str(error)).lower())
 
-    def _fitted(self, draft: _Draft, limits: Limits, whole: bytes, kept: _Kept, origin: Origin) -> bytes | None:
+    def _fitted(self, draft: _Draft, limits: Limits, whole: Whole, kept: _Kept, origin: Origin) -> bytes | None:
         """The result with these limits, or None if that is still too large."""
         shown = draft.cut(limits)
         if draft.asked is None:
@@ -190,7 +191,7 @@ class _Draft:
             self.is_cut = True
         return {**self.head, **listed, **fields}
 
-    def following(self, reference: str | None, whole: bytes) -> Place | None:
+    def following(self, reference: str | None, whole: Whole) -> Place | None:
         """Where the next page begins, after the last cut; None if there is none, or nowhere to read it from."""
         if reference is None:
             return None
@@ -199,28 +200,19 @@ class _Draft:
             return None if is_all else Place(reference, self._listed, self._shown_items)
         return Place(reference, "", self._shown_bytes(whole) if self.kept_as is None and self.is_text else 0)
 
-    def whole(self) -> bytes:
-        """What the result would have been: its text, or its object with one element of its list on each line."""
+    def whole(self) -> Whole:
+        """What the result would have been: its text, or its object."""
         if self.is_text and self.kept_as is None:
-            return self._answer.render().encode("utf-8", "replace")
-        encoded = orjson.dumps(self._value)
-        first = self._entries[0] if self._entries else None
-        key = next(iter(first), None) if isinstance(first, Mapping) else None
-        if key is None or not _PLAIN_KEY.fullmatch(key):
-            return encoded
-        # No text in JSON has a quote behind a brace and before a letter: in it, quotes have a backslash before them,
-        # and the one that ends it has no letter behind it.
-        between = f'{{"{key}":'.encode()
-        return encoded.replace(b"}," + between, b"},\n" + between)
+            return Whole.of_text(self._answer.render())
+        return Whole.of_object(self._value, self._listed)
 
-    def _shown_bytes(self, whole: bytes) -> int:
+    def _shown_bytes(self, whole: Whole) -> int:
         """How far into the whole text a reader has seen all of it: to where the first text of the result is cut."""
-        for name, value in self._value.items():
-            if name in self._cutter.shown:
-                start = whole.find(value[:400].encode("utf-8", "replace"))
-                shown = len(value[: self._cutter.shown[name]].encode("utf-8", "replace"))
-                return 0 if start == -1 else start + shown
-        return 0
+        name = next((name for name in self._value if name in self._cutter.shown), None)
+        if name is None:
+            return 0
+        start = whole.text.find(self._value[name][:_SEEN_CHARS])
+        return 0 if start == -1 else len(encoded(whole.text[: start + self._cutter.shown[name]]))
 
     def _budget(self, tool: Tool | None) -> int:
         if self.asked is not None:

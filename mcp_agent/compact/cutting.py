@@ -161,9 +161,20 @@ class _Ends(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> _Ends:
-        body = text[:-1] if text.endswith("\n") else text
-        head = body.split("\n", _END_LINES)[:_END_LINES]
-        return cls(head, body.rsplit("\n", _END_LINES)[-_END_LINES:], line_count(text))
+        end = len(text) - text.endswith("\n")
+        first = 0
+        for _ in range(_END_LINES):
+            following = text.find("\n", first, end)
+            if following == -1:
+                first = end + 1
+                break
+            first = following + 1
+        last = end
+        for _ in range(_END_LINES):
+            last = text.rfind("\n", 0, last)
+            if last == -1:
+                break
+        return cls(text[: first - 1].split("\n"), text[last + 1 : end].split("\n"), line_count(text))
 
 
 def _flat(value: Mapping[str, Any] | Sequence[Any]) -> str | None:

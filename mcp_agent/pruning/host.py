@@ -36,6 +36,11 @@ READING = ("read", "bash", "grep")
 PRUNING = ("prune_text", "recover_text", "health")
 _THREADS = 8
 _SCHEMA_VERSION = {"schemaVersion": 1}
+_INSTRUCTIONS = (
+    "prune_text leaves of a text the lines that a goal needs, unaltered and in order, with a marker for each gap.\n"
+    "recover_text brings back the lines behind a ⟦PRUNÉ: …⟧ marker, by its prune_id and line numbers.\n"
+    "A text that could not be pruned comes back whole, and `warnings` says why."
+)
 _ANSWERED = frozenset(("initialize", "ping", "tools/list", "tools/call"))
 
 
@@ -80,7 +85,13 @@ class PruningMethods(Methods):
     async def answer(self, request: Request) -> Payload:
         answer = await super().answer(request)
         if request.message.method == "initialize":
-            return {**answer_of(answer), "serverInfo": {"name": "mcp-pruner", "version": __version__}}
+            return {
+                "protocolVersion": answer_of(answer)["protocolVersion"],
+                "serverInfo": {"name": "mcp-pruner", "version": __version__},
+                # The two lists are there for clients that ask regardless, and stay empty.
+                "capabilities": {"tools": {"listChanged": False}, "resources": {}, "prompts": {}},
+                "instructions": _INSTRUCTIONS,
+            }
         return answer
 
 

@@ -18,7 +18,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +25,7 @@ from mcp_agent.config import BadConfig
 from mcp_agent.logs import event
 from mcp_agent.pruning.settings import DEFAULT_SERVICE, check_url
 from mcp_agent.sessions import tree
+from tools.records import record
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _PROGRAM = "mcp-pruner"
 _GRACE_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class McpServer:
     """How a provider starts a server over standard input and output."""
 

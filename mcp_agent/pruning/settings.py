@@ -6,12 +6,12 @@ Their names come from the services that ours can stand in for, so they do not be
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from mcp_agent.config import BadConfig
+from tools.records import record
 
 DEFAULT_SERVICE = "http://localhost:8000/prune"
 
@@ -33,7 +33,7 @@ VARIABLES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PruningSettings:
     """`url` None is the built-in engine and the empty string is no pruning at all."""
 

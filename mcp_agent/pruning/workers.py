@@ -9,7 +9,6 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import orjson
 import tools.pruning.engine
 from mcp_agent.logs import event
 from tools.pruning.engine import DroppedBlock, GaveUp, Selection, SourceType
+from tools.records import record
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Workers:
             raise RuntimeError(f"no pruning process could be started: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Worker:
     process: subprocess.Popen[bytes]
     reader: asyncio.StreamReader

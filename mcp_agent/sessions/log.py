@@ -8,15 +8,20 @@ there; the log knows nothing of them.
 
 from __future__ import annotations
 
+import errno
+import logging
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mcp_agent.sessions.spool import BLOCK_BYTES, HEAD_BYTES, Spool
+from mcp_agent.logs import event
+from mcp_agent.sessions.spool import HEAD_BYTES, Spool
+from tools.records import record
+
+log = logging.getLogger(__name__)
 
 Stream = Literal["stdout", "stderr"]
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
@@ -57,7 +62,7 @@ class Lost(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exit:
     """How a session's leader ended, and where its output ended then. What comes later is spooled, not sent."""
 
@@ -70,13 +75,19 @@ class Exit:
 class OutputLog:
     """The output of one session. `numbered` gives the next number once the session is known to the hub."""
 
-    def __init__(self, session_id: str, path: Path, most_bytes: int) -> None:
+    def __init__(
+        self, session_id: str, path: Path, most_bytes: int, whole_bytes: int = 0, *, frees_in_place: bool = True
+    ) -> None:
+        """Of a published session `most_bytes` are kept; until it is published, all of it up to `whole_bytes`."""
         self.session_id = session_id
         self.path = path
         self.end = 0
         self.exit: Exit | None = None
         self.spool: Spool | None = None
         self._most_bytes = most_bytes
+        self._whole_bytes = whole_bytes
+        self._frees_in_place = frees_in_place
+        self._has_no_file = False
         self._numbered: Callable[[], int] | None = None
         # One entry a piece: its offset doubled, plus one for stderr; and its number.
         self._starts = array("Q")
@@ -96,6 +107,11 @@ class OutputLog:
         """Where the newest kept stretch begins; 0 while nothing is gone."""
         return self._lost_to
 
+    @property
+    def kept_bytes(self) -> int:
+        """How much of it is kept on disk."""
+        return 0 if self.spool is None else self.spool.kept_bytes
+
     def append(self, stream: Stream, data: bytes) -> None:
         offset = self.end
         self._starts.append(offset << 1 | (stream == "stderr"))
@@ -113,14 +129,23 @@ class OutputLog:
             self._drop_pieces()
 
     def to_file(self) -> None:
-        """Keep the output in a file from here on, with what there is already."""
-        if self.spool is None:
-            self.spool = Spool(self.path, self._most_bytes)
-            self.spool.append(b"".join(self._recent.values()))
+        """Keep the output in a file from here on, with what there is already. If there can be none, memory is all."""
+        if self.spool is not None or self._has_no_file:
+            return
+        try:
+            self.spool = Spool(self.path, self._most_bytes, self._whole_bytes, frees_in_place=self._frees_in_place)
+        except OSError as error:
+            self._has_no_file = True
+            event(log, logging.WARNING, "spool.not_made", path=str(self.path), message=str(error))
+            return
+        self.spool.append(b"".join(self._recent.values()))
 
     def publish(self, numbered: Callable[[], int]) -> None:
         """Number every piece there is and every one to come."""
         self._numbered = numbered
+        self._whole_bytes = 0
+        if self.spool is not None:
+            self.spool.whole_bytes = 0
         self._numbers = array("Q", [numbered() for _ in self._numbers])
 
     def excess(self) -> int:
@@ -136,7 +161,7 @@ class OutputLog:
         if last <= head:
             return
         self._drop(head, last)
-        self.spool.free(self._lost_to // BLOCK_BYTES * BLOCK_BYTES)
+        self.spool.free(self._lost_to)
 
     def mark(self, offset: int) -> Mark | Lost | None:
         """Where the piece is that covers `offset`, from there on; None at the end. Lost if that part is gone."""
@@ -215,13 +240,24 @@ class OutputLog:
         return b"".join(parts).decode("utf-8", "replace"), offset, at
 
     def whole(self) -> Iterator[bytes]:
-        """What the file has now, with a note where something is gone. Touches nothing else, so any thread may read."""
-        assert self.spool is not None, "it is kept in a file"
+        """What is in files now, with a note where something is gone. Any thread may read it. Raises OSError."""
+        self.to_file()
+        if self.spool is None:
+            raise OSError(errno.ENOENT, "there is no file for it")
         end = self.spool.written
-        if not self._lost_to:
-            return _bytes(self.path, 0, end)
+        if not self._lost_to or self.spool.sole_file is not None:
+            return _bytes(list(self.spool.stretches(0, end)))
         gone = f"\n[… {self._lost_to - self._head_end} bytes are gone …]\n".encode()
-        return chain(_bytes(self.path, 0, self._head_end), [gone], _bytes(self.path, self._lost_to, end))
+        head = list(self.spool.stretches(0, self._head_end))
+        return chain(_bytes(head), [gone], _bytes(list(self.spool.stretches(self._lost_to, end))))
+
+    def sealed_file(self) -> Path | None:
+        """The one file with all of the output, closed, to which nothing is added any more; None if there is none."""
+        self.to_file()
+        if self.spool is None or self.spool.sole_file is None:
+            return None
+        self.seal()
+        return self.spool.sole_file
 
     def seal(self) -> None:
         """No more will come: give up what costs a descriptor or memory and can be read from the file."""
@@ -261,12 +297,13 @@ class OutputLog:
         del self._numbers[head:to]
 
 
-def _bytes(path: Path, start: int, end: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        file.seek(start)
-        while start < end and (data := file.read(min(_READ_BYTES, end - start))):
-            start += len(data)
-            yield data
+def _bytes(stretches: list[tuple[Path, int, int]]) -> Iterator[bytes]:
+    for path, start, left in stretches:
+        with path.open("rb") as file:
+            file.seek(start)
+            while left > 0 and (data := file.read(min(_READ_BYTES, left))):
+                left -= len(data)
+                yield data
 
 
 def whole_characters(data: bytes) -> bytes:

@@ -14,7 +14,6 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from mcp_agent.sessions.record import Record
 from mcp_agent.sessions.session import Capture, Session
 from mcp_agent.sessions.tree import Member
 from tools.errors import SessionLimit, SessionNotFound, from_os_error
+from tools.records import record
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _MOST_KEPT_BYTES = 1024 * 1024 * 1024
 _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """How many sessions, how old, how much of their output, and how long a process has to end by itself."""
 
@@ -47,6 +47,8 @@ class Limits:
     age_s: float = 3_600.0
     keep_s: float = 3_600.0
     spool_bytes: int = 64 * 1024 * 1024
+    # Of a command of a call, so much is kept whole: as much as an artifact may have.
+    call_bytes: int = 100_000_000
     grace_s: float = 5.0
     stop_on_disconnect: bool = False
 
@@ -61,6 +63,8 @@ class SessionManager:
         self._hub = hub
         self._record = record
         self._sessions: dict[str, Session] = {}
+        # What is over and can still be read, oldest first: sessions, and commands whose output a result points to.
+        self._finished: dict[Session, None] = {}
         self._calls: set[Session] = set()
         self._environment: dict[bytes, bytes] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -154,7 +158,7 @@ class SessionManager:
             session.child.heard = lambda stream, data: True
         if keeps_output and session.log.spool is not None:
             session.log.seal()
-            self._timers[session] = _loop().call_later(self.limits.keep_s, self._forget, session)
+            self._keep(session)
         else:
             session.log.remove()
 
@@ -252,7 +256,8 @@ class SessionManager:
         if self._environment is None:
             self._prepare()
         session_id = f"s{secrets.token_hex(4)}"
-        output = OutputLog(session_id, self._record.folder / f"{session_id}.log", self.limits.spool_bytes)
+        path = self._record.folder / f"{session_id}.log"
+        output = OutputLog(session_id, path, self.limits.spool_bytes, self.limits.call_bytes)
         return Session(session_id, command, cwd, output, self._hub, connection, self)
 
     def _spawn(
@@ -306,14 +311,17 @@ class SessionManager:
         event(log, logging.INFO, "session.closed", session=session.id, exit_code=session.exit_code)
         if session.expiry is not None:
             session.expiry.cancel()
+        self._keep(session)
+
+    def _keep(self, session: Session) -> None:
+        """Its output can be read for an hour, or until what is newer needs the room."""
         self._timers[session] = _loop().call_later(self.limits.keep_s, self._forget, session)
-        finished = [each for each in self._sessions.values() if not each.is_running]
-        kept = sum(min(each.end, self.limits.spool_bytes) for each in finished)
-        for oldest in finished[:-1]:
-            if len(finished) <= _MOST_FINISHED and kept <= _MOST_KEPT_BYTES:
+        self._finished[session] = None
+        kept = sum(each.log.kept_bytes for each in self._finished)
+        for oldest in list(self._finished)[:-1]:
+            if len(self._finished) <= _MOST_FINISHED and kept <= _MOST_KEPT_BYTES:
                 break
-            finished.remove(oldest)
-            kept -= min(oldest.end, self.limits.spool_bytes)
+            kept -= oldest.log.kept_bytes
             self._forget(oldest)
 
     def _expire(self, session: Session) -> None:
@@ -323,6 +331,7 @@ class SessionManager:
     def _forget(self, session: Session) -> None:
         """Its hour is over: nothing of it stays, nor of what it left running."""
         self._cancel_timer(session)
+        self._finished.pop(session, None)
         if self._sessions.pop(session.id, None) is not None:
             self._hub.dropped(session.log)
             if not session.child.is_quiet:

@@ -8,7 +8,6 @@ which takes six times as long.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import fcntl
 import os
@@ -22,25 +21,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcp_agent.sessions.log import Stream, unfinished
+from tools import disk
+from tools.records import record
 
 READ_BYTES = 64 * 1024
 # How many reads one wake-up may take before others have their turn.
 _READS_AT_ONCE = 16
-# A child that writes without end is read a thousand times a second from a large pipe, and not at each of its writes,
-# which would be ten times as often.
-_FLOOD_BYTES = 8 * 1024
-_FLOOD_S = 0.002
-_FLOOD_PAUSE_S = 0.001
-_FLOOD_WORTH_BYTES = 128 * 1024
-_FLOOD_PIPE_BYTES = 1024 * 1024
-_SET_PIPE_SIZE = 1031
 _MOST_UNWRITTEN_S = 5.0
 SHELL = ("cmd.exe", "/c") if sys.platform == "win32" else ("/bin/sh", "-c")
 
 Heard = Callable[[Stream, bytes], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Terminal:
     """A child's terminal: its size in characters."""
 
@@ -48,7 +41,7 @@ class Terminal:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Status:
     """How a leader ended: a code, or the signal that ended it (then the code is 128 more than its number)."""
 
@@ -72,9 +65,7 @@ class _Reader:
     stream: Stream
     is_pipe: bool = True
     held: bytes = b""
-    read_at: float = 0.0
-    is_flood: bool = False
-    pausing: asyncio.TimerHandle | None = None
+    is_wide: bool = False
 
 
 @dataclass(slots=True)
@@ -120,7 +111,7 @@ class Child:
         if not self.is_paused:
             self.is_paused = True
             for reader in self._readers.values():
-                _unhear(reader)
+                _loop().remove_reader(reader.descriptor)
 
     def resume(self) -> None:
         if self.is_paused:
@@ -193,28 +184,10 @@ class Child:
                 return
             if len(data) < READ_BYTES:
                 break
-        if reader.is_pipe:
-            self._spare(reader, len(data))
-
-    def _spare(self, reader: _Reader, size: int) -> None:
-        """Let a child that floods us fill its pipe for a moment before the next look."""
-        now = _loop().time()
-        if size >= _FLOOD_BYTES and now - reader.read_at < _FLOOD_S:
-            if not reader.is_flood:
-                reader.is_flood = True
-                with contextlib.suppress(OSError):
-                    # Where the user has no more to give, the pipe stays as it is.
-                    fcntl.fcntl(reader.descriptor, _SET_PIPE_SIZE, _FLOOD_PIPE_BYTES)
-            if _unread(reader.descriptor) < _FLOOD_WORTH_BYTES:
-                _loop().remove_reader(reader.descriptor)
-                reader.pausing = _loop().call_later(_FLOOD_PAUSE_S, self._look, reader)
-        reader.read_at = now
-
-    def _look(self, reader: _Reader) -> None:
-        reader.pausing = None
-        if reader.descriptor in self._readers and not self.is_paused:
-            _loop().add_reader(reader.descriptor, self._readable, reader)
-            self._readable(reader)
+            if reader.is_pipe and not reader.is_wide:
+                # It prints faster than we look: let it go on while we are busy with what it has printed.
+                reader.is_wide = True
+                disk.widen_pipe(reader.descriptor)
 
     def _hear(self, reader: _Reader, data: bytes) -> None:
         if reader.held:
@@ -273,7 +246,7 @@ class Child:
     def _close_reader(self, reader: _Reader) -> None:
         if self._readers.pop(reader.descriptor, None) is None:
             return
-        _unhear(reader)
+        _loop().remove_reader(reader.descriptor)
         if reader.held:
             held, reader.held = reader.held, b""
             self.heard(reader.stream, held)
@@ -385,13 +358,6 @@ def _unread(descriptor: int) -> int:
     """How many bytes wait in a pipe or a terminal."""
     size: int = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0"))[0]
     return size
-
-
-def _unhear(reader: _Reader) -> None:
-    if reader.pausing is not None:
-        reader.pausing.cancel()
-        reader.pausing = None
-    _loop().remove_reader(reader.descriptor)
 
 
 def _status(pid: int) -> Status:

@@ -195,8 +195,11 @@ class Session:
 
     def whole(self) -> Iterator[bytes]:
         """All of its output that is kept, to be read from any thread. Raises OSError, also while it is read."""
-        self.log.to_file()
         return self.log.whole()
+
+    def sealed_file(self) -> Path | None:
+        """The one file with all of its output, to which nothing is added any more; None if there is none."""
+        return self.log.sealed_file()
 
     async def write(self, data: bytes) -> int:
         begun = self._begun_line + data
@@ -240,7 +243,7 @@ class Session:
         to = self.log.excess()
         if not to:
             return True
-        if self.is_published and self.status is None and self.hub.is_needed(self.log, to, self._look_again):
+        if self.is_published and self.hub.is_needed(self.log, to, self._look_again):
             if self._retry is None:
                 self._retry = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look_again)
             return False

@@ -7,6 +7,7 @@ restarted would otherwise break every client that was connected; one that was en
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
@@ -22,6 +23,8 @@ from mcp_agent.transports.replay import Replay, new_stream
 
 MOST_SESSIONS = 200
 IDLE_S = 900.0
+# A client whose own stream broke comes back within seconds, or not at all.
+AWAY_S = 30.0
 _MOST_ENDED = 1_000
 _ID = re.compile(r"[A-Za-z0-9_-]{22,64}")
 
@@ -38,6 +41,8 @@ class HttpSession:
         self.stream = new_stream("session")
         self.said = 0
         self.open_streams = 0
+        # Runs from the end of its last stream on, while it asks for nothing.
+        self.away: asyncio.TimerHandle | None = None
         self.used_at = time.monotonic()
 
     @property
@@ -48,10 +53,13 @@ class HttpSession:
 class HttpSessions:
     """The sessions of one daemon, least recently used first."""
 
-    def __init__(self, hub: EventHub, ended: Callable[[str], None] = lambda session_id: None) -> None:
-        """`ended` is told the id of a session whose client has left."""
+    def __init__(
+        self, hub: EventHub, ended: Callable[[str], None] = lambda session_id: None, away_s: float = AWAY_S
+    ) -> None:
+        """`ended` is told the id of a session whose client has left: by its own word, or away for so long."""
         self._hub = hub
         self._told_ended = ended
+        self._away_s = away_s
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._ended: OrderedDict[str, None] = OrderedDict()
 
@@ -80,12 +88,29 @@ class HttpSessions:
         self._sessions.move_to_end(session_id)
         return session
 
+    def stream_ended(self, session: HttpSession) -> None:
+        """The session's own stream is closed: who opens no other and asks for nothing has left, soon after."""
+        session.used_at = time.monotonic()
+        if session.id in self._sessions and session.away is None:
+            session.away = asyncio.get_running_loop().call_later(self._away_s, self._look, session)
+
     def end(self, session: HttpSession) -> None:
         """Forget a session; its streams end and its id is not taken up again."""
         self._drop(session)
         self._ended[session.id] = None
         while len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
+
+    def _look(self, session: HttpSession) -> None:
+        session.away = None
+        if session.open_streams:
+            return
+        left_s = self._away_s - (time.monotonic() - session.used_at)
+        if session.in_flight or left_s > 0:
+            session.away = asyncio.get_running_loop().call_later(max(left_s, 1.0), self._look, session)
+        else:
+            # Its id still works: what it left behind is all that ends.
+            self._told_ended(session.id)
 
     def _make_room(self) -> None:
         now = time.monotonic()
@@ -96,5 +121,7 @@ class HttpSessions:
 
     def _drop(self, session: HttpSession) -> None:
         self._sessions.pop(session.id, None)
+        if session.away is not None:
+            session.away.cancel()
         session.subscription.close()
         self._told_ended(session.id)

@@ -207,7 +207,8 @@ class _Output:
         try:
             while data:
                 data = data[os.write(self._descriptor, data) :]
-        except OSError:
+        except OSError as error:
+            event(log, logging.WARNING, "tool.respond_failed", message=error.strerror or str(error))
             return False
         return True
 

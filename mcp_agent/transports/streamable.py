@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import lru_cache
@@ -163,6 +164,7 @@ class StreamableHttp:
             await exchange.run(message.id, answered(self._methods, request))
         finally:
             session.in_flight.pop(message.id, None)
+            session.used_at = time.monotonic()
 
     async def _batch(self, values: list[Any], scope: Scope, receive: Receive, send: Send) -> None:
         """Several messages in one array, as the protocol had it up to 2025-03-26."""
@@ -191,6 +193,8 @@ class StreamableHttp:
             await self._stream(session, scope, receive, send)
         finally:
             session.open_streams -= 1
+            if not session.open_streams:
+                self._sessions.stream_ended(session)
 
     async def _stream(self, session: HttpSession, scope: Scope, receive: Receive, send: Send) -> None:
         """The session's own stream, or the rest of the one that `Last-Event-ID` names."""

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -54,6 +55,46 @@ def test_a_reference_that_is_none_leads_nowhere(store: ArtifactStore, reference:
     _kept(store, "one", "text")
     with pytest.raises(NotFound):
         store.of("one").path_of(reference)
+
+
+def test_a_file_is_kept_as_it_is_and_outlives_its_old_name(store: ArtifactStore, tmp_path: Path) -> None:
+    file = tmp_path / "output"
+    file.write_text("text")
+    reference = store.of("one").keep_file("shell", file)
+    assert store.of("one").path_of(reference).samefile(file)
+    file.unlink()
+    assert store.of("one").path_of(reference).read_text() == "text"
+
+
+def test_a_file_on_another_disk_is_copied(store: ArtifactStore) -> None:
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == Path.cwd().stat().st_dev:
+        pytest.skip("there is no second file system to keep a file of")
+    with tempfile.NamedTemporaryFile(dir=shared) as file:
+        file.write(b"text")
+        file.flush()
+        reference = store.of("one").keep_file("shell", Path(file.name))
+    assert store.of("one").path_of(reference).read_text() == "text"
+
+
+def test_a_file_that_is_too_large_is_not_kept(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path / "artifacts", Quotas(caller_bytes=3))
+    file = tmp_path / "output"
+    file.write_text("text")
+    with pytest.raises(OSError, match="larger than the 3 bytes"):
+        store.of("one").keep_file("shell", file)
+    assert store.listed() == []
+
+
+def test_what_a_power_cut_has_shortened_is_gone(store: ArtifactStore) -> None:
+    reference = _kept(store, "one", "text")
+    path = store.of("one").path_of(reference)
+    os.truncate(path, 2)
+    with pytest.raises(NotFound):
+        store.of("one").path_of(reference)
+    store.recover()
+    assert store.listed() == []
+    assert not path.exists()
 
 
 def test_files_are_for_their_owner_alone(store: ArtifactStore, tmp_path: Path) -> None:

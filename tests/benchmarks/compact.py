@@ -23,6 +23,7 @@ from tools.shell.shell_exec import Executed
 
 _BYTES = 5_000_000
 _TIMES = 5
+_MATCHES = _BYTES // 107
 
 
 def rows() -> list[Row]:
@@ -52,10 +53,16 @@ def _contest(tool: str, make: Callable[[], Result]) -> Callable[[Bench], Abstrac
         result, found = make(), discover().get(tool)
         origin = Origin.of(tool, "owner", {"path": "/srv"})
         assert abs(len(orjson.dumps(result.as_object())) - _BYTES) < _BYTES * 0.1
-        yield (
-            _metered(lambda: compactor.shortened(result, found, origin, "bench")),
-            _metered(lambda: orjson.dumps(result.as_object())),
-        )
+        shortened = _metered(lambda: compactor.shortened(result, found, origin, "bench"))
+
+        def ours() -> float:
+            took_ms = shortened()
+            # So that no round pays for letting go of what an earlier one kept.
+            for artifact in artifacts.listed():
+                artifacts.remove(artifact)
+            return took_ms
+
+        yield ours, _metered(lambda: orjson.dumps(result.as_object()))
         artifacts.close()
 
     return contest
@@ -80,14 +87,15 @@ def _listing() -> Listing:
 
 
 def _matches() -> Matches:
+    paths = [f"/srv/shop/src/part-{n:03}.py" for n in range(400)]
     matches: list[Match] = [
         {
-            "path": f"/srv/shop/src/part-{n % 400:03}.py",
+            "path": paths[n * 400 // _MATCHES],
             "line": n,
             "text": "    return self.net() * (1 + TAX)",
             "column": 5,
         }
-        for n in range(_BYTES // 107)
+        for n in range(_MATCHES)
     ]
     return Matches(matches)
 

@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,15 @@ def rows() -> list[Row]:
         Row("prune-code", "processor time of pruning 10,000 lines of code", words, "ms", Goal(6.0), _engine(_code)),
         Row("prune-docs", "processor time of pruning 10,000 lines of a manual", words, "ms", Goal(6.0), _engine(_docs)),
         Row("prune-log", "processor time of pruning 10,000 lines of a log", words, "ms", Goal(6.0), _engine(_log)),
+        Row(
+            "prune-beat",
+            "longest wait of an echo while /rpc prunes 2 MB of log",
+            "with nothing else to do",
+            "ms",
+            Goal(20.0, of="ours"),
+            _beating,
+            5,
+        ),
         Row("read-question", "read of 3,000 lines with a question, /mcp", "without", "ms", Goal(3.0), _reading, 31),
     ]
 
@@ -64,6 +74,34 @@ def _reading(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
             _reads(client, range(_FILES), {"context_focus_question": _QUESTION}),
             _reads(client, range(_FILES, 2 * _FILES), {}),
         )
+
+
+@contextmanager
+def _beating(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    """One daemon; a client that calls without pause, and another that has a log pruned or does nothing for as long."""
+    log = _log(50_000)[:1_999_000]
+    options = {"max_prune_ratio": 0.7, "min_keep_lines": 20, "timeout_ms": 1500, "annotate_lines": False}
+    asked = {"text": log, "goal_hint": "why did it fail?", "source_type": "logs"}
+    with running([*subject("echo_daemon"), _TOKEN], bench.folder) as program:
+        url = program.line().decode().strip()
+        client = opened_http(url, _ERA, _TOKEN)
+        echo = http_call(client, _ERA, "echo", {"text": "hello"})
+        other = HttpClient(url.replace("/mcp", "/rpc"), {"authorization": f"Bearer {_TOKEN}"})
+        arguments = {**asked, "options": {**options, "include_markers": True}}
+        prune_log = http_call(other, _ERA, "prune_text", arguments)
+
+        def longest_wait(work: Callable[[], object]) -> float:
+            with ThreadPoolExecutor(1) as pool:
+                working = pool.submit(work)
+                waits: list[float] = []
+                while not working.done():
+                    started = time.perf_counter()
+                    client.exchange(echo)
+                    waits.append(time.perf_counter() - started)
+            working.result()
+            return max(waits) * 1000
+
+        yield lambda: longest_wait(lambda: other.exchange(prune_log)), lambda: longest_wait(lambda: time.sleep(0.2))
 
 
 def _reads(client: HttpClient, files: range, arguments: dict[str, str]) -> Meter:

@@ -6,18 +6,18 @@ import asyncio
 import base64
 import json
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from tools.context import ToolContext
 from tools.errors import Refused
 from tools.params import Field
+from tools.records import record
 from tools.results import Block, Result
 from tools.spec import tool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Said(Result):
     said: str
 
@@ -103,7 +103,7 @@ async def tell(ctx: ToolContext, *, folder: str, steps: int = 2) -> Said:
     return Said("told")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Foreign(Result):
     """A result that nobody has words for, as another server would send it."""
 
@@ -116,7 +116,7 @@ class Foreign(Result):
         return json.dumps(self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pieces(Result):
     pieces: tuple[Block, ...]
 

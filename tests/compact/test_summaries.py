@@ -105,6 +105,7 @@ _PRUNED = {"text": _TEXT, "goal_hint": "needle", "source_type": "docs", "options
             False,
             r"exit 1 in [\d.e-]+ s, 4,812 lines, last: FAILED tests/test_shop\.py",
         ),
+        ("shell_exec", {"command": "seq 400000"}, True, r"exit 0 in .* s, 2\.7 MB, last: 400000"),
         ("shell_exec", {"command": "true"}, True, r"exit 0 in [\d.e-]+ s, no output"),
         ("shell_exec", {"command": "echo a; echo why >&2; exit 2"}, False, r"exit 2 in .* s, 2 lines, last: why"),
         ("shell_exec", {"command": "kill -9 $$"}, False, r"ended by signal (SIG)?KILL in .* s, no output"),
@@ -230,4 +231,4 @@ def test_words_for_summaries() -> None:
     assert [line_count(text) for text in ("", "a", "a\n", "a\nb")] == [0, 1, 1, 2]
     assert [last_line(text) for text in ("", "a\nb\n\n", " x ")] == ["", "b", "x"]
     assert (ends("short", 10), ends("a long path is not there", 16)) == ("short", "a long...t there")
-    assert most_in(["a", "b"]) == "in 2 files, the first a"
+    assert most_in([{"path": "a"}, {"path": "b"}]) == "in 2 files, the first a"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tools.context import ToolContext
 from tools.errors import Refused, ToolError
+from tools.records import record
 from tools.results import Block, Result
 from tools.spec import tool
 
@@ -18,7 +18,7 @@ SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 _SOON_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Text(Result):
     text: str
 
@@ -26,7 +26,7 @@ class Text(Result):
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Blocks(Result):
     content: tuple[Block, ...]
 

@@ -171,6 +171,7 @@ async def test_ten_sessions_at_once_reach_a_client_that_keeps_taking_without_los
                 data = heard.data["chunk"].encode()
                 places[session] += len(data)
                 digests[session].update(data)
+    assert list(places.values()) == [size] * 10
     for number, session in enumerate(started):
         line = f"line of {number}\n".encode()
         expected = hashlib.sha256((line * (size // len(line) + 1))[:size])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.audit import shape
+from mcp_agent.audit import Audit, shape
 from mcp_agent.refusals import Refusals
 from tests.daemon import PATIENCE_S, Daemon, command, running
 
@@ -61,6 +61,14 @@ async def test_every_call_leaves_a_line_without_its_secrets(daemon: Daemon, tmp_
 )
 def test_of_a_command_the_program_is_kept(command_line: str, shown: str) -> None:
     assert shape({"command": command_line}) == {"command": shown}
+
+
+def test_a_name_that_is_no_text_is_no_end_of_the_record(tmp_path: Path) -> None:
+    audit = Audit(tmp_path)
+    audit.note("policy_rejected", problems=["caf\udce9 is not there"])
+    audit.close()
+    (line,) = lines(tmp_path, "policy_rejected")
+    assert line["problems"] == ["caf? is not there"]
 
 
 def test_a_line_of_an_answered_call_is_there_after_a_kill(home: Path) -> None:

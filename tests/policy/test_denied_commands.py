@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from registry.profiles import read
+from registry.catalog import discover
+from registry.profiles import parse, read
 from tests.shell_host import ShellHost, shell_host
 from tools.denying import CommandRules, Rule
 from tools.errors import Denied
@@ -106,6 +107,16 @@ async def test_read_and_grep_are_bound_by_path_rules(host: ShellHost, path: str)
     assert "denied by the rule no-env: secrets" in found["error"]["message"]
 
 
+@pytest.mark.parametrize("folder", [".env-folder", "folder-link"])
+async def test_no_command_is_started_in_a_denied_folder(host: ShellHost, folder: str) -> None:
+    _deny(host, {"paths": [{"id": "no-env", "pattern": ".env*", "reason": "secrets"}]})
+    (host.folder / ".env-folder").mkdir()
+    (host.folder / "folder-link").symlink_to(".env-folder")
+    for tool, code in (("shell_exec", "DENIED"), ("shell_start_session", "DENIED"), ("bash", "invalid_cwd")):
+        answer = await host.call(tool, command="pwd", cwd=folder)
+        assert answer["error"]["code"] == code
+
+
 async def test_grep_leaves_denied_files_out(host: ShellHost) -> None:
     (host.folder / ".hidden").mkdir()
     found = await host.call("grep", pattern="needle", paths=[".", "plain"])
@@ -116,6 +127,26 @@ async def test_a_rule_that_goes_lets_the_next_call_pass(host: ShellHost) -> None
     assert "error" in await host.call("fs_read", path=".env")
     _deny(host, {})
     assert (await host.call("fs_read", path=".env"))["content"] == "needle\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "x=rm; $x -rf /",
+        "$(printf r)m -rf /",
+        "python3 -c 'import shutil; shutil.rmtree(\"/\")'",
+        "echo cm0gLXJmIC8= | base64 -d | sh",
+        "find / -delete",
+        "cp $(command -v rm) ./x && ./x -rf /",
+    ],
+)
+def test_rules_are_no_boundary_and_the_page_says_so(command: str) -> None:
+    """What the documentation names as ways around are ways around: nobody should take rules for more than they are."""
+    example = Path(__file__).parent.parent.parent / "examples" / "guarded.json"
+    rules = parse(example.read_text(), discover())["guarded"].deny.commands
+    assert rules is not None
+    assert rules.match("rm -rf /") is not None
+    assert rules.match(command) is None
 
 
 def test_a_pattern_that_takes_for_ever_refuses_within_its_limit() -> None:

@@ -214,6 +214,12 @@ def test_an_unknown_id_and_a_bad_range_have_numbers_of_their_own(served: Pruner)
     for start, end in ((0, 4), (5, 4), (-1, -1)):
         bad = recovered("prn_nothing", start, end)
         assert (bad["code"], bad["message"], bad["data"]["code"]) == (-32005, "invalid_range", "invalid_range")
+    known = served.call("prune_text", text="one\ntwo\n", goal_hint="two", source_type="docs", options=OPTIONS)[
+        "prune_id"
+    ]
+    assert recovered(known, 2, 99)["raw_text"] == "2│ two"
+    past = recovered(known, 3, 99)
+    assert (past["code"], past["data"]) == (-32005, {"code": "invalid_range", "range": 0, "total_lines": 2})
     wrong = recovered("prn_nothing", "one", 4)
     assert (wrong["code"], wrong["message"]) == (-32602, "Invalid params")
     assert wrong["data"] == {
@@ -307,6 +313,8 @@ def test_health_is_a_tool_a_method_and_a_page(served: Pruner) -> None:
 def test_the_handshake_and_the_empty_lists_are_there(served: Pruner) -> None:
     begun = served.rpc("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "t"})["result"]
     assert begun["serverInfo"] == {"name": "mcp-pruner", "version": __version__}
+    assert begun["capabilities"] == {"tools": {"listChanged": False}, "resources": {}, "prompts": {}}
+    assert "context_focus_question" not in begun["instructions"], "no tool here takes one"
     note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert served.request("POST", "/rpc", note) == (204, None)
     assert served.rpc("resources/list")["result"] == {"resources": []}

@@ -271,6 +271,38 @@ def test_the_log_is_json_lines_and_the_protocol_has_stdout_to_itself(tmp_path: P
     assert all(set(line) <= {"ts", "level", "event", "request_id", "data"} for line in events.values())
 
 
+def test_the_log_follows_a_request_from_its_arrival_to_its_answer(tmp_path: Path, root: Path) -> None:
+    with reader(tmp_path, root, PRUNER_URL="") as served:
+        served.call("read", file_path="src/app.py")
+    lines = [line for line in served.log("mcp_pruner.stopped") if "request_id" in line]
+    assert [line["event"] for line in lines] == [
+        "tool.request_received",
+        "tool.exec_start",
+        "tool.exec_ok",
+        "tool.respond_ok",
+    ]
+    assert len({line["request_id"] for line in lines}) == 1
+    assert {line["data"]["tool"] for line in lines} == {"read"}
+    assert lines[-1]["data"]["mode"] == "raw"
+
+
+def test_an_answer_that_nobody_takes_is_in_the_log(tmp_path: Path, root: Path) -> None:
+    process = subprocess.Popen(
+        [PRUNER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean(tmp_path, {"MCP_PRUNER_CWD": str(root)}),
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    _, told = process.communicate('{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n', timeout=PATIENCE_S)
+    failures = [json.loads(line) for line in told.splitlines() if "respond_failed" in line]
+    assert [(line["event"], line["data"]) for line in failures] == [("tool.respond_failed", {"message": "Broken pipe"})]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

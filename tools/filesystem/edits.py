@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tools.diffs import CONTEXT_LINES, compared, lines_of, written
+from tools.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edit:
     """What stands from `start` to `end` becomes `text`."""
 
@@ -17,7 +17,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Region:
     """A changed place: `old_start` to `old_end` of the text before all edits, and where that is now."""
 

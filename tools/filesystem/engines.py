@@ -22,6 +22,7 @@ from typing import Literal, Self
 from tools import disk
 from tools.errors import InvalidPattern, IoError, IsBinary, Timeout
 from tools.filesystem.globs import Glob
+from tools.records import record
 from tools.text import LATIN_1, recognised
 
 TIME_LIMIT_S = 30.0
@@ -29,7 +30,7 @@ _POLL_MS = 100
 _READ_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Engine:
     """The program that searches."""
 
@@ -59,7 +60,7 @@ def find_engine() -> Engine:
     return Engine("grep", shutil.which("grep") or "grep", "fallback")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """What to look for, and where. `base` is a folder or a file; `admits` is asked for every file that matches."""
 
@@ -87,7 +88,7 @@ class Hit:
     after: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hits:
     hits: list[Hit]
     is_cut: bool

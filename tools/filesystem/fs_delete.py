@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from typing import Annotated
 
 from tools import disk
@@ -13,12 +12,13 @@ from tools.errors import NotEmpty, NotFound, from_os_error
 from tools.filesystem.changes import named, undo_fields, undo_note
 from tools.params import Field
 from tools.paths import told
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import brief
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deleted(Result):
     path: str
     deleted: bool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
@@ -15,6 +14,7 @@ from tools.filesystem.globs import read_glob
 from tools.filesystem.ripgrep import search
 from tools.params import Field
 from tools.paths import on_one_line, told
+from tools.records import record
 from tools.results import Result
 from tools.sources import source
 from tools.spec import tool
@@ -33,7 +33,7 @@ class Match(TypedDict):
     after: NotRequired[list[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Matches(Result):
     matches: list[Match]
     truncated: bool | None = None
@@ -59,7 +59,7 @@ class Matches(Result):
     def summary(self) -> str:
         if not self.matches:
             return "no matches"
-        where = most_in([match["path"] for match in self.matches])
+        where = most_in(self.matches)
         return f"{'the first ' if self.truncated else ''}{counted(len(self.matches), 'match', 'matches')} {where}"
 
     @property

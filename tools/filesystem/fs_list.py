@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -14,9 +13,10 @@ from tools.context import ToolContext
 from tools.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
-from tools.summaries import Item, brief, counted
+from tools.summaries import Item, brief, counted, folders_in
 
 _CHECK_EVERY = 500
 _REPORT_EVERY = 5_000
@@ -32,7 +32,7 @@ class Entry(TypedDict):
     error: NotRequired[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listing(Result):
     path: str
     entries: list[Entry]
@@ -48,7 +48,7 @@ class Listing(Result):
         return "\n".join([header, *(_line(entry, prefix) for entry in self.entries)])
 
     def summary(self) -> str:
-        folders = sum(entry["type"] == "directory" for entry in self.entries)
+        folders = folders_in(self.entries)
         kinds = [(folders, "folder"), (len(self.entries) - folders, "file")]
         told = " and ".join(counted(number, noun) for number, noun in kinds if number) or "nothing"
         return f"{told} in {brief(self.path)}{', and more follow' if self.next is not None else ''}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from tools.filesystem.changes import make_parents, named, undo_fields, undo_note
 from tools.journal import Entry
 from tools.params import Field
 from tools.paths import told
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import brief
@@ -23,7 +23,7 @@ from tools.summaries import brief
 _UNDO = "undo://"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Moved(Result):
     from_: str
     to: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Annotated
 
 from tools import disk
@@ -14,6 +13,7 @@ from tools.filesystem.operations import Operation, check_operations
 from tools.filesystem.patching import WHOLE_BYTES, Patch, Preview
 from tools.params import Field
 from tools.paths import told
+from tools.records import record
 from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_status
 from tools.spec import tool
@@ -23,7 +23,7 @@ from tools.text import recognised
 _HEAD_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Patched(Result):
     path: str
     operations_applied: int

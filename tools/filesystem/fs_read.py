@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from typing import Annotated
 
 from tools.context import ToolContext
 from tools.params import Field
+from tools.records import record
 from tools.results import Result, Stretch
 from tools.revs import HASHED_BYTES, rev_of_status
 from tools.sources import is_artifact, is_reference, opened, source
@@ -19,7 +19,7 @@ from tools.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
 _INSTANT_BYTES = 128 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FileText(Result):
     path: str
     content: str

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Annotated
 
 from tools.context import ToolContext
 from tools.errors import InvalidParams, OutOfRange
 from tools.lines import BLOCK_BYTES, LineIndex, block_of, extend
 from tools.params import Field
+from tools.records import record
 from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_open
 from tools.sources import opened, source
@@ -23,7 +23,7 @@ _MOST_BYTES = 400_000
 _COUNTED_BYTES = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lines(Result):
     path: str
     start_line: int

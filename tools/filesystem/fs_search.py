@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
@@ -16,9 +15,10 @@ from tools.filesystem.globs import Glob, read_glob
 from tools.filesystem.walk import Run, walked
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
-from tools.summaries import Item, brief, counted
+from tools.summaries import Item, brief, counted, folders_in
 
 
 class Found(TypedDict):
@@ -26,7 +26,7 @@ class Found(TypedDict):
     type: Literal["file", "directory"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Matches(Result):
     matches: list[Found]
     truncated: bool | None = None
@@ -42,7 +42,7 @@ class Matches(Result):
     def summary(self) -> str:
         if not self.matches:
             return "nothing of that name"
-        folders = sum(match["type"] == "directory" for match in self.matches)
+        folders = folders_in(self.matches)
         kinds = [(len(self.matches) - folders, "file"), (folders, "folder")]
         told = " and ".join(counted(number, noun) for number, noun in kinds if number)
         return f"{told}{', and more' if self.truncated else ''}; the first is {brief(self.matches[0]['path'])}"

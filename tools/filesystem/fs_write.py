@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +12,7 @@ from tools.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.filesystem.changes import file_behind, looked_at, make_parents, undo_fields, undo_note
 from tools.params import Field
 from tools.paths import told
+from tools.records import record
 from tools.results import Result
 from tools.revs import HASHED_BYTES, rev_of_open, rev_of_status
 from tools.spec import tool
@@ -23,7 +23,7 @@ Mode = Literal["overwrite", "append", "create_if_missing"]
 _HEAD_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Written(Result):
     path: str
     bytes_written: int

@@ -7,16 +7,16 @@ the base.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tools.errors import InvalidPattern
+from tools.records import record
 
 _MOST_ALTERNATIVES = 200
 _ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Glob:
     """A glob that is read: a test for relative paths, and name patterns that every match's last part fits."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Self
 
 from tools.errors import InvalidPattern
 from tools.filesystem.globs import path_pattern
+from tools.records import record
 
 # The later in this list, the less it counts.
 _KINDS = (".rgignore", ".ignore", ".gitignore", ".git/info/exclude")
@@ -23,7 +23,7 @@ _WILD = re.compile(r"[*?\[\\]")
 _TRAILING_SPACES = re.compile(r"(?<!\\) +$")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Line:
     """One pattern, for paths relative to the folder of its file."""
 
@@ -32,7 +32,7 @@ class _Line:
     only_folders: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rules:
     """One ignore file. Nearly every name is told to be of no concern by its last part alone."""
 
@@ -53,7 +53,7 @@ class _Rules:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ignores:
     """All rules in force in one folder, in the order they are asked. Folders are absolute and end in a slash."""
 

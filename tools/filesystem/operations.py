@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from tools.errors import InvalidParams
 from tools.filesystem.edits import Edit
 from tools.filesystem.regexes import find_all
 from tools.params import Field
+from tools.records import record
 from tools.text import Encoding, ending_at, with_endings
 
 Type = Literal["replace_first", "replace_all", "insert_after", "insert_before"]
@@ -17,7 +17,7 @@ Type = Literal["replace_first", "replace_all", "insert_after", "insert_before"]
 Span = tuple[int, int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operation:
     """One change, as the caller asks for it."""
 
@@ -76,7 +76,7 @@ def needle(operation: Operation, encoding: Encoding) -> bytes | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class View:
     """A text as a pattern sees it: with plain line feeds, unless the pattern itself speaks of carriage returns.
 

@@ -11,9 +11,9 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 
 from tools.errors import InvalidPattern, Timeout, TooLarge
+from tools.records import record
 
 TIME_LIMIT_S = 5.0
 _MEMORY_BYTES = 2 * 1024 * 1024 * 1024
@@ -54,7 +54,7 @@ sys.stdout.write(json.dumps(answer))
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """One match: where it is in the text, and what would stand there instead."""
 

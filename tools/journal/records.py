@@ -21,13 +21,14 @@ from tools import disk
 from tools.errors import NotFound
 from tools.journal.files import discard, identity, lstat, tree_bytes
 from tools.paths import told
+from tools.records import record
 
 Action = Literal["write", "create", "delete", "move"]
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """How much the journal keeps, and for how long. `copy_bytes` bounds an image on another file system."""
 
@@ -37,7 +38,7 @@ class Limits:
     entries: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Receipt:
     """What came of a change: the id that undoes it, or why there is none."""
 
@@ -45,7 +46,7 @@ class Receipt:
     not_undoable: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One change as it is kept. `after` is what the change left, to know whether it is still that."""
 

@@ -13,7 +13,7 @@ import signal
 import stat
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,6 +26,7 @@ from tools.pruning.failing import check_path, failed, located, refuse
 from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
+from tools.records import record
 from tools.results import Result
 from tools.shell.shell_exec import command_summary
 from tools.spec import tool
@@ -40,7 +41,7 @@ _MOST_VALUE_CHARS = 4_000
 _LOADS_CODE = re.compile(r"(?:LD|DYLD)_.*|BASH_ENV|ENV|BASH_FUNC_.*")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BashOutput(Result):
     tool: str
     command: str
@@ -54,7 +55,7 @@ class BashOutput(Result):
     pruning: PruningMetadata
 
     def as_object(self) -> dict[str, Any]:
-        return {**super(BashOutput, self).as_object(), "pruning": self.pruning.as_object()}
+        return {**Result.as_object(self), "pruning": self.pruning.as_object()}
 
     def render(self) -> str:
         facts = [f"exit {self.exit_code}", f"{self.duration_ms} ms"]
@@ -179,12 +180,17 @@ async def _started(
 ) -> AsyncIterator[ShellSession]:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
 
-    def problem(message: str) -> Failed:
-        return failed(ctx, "bash", "invalid_cwd", message, question)
+    def problem(message: str, rule: str | None = None) -> Failed:
+        return failed(ctx, "bash", "invalid_cwd", message, question, rule=rule)
 
     with located(root, cwd or ".", problem) as (descriptor, status):
         if not stat.S_ISDIR(status.st_mode):
             raise problem(f"{cwd} is a file, not a folder")
+        try:
+            ctx.paths.check(root.shown(cwd or "."))
+            ctx.paths.check_open(descriptor)
+        except Denied as error:
+            raise problem(error.in_a_sentence, error.rule) from error
         try:
             # By its descriptor: the folder that was checked is the folder that it starts in.
             session = ctx.sessions.execute(

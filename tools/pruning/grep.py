@@ -27,6 +27,7 @@ from tools.pruning.failing import check_path, failed, located, refuse
 from tools.pruning.metadata import Focused, PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import Item, counted, most_in
@@ -46,7 +47,7 @@ class Match(TypedDict):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GrepMatches(Result):
     tool: str
     pattern: str
@@ -58,7 +59,7 @@ class GrepMatches(Result):
     pruning: PruningMetadata
 
     def as_object(self) -> dict[str, Any]:
-        return {**super(GrepMatches, self).as_object(), "pruning": self.pruning.as_object()}
+        return {**Result.as_object(self), "pruning": self.pruning.as_object()}
 
     def render(self) -> str:
         facts = [f"{self.match_count} match{'' if self.match_count == 1 else 'es'}"]
@@ -71,7 +72,7 @@ class GrepMatches(Result):
     def summary(self) -> str:
         if not self.matches:
             return "no matches"
-        where = most_in([match["path"] for match in self.matches])
+        where = most_in(self.matches)
         return f"{'the first ' if self.truncated else ''}{counted(len(self.matches), 'match', 'matches')} {where}"
 
     @property

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from tools.context import ToolContext
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 
 CAPABILITIES = ("prune_text", "recover_text", "annotations", "markers")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Health(Result):
     status: str
     server: str

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal
+
+from tools.records import record
 
 Reason = Literal["disabled_or_unconfigured", "no_focus_question", "too_large", "output_empty", "pruner_error"]
 ErrorCode = Literal["timeout", "http_error", "invalid_response"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PruningMetadata:
     """`attempted` means that an engine was asked. `reason` is there exactly when the answer was not applied."""
 
@@ -55,7 +57,7 @@ class PruningMetadata:
         return f"not pruned: {self.error['message']}" if self.error else None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Focused:
     """What is left of a text, or all of it. `kept` has the kept lines, from 0, where the engine says which they are."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
 from tools.context import Pruner, ToolContext
 from tools.params import Field
 from tools.pruning.engine import GaveUp, Selection, SourceType, render
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import counted
@@ -26,7 +27,7 @@ _MOST_LINES = 1_000_000_000
 _MOST_TIMEOUT_MS = 60_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     max_prune_ratio: Annotated[
         float, Field(description="Largest share of lines to drop, such as 0.55.", minimum=0, maximum=1)
@@ -37,7 +38,7 @@ class Options:
     include_markers: Annotated[bool, Field(description="Put a ⟦PRUNÉ: …⟧ line in place of each gap.")]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pruned(Result):
     prune_id: str
     pruned_text: str

@@ -7,7 +7,6 @@ import errno
 import os
 import stat
 import time
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from tools.context import ToolContext
@@ -18,6 +17,7 @@ from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
 from tools.pruning.failing import check_path, failed, refuse
 from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import brief, counted, line_count
@@ -28,7 +28,7 @@ OutputBytes = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadText(Result):
     tool: str
     file_path: str
@@ -41,7 +41,7 @@ class ReadText(Result):
 
     def as_object(self) -> dict[str, Any]:
         # Named once: the base class cannot know that this field is an object of its own.
-        return {**super(ReadText, self).as_object(), "pruning": self.pruning.as_object()}
+        return {**Result.as_object(self), "pruning": self.pruning.as_object()}
 
     def render(self) -> str:
         facts = [self.file_path, f"{self.bytes} bytes{', the start of it' if self.truncated else ''}"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from tools.context import ToolContext
 from tools.errors import Refused
 from tools.params import Field
 from tools.pruning.prune_text import pruner_of
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import counted, line_count
@@ -17,14 +17,14 @@ PRUNE_ID_NOT_FOUND = -32004
 INVALID_RANGE = -32005
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Range:
     # Told and not enforced: a line below 1 has an error number of its own.
     start_line: Annotated[int, Field(description="From 1.", minimum=1, is_enforced=False)]
     end_line: Annotated[int, Field(description="Inclusive.", minimum=1, is_enforced=False)]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recovered(Result):
     raw_text: str
     metadata: dict[str, Any]
@@ -65,14 +65,15 @@ async def recover_text(
         lines_of_text.pop()
     total = len(lines_of_text)
     given: list[str] = []
-    for each in ranges:
-        chosen = enumerate(lines_of_text[each.start_line - 1 : each.end_line], start=min(each.start_line, total + 1))
+    for index, each in enumerate(ranges):
+        if each.start_line > total:
+            beyond = {"code": "invalid_range", "range": index, "total_lines": total}
+            raise Refused(INVALID_RANGE, "invalid_range", beyond)
+        chosen = enumerate(lines_of_text[each.start_line - 1 : each.end_line], start=each.start_line)
         given += [f"{number}│ {line}" if include_line_numbers else line for number, line in chosen]
     metadata = {
         "prune_id": prune_id,
-        "ranges": [
-            {"start_line": min(each.start_line, total + 1), "end_line": min(each.end_line, total)} for each in ranges
-        ],
+        "ranges": [{"start_line": each.start_line, "end_line": min(each.end_line, total)} for each in ranges],
         "line_numbering": "original",
     }
     return Recovered("\n".join(given), metadata)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from tools.context import ShellSession, ToolContext
 from tools.errors import BadPattern, InvalidParams, SessionEnded
 from tools.params import Field
+from tools.records import record
 from tools.results import Result
-from tools.shell.shell_exec import check_text, sessions
+from tools.shell.shell_exec import check_text, folder_for, sessions
 from tools.spec import tool
 from tools.summaries import counted, last_line
 
@@ -22,7 +22,7 @@ _OVERLAP_CHARS = 4_000
 _MATCH_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Started(Result):
     session_id: str
     pid: int
@@ -35,7 +35,7 @@ class Started(Result):
         return f"session {self.session_id} started, pid {self.pid}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sent(Result):
     """What was written and, after a wait, what the session has printed since the caller last looked."""
 
@@ -76,7 +76,7 @@ class Sent(Result):
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stopped(Result):
     session_id: str
     stopped: bool
@@ -123,7 +123,7 @@ async def shell_start_session(
             raise InvalidParams(f"{name!r} is no name of an environment variable", issues=[issue])
     session = sessions(ctx).start(
         command,
-        ctx.paths.resolve(cwd or "."),
+        folder_for(ctx, cwd),
         connection=ctx.connection,
         environment=env,
         terminal=(cols, rows) if pty else None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -13,6 +14,7 @@ import orjson
 from tools.context import Sessions, ShellSession, ToolContext
 from tools.errors import InvalidParams
 from tools.params import Field
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import counted, last_line, line_count
@@ -24,9 +26,11 @@ _MOST_OUTPUT_BYTES = 1024 * 1024
 # What fits one message, written twice as JSON in JSON.
 _MOST_WIRE_BYTES = 900_000
 _SESSION_PAGE_BYTES = 100_000
+# Of longer output a summary tells the size, because counting its lines takes as long as writing it.
+_COUNTED_CHARS = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Executed(Result):
     """What came of a command. While it runs there is no exit code, and a session to follow it by."""
 
@@ -67,7 +71,8 @@ class Executed(Result):
             how = "timed out"
         elif self.signal:
             how = f"ended by signal {self.signal}"
-        return command_summary(how, self.duration_s, self.stdout, self.stderr or "", not self.succeeded)
+        missing = self.missing_bytes or 0
+        return command_summary(how, self.duration_s, self.stdout, self.stderr or "", not self.succeeded, missing)
 
     @property
     def succeeded(self) -> bool:
@@ -106,7 +111,7 @@ async def shell_exec(
     began = time.monotonic()
     session = sessions(ctx).execute(
         command,
-        ctx.paths.resolve(cwd or "."),
+        folder_for(ctx, cwd),
         connection=ctx.connection,
         captures={"stdout": max_output_bytes, "stderr": max_output_bytes},
         hears_stderr=capture_stderr,
@@ -130,20 +135,33 @@ async def shell_exec(
     return result
 
 
-def command_summary(how: str, duration_s: float | None, stdout: str, stderr: str, has_failed: bool) -> str:
+def command_summary(
+    how: str, duration_s: float | None, stdout: str, stderr: str, has_failed: bool, missing_bytes: int = 0
+) -> str:
     """How a command ended, how long it took, how much it printed, and the line that most likely says why."""
-    lines = line_count(stdout) + line_count(stderr)
-    last = last_line(stderr if has_failed and stderr.strip() else stdout if stdout.strip() else stderr)
-    facts = [
-        how if duration_s is None else f"{how} in {duration_s:.3g} s",
-        counted(lines, "line") if lines else "no output",
-    ]
+    last = (last_line(stderr) if has_failed else "") or last_line(stdout) or last_line(stderr)
+    facts = [how if duration_s is None else f"{how} in {duration_s:.3g} s", _amount(stdout, stderr, missing_bytes)]
     return ", ".join([*facts, f"last: {last}"] if last else facts)
+
+
+def _amount(stdout: str, stderr: str, missing_bytes: int) -> str:
+    size = len(stdout) + len(stderr) + missing_bytes
+    if size > _COUNTED_CHARS or missing_bytes:
+        # Of lines that were left out nobody knows how many they were.
+        return f"{size / 1_000_000:.1f} MB"
+    return counted(line_count(stdout) + line_count(stderr), "line") if size else "no output"
 
 
 def sessions(ctx: ToolContext) -> Sessions:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
     return ctx.sessions
+
+
+def folder_for(ctx: ToolContext, cwd: str | None) -> Path:
+    """The folder that a command is started in. Raises Denied, InvalidPath."""
+    folder = ctx.paths.resolve(cwd or ".")
+    ctx.paths.real(folder)
+    return folder
 
 
 def check_text(name: str, text: str) -> None:
@@ -215,6 +233,8 @@ def _result(session: ShellSession, began: float, hears_stderr: bool, timed_out: 
 async def _kept(ctx: ToolContext, session: ShellSession) -> str | None:
     """The artifact with all of a command's output; None if it cannot be kept, and then its file is all there is."""
     try:
+        if (file := session.sealed_file()) is not None:
+            return await asyncio.to_thread(ctx.artifacts.keep_file, "shell", file)
         return await asyncio.to_thread(ctx.artifacts.keep, "shell", session.whole())
     except OSError as error:
         ctx.log("warning", f"the whole output could not be kept: {error.strerror or error}")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from tools.context import ToolContext
 from tools.params import Field
+from tools.records import record
 from tools.results import Result
 from tools.spec import tool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Echo(Result):
     text: str
 

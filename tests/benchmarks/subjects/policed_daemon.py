@@ -1,11 +1,12 @@
-"""Our daemon on a free port, with its records and with rules, or without: `on` or `off`, then the token that it takes.
+"""Our daemon on a free port, with records and rules or without: `on`, `compact` or `off`, then the token that it takes.
 
-Off, nothing is written down or counted and nothing is denied; everything else is as it always is.
+Off, nothing is written down or counted, and nothing is denied. Compact is on, with short responses too. That a result
+must fit one message has no switch.
 """
 
 from __future__ import annotations
 
-import shutil
+import json
 import sys
 from pathlib import Path
 
@@ -21,8 +22,10 @@ _RULES = Path(__file__).parents[3] / "examples" / "guarded.json"
 def main(switch: str, token: str) -> None:
     home = Path(switch).absolute()
     home.mkdir()
-    if switch == "on":
-        shutil.copy(_RULES, home / "tools.json")
+    if switch != "off":
+        document = json.loads(_RULES.read_text("utf-8"))
+        document["profiles"][0]["response"] = {"mode": "compact" if switch == "compact" else "full"}
+        (home / "tools.json").write_text(json.dumps(document))
     config = load({"port": 0, "config": str(home / "tools.json"), "state_dir": str(home)})
     daemon = compose(config)
     if switch == "off":

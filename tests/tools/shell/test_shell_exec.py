@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +123,29 @@ async def test_a_small_cap_keeps_the_whole_too(shell: ShellHost) -> None:
 
 
 async def test_the_artifact_says_what_even_the_spool_has_let_go(tmp_path: Path) -> None:
-    async with shell_host(tmp_path, session_spool_mib=8) as host:
+    async with shell_host(tmp_path, session_spool_mib=8, artifacts_caller_mb=12) as host:
         done = await host.call("shell_exec", command="seq -f '%07.0f' 1 2000000")
         head, note, tail = re.split(r"\n\[… (\d+) bytes are gone …]\n", _artifact(host, done))
     whole = "".join(f"{number:07}\n" for number in range(1, 2_000_001))
     assert whole.startswith(head)
     assert whole.endswith(tail)
     assert len(whole) == len(head) + int(note) + len(tail)
+
+
+async def test_as_much_as_an_artifact_may_have_is_kept_whole_and_not_written_twice(tmp_path: Path) -> None:
+    async with shell_host(tmp_path, session_spool_mib=8) as host:
+        done = await host.call("shell_exec", command="seq -f '%07.0f' 1 2000000")
+        assert _artifact(host, done) == "".join(f"{number:07}\n" for number in range(1, 2_000_001))
+        artifact = host.daemon.artifacts.of("owner").path_of(done["artifactRef"])
+        assert artifact.samefile(done["output_path"])
+        assert stat.S_IMODE(artifact.stat().st_mode) == 0o400
+
+
+async def test_files_of_cut_output_are_bounded_in_number(tmp_path: Path) -> None:
+    async with shell_host(tmp_path) as host:
+        done = [await host.call("shell_exec", command="seq 1 200", max_output_bytes=256) for _ in range(205)]
+        assert [Path(each["output_path"]).exists() for each in done] == [False] * 5 + [True] * 200
+        assert _artifact(host, done[0]) == "".join(f"{number}\n" for number in range(1, 201))
 
 
 async def test_output_that_cannot_be_kept_is_still_in_its_file(tmp_path: Path) -> None:

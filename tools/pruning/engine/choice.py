@@ -7,11 +7,11 @@ not at all are part of every set that is considered.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from tools.pruning.engine.layout import Bools, Floats, Ints
+from tools.records import record
 
 MARKER_TOKENS = 17
 _MARKER_DEARNESS = 2.65
@@ -22,7 +22,7 @@ _ALWAYS = 1e3
 _SHORT_GAP = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Candidates:
     """`worth` is each line's share of what the question needs and sums to at most 1; `tokens` is its cost.
 
@@ -100,7 +100,8 @@ def _best_path(gain: Floats, toll: float) -> Bools:
     than the toll, since dropping can be taken up at that price, and less than nothing is worth nothing.
     """
     starts, lengths = runs(gain > 0)
-    ahead = 0.0
+    # To begin with a gap is to pay for one.
+    ahead = toll
     leads: list[float] = []
     for step in np.add.reduceat(gain, starts).tolist():
         ahead = (0.0 if ahead < 0.0 else toll if ahead > toll else ahead) + step

@@ -1,16 +1,15 @@
 """Where the terms of a question occur in a text, and what each one is worth there."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tools.pruning.engine.layout import Bools, Floats, Layout
 from tools.pruning.engine.question import Question
 from tools.pruning.engine.stems import stem
 from tools.pruning.engine.words import parts_of, words_with
+from tools.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Evidence:
     """`count[t, i]` is how often term t stands on line i; terms that occur nowhere are left out.
 

@@ -4,12 +4,13 @@ Everything here is computed in one sweep over the code points; no line is looked
 of languages or questions.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from tools.records import record
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -21,7 +22,7 @@ _ASCII = 128
 _PLANE = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layout:
     """One entry per line of `text.split("\\n")`, and one in `word_start` and `word_end` per word of the text.
 

@@ -6,10 +6,10 @@ followed as an instruction.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tools.pruning.engine.stems import stem
 from tools.pruning.engine.words import parts_of
+from tools.records import record
 
 _WORD = re.compile(r"`[^`\n]+`|\w+(?:[.:\-/]+\w+)*")
 _NAME = re.compile(r"\w+")
@@ -46,7 +46,7 @@ _PROSE_WORDS = "clarify comment doc docstring document documentation example gra
 _PROSE_STEMS = frozenset(map(stem, _PROSE_WORDS.split()))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Term:
     """A stem, or for `is_name` a whole identifier in lower case without underscores.
 
@@ -59,7 +59,7 @@ class Term:
     pieces: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """`terms` has what discriminates, the weightiest first. `asks_for_prose` is set when it is about comments."""
 

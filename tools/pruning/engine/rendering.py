@@ -1,11 +1,10 @@
 """The pruned text as a reader sees it: kept lines as they were, and a marker where lines are missing."""
 
-from dataclasses import dataclass
-
 from tools.pruning.engine.selection import DroppedBlock, Selection
+from tools.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Annotation:
     """One dropped block and the marker that stands for it, whether or not the marker is in the text."""
 
@@ -17,7 +16,7 @@ class Annotation:
     kind: str = "pruned_block"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rendered:
     pruned_text: str
     annotations: tuple[Annotation, ...]

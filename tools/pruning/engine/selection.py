@@ -1,8 +1,9 @@
 """What pruning decides: the blocks of lines to leave out, and why."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from tools.records import record
 
 SourceType = Literal["code", "logs", "docs"]
 WarningCode = Literal["constraints_unmet"]
@@ -12,7 +13,7 @@ class GaveUp(Exception):
     """The deadline passed before a selection was reached. The caller lets the whole text through."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DroppedBlock:
     """Lines `start` to `end`, both included and counted from 1, with a short reason in French."""
 
@@ -25,7 +26,7 @@ class DroppedBlock:
         return self.end - self.start + 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Selection:
     """Blocks to drop, in order and apart. Lines are those of `text.split("\\n")`."""
 

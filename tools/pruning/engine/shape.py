@@ -3,7 +3,6 @@
 The shapes of the last few texts are remembered, since one question about a file is seldom the only one.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,12 +14,13 @@ from tools.pruning.engine.protection import protected_lines
 from tools.pruning.engine.selection import SourceType
 from tools.pruning.engine.source_type import detect
 from tools.pruning.engine.structure import Structure, flat, structure_of
+from tools.records import record
 
 _REMEMBERED_TEXTS = 4
 _REMEMBERED_CHARS = 400_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shape:
     """`unit` gives every line the first line of its unit; `reports` marks the lines of a log that report an error."""
 

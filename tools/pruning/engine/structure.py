@@ -5,11 +5,11 @@ indents its blocks. No grammar is consulted: a file that does not parse is prune
 """
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from tools.pruning.engine.layout import Bools, Ints, Layout, opening_of
+from tools.records import record
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
@@ -51,7 +51,7 @@ _MAY_IMPORT = np.array(sorted(map(opening_of, _IMPORT_WORDS)))
 _MAY_REQUIRE = np.array(sorted(map(opening_of, _REQUIRING_WORDS)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Structure:
     """`scope[i]` is the line of the innermost header around line i (its own line for a header), or -1.
 

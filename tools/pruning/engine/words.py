@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from tools.pruning.engine.layout import Ints, Layout
+from tools.records import record
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """`spelled` has the distinct words that were found; `word[k]` is the k-th place, as an index into it."""
 

@@ -1,0 +1,31 @@
+"""A reader's places in the output of sessions, against a log that lets go whatever its readers have passed."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from mcp_agent.reading import Reader
+from mcp_agent.sessions.log import Mark, OutputLog
+
+_MIB = 1024 * 1024
+
+
+def test_what_a_reader_takes_can_be_read_though_moving_on_lets_it_go(tmp_path: Path) -> None:
+    log = OutputLog("s1", tmp_path / "s1.log", 8 * _MIB)
+    numbers = itertools.count(1)
+    log.publish(lambda: next(numbers))
+    log.to_file()
+    written = [bytes([65 + index % 26]) * 65_536 for index in range(256)]
+    for block in written:
+        log.append("stdout", block)
+    reader = Reader()
+    # As the daemon does while a command waits for its reader.
+    reader.moved = lambda moved: moved.free(reader.place(log))
+    reader.add(log, 0)
+    taken: list[bytes] = []
+    while part := [log.data(told) for _, told in reader.take(128 * 1024) if isinstance(told, Mark)]:
+        taken += part
+    assert taken == written
+    assert log.kept_from > 8 * _MIB
+    log.remove()

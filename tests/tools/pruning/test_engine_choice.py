@@ -1,0 +1,53 @@
+"""Which lines are chosen: the best set there is at a price, and as many lines as are asked for."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tools.pruning.engine.choice import MARKER_TOKENS, Candidates, choose
+
+LINES = 11
+
+
+def candidates(seed: int) -> Candidates:
+    """Lines of chance, each long enough that no gap is cheaper to keep than to mark."""
+    chance = np.random.default_rng(seed)
+    worth = chance.random(LINES) ** 4
+    return Candidates(
+        worth=worth / worth.sum(),
+        tokens=chance.integers(MARKER_TOKENS + 1, 4 * MARKER_TOKENS, LINES),
+        must_keep=np.zeros(LINES, dtype=np.bool_),
+        unit=np.arange(LINES),
+        header=np.full(LINES, -1),
+    )
+
+
+def value(kept: tuple[bool, ...], given: Candidates, price: float) -> float:
+    """What a set is worth, less its tokens and its markers at this price. A marker costs more than its tokens."""
+    share = 1 / given.tokens.sum()
+    gaps = sum(not here and (i == 0 or kept[i - 1]) for i, here in enumerate(kept))
+    gain = sum(given.worth[i] - price * given.tokens[i] * share for i, here in enumerate(kept) if here)
+    return float(gain - price * 2.65 * MARKER_TOKENS * share * gaps)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_other_set_of_lines_is_better_at_the_price(seed: int) -> None:
+    given = candidates(seed)
+    kept = tuple(choose(given, quota=0, top_price=1.2, check=lambda: None).tolist())
+    # A single line between two kept ones is never marked, so sets with such a gap are not to be had.
+    best = max(
+        (each for each in product((False, True), repeat=LINES) if not _has_short_gap(each)),
+        key=lambda each: value(each, given, 1.2),
+    )
+    assert value(kept, given, 1.2) >= value(best, given, 1.2) - 1e-9
+
+
+@pytest.mark.parametrize("quota", range(1, LINES + 1))
+def test_as_many_lines_are_kept_as_are_asked_for(quota: int) -> None:
+    assert quota <= choose(candidates(quota), quota=quota, top_price=5.0, check=lambda: None).sum() <= quota + 2
+
+
+def _has_short_gap(kept: tuple[bool, ...]) -> bool:
+    padded = (True, *kept, True)
+    return any(padded[i : i + 3] == (True, False, True) for i in range(LINES))
