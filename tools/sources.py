@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 
 from tools import disk
 from tools.context import ToolContext
-from tools.errors import IsSpecial, NotAFile, from_os_error
+from tools.errors import Denied, IsSpecial, NotAFile, NotFound, from_os_error
 from tools.paths import told
 from tools.records import record
 
 _ARTIFACT = "ax://"
 _UNDO = "undo://"
+# A look around after a miss is short, however full the folder is.
+_ALIKE_ENTRIES = 500
 
 
 @record
@@ -59,6 +64,9 @@ def opened(ctx: ToolContext, origin: Source) -> Iterator[int]:
     except OSError as error:
         # A socket or a device without a driver cannot be opened at all, and says so in its own words.
         _refuse_special(origin.path, origin.shown)
+        alike = _alike(ctx, origin.path) if isinstance(error, FileNotFoundError) and not origin.is_kept else None
+        if alike is not None:
+            raise NotFound(f"{origin.shown} does not exist", hint=f"did you mean {told(alike)}?") from error
         raise from_os_error(error, origin.shown) from error
     try:
         if not origin.is_kept:
@@ -77,6 +85,21 @@ def refuse(mode: int, shown: str) -> None:
         raise NotAFile(f"{shown} is a folder", hint="list it with fs_list")
     if not stat.S_ISREG(mode):
         raise IsSpecial(f"{shown} is a pipe, a socket or a device, and those are never opened")
+
+
+def _alike(ctx: ToolContext, missing: Path) -> Path | None:
+    """What is in the same folder under nearly the same name, of its first entries, and open to the caller."""
+    try:
+        with os.scandir(missing.parent) as found:
+            names = {child.name.casefold(): child.name for child in itertools.islice(found, _ALIKE_ENTRIES)}
+    except OSError:
+        return None
+    for name in get_close_matches(missing.name.casefold(), names, n=1, cutoff=0.8):
+        alike = missing.with_name(names[name])
+        with contextlib.suppress(Denied):
+            ctx.paths.check(alike)
+            return alike
+    return None
 
 
 def _refuse_special(target: Path, shown: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -151,7 +152,10 @@ class Program:
                 )
         complaint = process.stderr.read(20_000).decode("utf-8", "replace").strip()
         if process.wait() == 2 and complaint:
-            raise InvalidPattern(complaint.removeprefix("rg: ").removeprefix("grep: "))
+            # Where ripgrep has tried both of its regex engines, the first one's words are about the usual syntax.
+            _, *blocks = re.split(r"\n~{9,}\n", complaint)
+            said = blocks[0] if blocks else complaint
+            raise InvalidPattern(said.removeprefix("rg: ").removeprefix("grep: "))
 
 
 def plain(data: bytes) -> str:

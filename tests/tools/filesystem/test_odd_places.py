@@ -250,3 +250,13 @@ def test_a_context_without_a_journal_changes_files_and_says_so(tmp_path: Path) -
     assert (result["undoable"], result["why"]) == (False, "no journal is kept")
     with pytest.raises(ToolError):
         ctx.journal.undo("x")
+
+
+def test_a_name_that_is_nearly_right_is_told(bench: Bench) -> None:
+    bench.file("README.md", "x")
+    bench.state.mkdir()
+    (bench.state / "token").write_text("secret")
+    assert bench.error("fs_read", path="Readme.md").hint == f"did you mean {bench.folder}/README.md?"
+    assert bench.error("fs_read", path="nothing").hint == "list the folder it should be in with fs_list"
+    closed = bench.error("fs_read", path=str(bench.state / "tokem"))
+    assert (closed.code, closed.hint) == ("NOT_FOUND", "list the folder it should be in with fs_list")
