@@ -17,6 +17,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ class Audit:
             "tool": call.tool[:100],
             "args": shape(call.arguments),
             "outcome": "CANCELLED" if outcome is None else outcome.code,
-            "ms": round(took_s * 1000, 2),
+            "ms": int(took_s * 100_000) / 100,
             "bytes": result_bytes,
         }
         if outcome is not None:
@@ -154,12 +155,9 @@ def note_policy(audit: Audit, catalog: Catalog, before: Profiles, after: Profile
 
 def shape(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What arguments look like, without what they say."""
-    shaped: dict[str, Any] = {}
-    for key, value in arguments.items():
-        if len(shaped) == _MOST_ARGUMENTS:
-            shaped["…"] = len(arguments) - _MOST_ARGUMENTS
-            break
-        shaped[key[:60]] = _shape(key, value)
+    shaped = {key[:60]: _shape(key, value) for key, value in islice(arguments.items(), _MOST_ARGUMENTS)}
+    if len(arguments) > _MOST_ARGUMENTS:
+        shaped["…"] = len(arguments) - _MOST_ARGUMENTS
     return shaped
 
 
@@ -167,8 +165,9 @@ def _shape(key: str, value: Any) -> Any:
     if isinstance(value, str):
         if key in _PLACES:
             return value[:_PLACE_CHARS]
-        program = _PROGRAM.match(value) if key == "command" else None
-        return f"<{len(value)} chars>" if program is None else f"{program[1]} … <{len(value)} chars>"
+        if key != "command" or (program := _PROGRAM.match(value)) is None:
+            return f"<{len(value)} chars>"
+        return f"{program[1]} … <{len(value)} chars>"
     if isinstance(value, list):
         return f"<{len(value)} items>"
     if isinstance(value, dict):
