@@ -32,6 +32,8 @@ _BESIDE_BYTES = 1_500
 _STATUS_CATEGORIES = frozenset(("filesystem", "pruning", "artifacts"))
 _OURS = ("summary", "success", "count", "items", "totalCount", "artifactRef", "hasMore", "nextCursor", "hint")
 _MOST_PARSED_CHARS = 4_000_000
+# Too short for anything that would be cut by itself.
+_PLAIN_BYTES = 400
 # Enough of a text to find it by.
 _SEEN_CHARS = 400
 
@@ -53,8 +55,12 @@ class Compactor:
 
     def untouched(self, answer: Result | ToolError, tool: Tool | None) -> Short | None:
         """The result if nothing of it must be left out, else None. Never touches the disk."""
-        if isinstance(answer, Result) and answer.stretch is not None:
-            return None
+        if isinstance(answer, Result):
+            if answer.stretch is not None:
+                return None
+            plain = _plain(answer)
+            if plain is not None:
+                return plain
         return _Draft(answer, tool).untouched()
 
     def shortened(self, answer: Result | ToolError, tool: Tool | None, origin: Origin, domain: str) -> Short:
@@ -221,6 +227,20 @@ class _Draft:
             return LIST_BYTES
         is_status = tool is not None and tool.category in _STATUS_CATEGORIES and not self.is_text
         return STATUS_BYTES if is_status and isinstance(self._answer, Result) else TEXT_BYTES
+
+
+def _plain(answer: Result) -> Short | None:
+    """A few short fields and nothing in them to cut, as most tools answer that change something; else None."""
+    if answer.blocks() is not None:
+        return None
+    value = answer.as_object()
+    encoded = orjson.dumps(value)
+    if len(encoded) > _PLAIN_BYTES or b"[" in encoded or encoded.count(b"{") > 1 or b"\\n" in encoded:
+        return None
+    if not value.keys().isdisjoint(_OURS):
+        return None
+    summary = shortened(answer.summary(), MOST_SUMMARY) or "done"
+    return Short(orjson.dumps({"summary": summary, "success": answer.succeeded, **value}))
 
 
 def _longest_list(fields: Mapping[str, Any]) -> str | None:
