@@ -13,6 +13,8 @@ MOST_SUMMARY = 100
 MOST_LABEL = 50
 _BRIEF_CHARS = 40
 _END_CHARS = 4_000
+# Of more matches the files are not counted, because that takes nearly as long as writing the matches.
+_COUNTED_MATCHES = 20_000
 _IDS = ("id", "path", "file_path", "uri", "url", "key", "name", "title")
 _LABELS = ("label", "title", "name", "summary", "message", "text", "description", "path", "status")
 
@@ -65,6 +67,8 @@ def matches_summary(matches: Sequence[Mapping[str, Any]], *, is_cut: bool) -> st
     if not matches:
         return "no matches"
     found = f"{'the first ' if is_cut else ''}{counted(len(matches), 'match', 'matches')}"
+    if len(matches) > _COUNTED_MATCHES:
+        return f"{found}, the first in {brief(matches[0]['path'])}"
     counts = Counter(map(itemgetter("path"), matches))
     first, (most, number) = next(iter(counts)), counts.most_common(1)[0]
     if len(counts) == 1:

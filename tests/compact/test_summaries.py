@@ -231,4 +231,5 @@ def test_words_for_summaries() -> None:
     assert [line_count(text) for text in ("", "a", "a\n", "a\nb")] == [0, 1, 1, 2]
     assert [last_line(text) for text in ("", "a\nb\n\n", " x ")] == ["", "b", "x"]
     assert (ends("short", 10), ends("a long path is not there", 16)) == ("short", "a long...t there")
+    assert matches_summary([{"path": "a"}] * 20_001, is_cut=False) == "20,001 matches, the first in a"
     assert matches_summary([{"path": "a"}, {"path": "b"}], is_cut=False) == "2 matches in 2 files, the first a"
