@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,6 +130,18 @@ async def test_batches_are_answered_in_the_versions_that_have_them(shared_daemon
     assert [answer["id"] for answer in old.json()] == [answer["id"] for answer in plain.json()] == [1, 2]
     assert (new.status_code, new.json()["error"]["code"]) == (400, -32600)
     assert (long.status_code, long.json()["error"]["code"]) == (400, -32600)
+
+
+async def test_a_batch_of_large_answers_is_one_message_all_the_same(shared_daemon: Daemon, tmp_path: Path) -> None:
+    (tmp_path / "long").write_text("a line of a long text\n" * 18_000)
+    arguments = {"path": str(tmp_path / "long"), "max_bytes": 1_000_000}
+    calls = [_request("tools/call", index, name="fs_read", arguments=arguments) for index in range(5)]
+    async with shared_daemon.http() as http:
+        answer = await http.post("/rpc", json=calls)
+    assert len(answer.content) <= 1_000_000
+    assert [each["id"] for each in answer.json()] == [0, 1, 2, 3, 4]
+    told = [each["error"]["message"] if "error" in each else "whole" for each in answer.json()]
+    assert set(told) == {"whole", "the answer does not fit beside the others; ask for it alone"}
 
 
 async def test_resources_prompts_and_levels_are_served(shared_daemon: Daemon) -> None:

@@ -10,9 +10,13 @@ from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, MOST_BATCH, Message, RpcError
 from mcp_agent.protocol.methods import Methods, Request
+from mcp_agent.shaping import MOST_MESSAGE_BYTES
 from tools.records import record
 
 log = logging.getLogger(__name__)
+
+# What is kept free for each answer of a batch, to say at least that it does not fit; an id has a bound, too.
+_EXCUSE_BYTES = 8_000
 
 
 @record
@@ -43,11 +47,17 @@ async def answered_batch(methods: Methods, values: list[Any], request: Callable[
     if not values or len(values) > MOST_BATCH:
         raise RpcError(INVALID_REQUEST, f"a batch has 1 to {MOST_BATCH} messages, not {len(values)}")
     answers: list[bytes] = []
+    room = MOST_MESSAGE_BYTES - _EXCUSE_BYTES * len(values)
     for value in values:
         try:
             message = jsonrpc.message(value)
-            if message is not None and message.id is not None:
-                answers.append((await answered(methods, request(message))).body)
+            if message is None or message.id is None:
+                continue
+            answer = (await answered(methods, request(message))).body
+            if len(answer) > room:
+                raise RpcError(INTERNAL_ERROR, "the answer does not fit beside the others; ask for it alone")
+            answers.append(answer)
+            room -= len(answer)
         except RpcError as error:
             answers.append(jsonrpc.failure(jsonrpc.id_of(value), error))
     return b"[" + b",".join(answers) + b"]" if answers else None
