@@ -14,7 +14,7 @@ import orjson
 from mcp_agent.artifacts import SCHEME, ArtifactStore
 from mcp_agent.calls import Blocks, Call, Caller, Compact, Outcome
 from mcp_agent.compact import cursors
-from mcp_agent.compact.compactor import Compactor
+from mcp_agent.compact.compactor import Compactor, plain
 from registry.gate import Shape
 from tools.spec import Tool
 
@@ -63,9 +63,11 @@ class Shaper:
         domain = "errors" if tool is None else tool.category
         form = chosen(outcome.form, call.caller)
         if form == "compact":
-            name = call.tool if tool is None else tool.name
-            origin = cursors.Origin.of(name, call.caller.name, call.arguments)
-            short = self._compactor.shortened(outcome.answer, tool, origin, domain)
+            short = plain(outcome.answer)
+            if short is None:
+                name = call.tool if tool is None else tool.name
+                origin = cursors.Origin.of(name, call.caller.name, call.arguments)
+                short = self._compactor.shortened(outcome.answer, tool, origin, domain)
             return outcome.as_written(Compact(short.encoded), short.whole_bytes)
         fitting = self.fitting(outcome, call.caller, tool)
         if fitting is not None:

@@ -16,7 +16,7 @@ import orjson
 
 from mcp_agent.artifacts import ArtifactStore
 from mcp_agent.compact.cursors import Cursors, Origin, Place
-from mcp_agent.compact.cutting import MOST_ITEMS, STEPS, Cutter, Limits
+from mcp_agent.compact.cutting import MOST_ITEMS, MOST_LINES, MOST_STRING, STEPS, Cutter, Limits
 from mcp_agent.compact.fitting import MOST_WIRE_BYTES, fitting_chars, room_beside
 from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, shown_item
 from mcp_agent.compact.whole import Whole, encoded
@@ -32,8 +32,6 @@ _BESIDE_BYTES = 1_500
 _STATUS_CATEGORIES = frozenset(("filesystem", "pruning", "artifacts"))
 _OURS = ("summary", "success", "count", "items", "totalCount", "artifactRef", "hasMore", "nextCursor", "hint")
 _MOST_PARSED_CHARS = 4_000_000
-# Too short for anything that would be cut by itself.
-_PLAIN_BYTES = 400
 # Enough of a text to find it by.
 _SEEN_CHARS = 400
 
@@ -55,13 +53,9 @@ class Compactor:
 
     def untouched(self, answer: Result | ToolError, tool: Tool | None) -> Short | None:
         """The result if nothing of it must be left out, else None. Never touches the disk."""
-        if isinstance(answer, Result):
-            if answer.stretch is not None:
-                return None
-            plain = _plain(answer)
-            if plain is not None:
-                return plain
-        return _Draft(answer, tool).untouched()
+        if isinstance(answer, Result) and answer.stretch is not None:
+            return None
+        return plain(answer) or _Draft(answer, tool).untouched()
 
     def shortened(self, answer: Result | ToolError, tool: Tool | None, origin: Origin, domain: str) -> Short:
         """The result with what it has room for, after its whole was kept."""
@@ -229,18 +223,22 @@ class _Draft:
         return STATUS_BYTES if is_status and isinstance(self._answer, Result) else TEXT_BYTES
 
 
-def _plain(answer: Result) -> Short | None:
-    """A few short fields and nothing in them to cut, as most tools answer that change something; else None."""
-    if answer.blocks() is not None:
+def plain(answer: Result | ToolError) -> Short | None:
+    """A few short fields and nothing in them to cut, as most small files and most changes are answered; else None."""
+    if not isinstance(answer, Result) or answer.stretch is not None or answer.blocks() is not None:
         return None
     value = answer.as_object()
-    encoded = orjson.dumps(value)
-    if len(encoded) > _PLAIN_BYTES or b"[" in encoded or encoded.count(b"{") > 1 or b"\\n" in encoded:
-        return None
-    if not value.keys().isdisjoint(_OURS):
+    for each in value.values():
+        if isinstance(each, str):
+            if len(each) > MOST_STRING or each.count("\n") >= MOST_LINES:
+                return None
+        elif not isinstance(each, int | float):
+            return None
+    if len(value) > STEPS[0].keys or not value.keys().isdisjoint(_OURS):
         return None
     summary = shortened(answer.summary(), MOST_SUMMARY) or "done"
-    return Short(orjson.dumps({"summary": summary, "success": answer.succeeded, **value}))
+    encoded = orjson.dumps({"summary": summary, "success": answer.succeeded, **value})
+    return Short(encoded) if len(encoded) <= STATUS_BYTES else None
 
 
 def _longest_list(fields: Mapping[str, Any]) -> str | None:
