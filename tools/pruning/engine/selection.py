@@ -39,10 +39,6 @@ class Selection:
     def dropped_lines(self) -> int:
         return sum(block.line_count for block in self.dropped)
 
-    @property
-    def kept_lines(self) -> int:
-        return self.total_lines - self.dropped_lines
-
     def kept(self) -> Iterator[int]:
         """Give the numbers of the kept lines, from 1, in order."""
         following = 1
