@@ -77,7 +77,7 @@ class ArtifactResources:
 
 
 class UndoResources:
-    """What can be undone, the newest first. It is the machine's, as its files are: every caller may look.
+    """What can be undone, the newest first. It is the machine's, as its files are: who has tools for files may look.
 
     What a rule denies a caller in the file, it denies in the file's old states.
     """
@@ -87,6 +87,8 @@ class UndoResources:
         self._journal = journal
 
     def listed(self, caller: Caller) -> list[dict[str, Any]]:
+        if not self._gate.offers(caller.access, "filesystem"):
+            return []
         return [
             {"uri": f"{_UNDO}{entry.id}", "name": entry.id, "description": f"Before a tool {entry.summary}"}
             for entry in self._journal.entries()[:_LISTED]
@@ -94,6 +96,8 @@ class UndoResources:
         ]
 
     def templates(self, caller: Caller) -> list[dict[str, Any]]:
+        if not self._gate.offers(caller.access, "filesystem"):
+            return []
         return [
             {
                 "uriTemplate": _ONE_CHANGE,
@@ -104,12 +108,12 @@ class UndoResources:
         ]
 
     async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
-        if not uri.startswith(_UNDO):
+        if not uri.startswith(_UNDO) or not self._gate.offers(caller.access, "filesystem"):
             return None
         return await asyncio.to_thread(self._read, caller, uri)
 
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
-        if (template, argument) != (_ONE_CHANGE, "id"):
+        if (template, argument) != (_ONE_CHANGE, "id") or not self._gate.offers(caller.access, "filesystem"):
             return None
         entries = await asyncio.to_thread(self._journal.entries)
         return [entry.id for entry in entries if entry.image_bytes is not None and entry.id.startswith(value)]

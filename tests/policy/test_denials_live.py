@@ -95,6 +95,24 @@ async def test_an_old_state_of_a_denied_file_is_no_resource(home: Path) -> None:
         assert not [each for each in await _resources(daemon) if each["uri"].startswith("undo://")]
 
 
+async def test_old_states_are_no_resources_to_who_has_no_tools_for_files(home: Path) -> None:
+    """Seen: a client of the profile `browser-only` was shown what others had changed, and could read it."""
+    (home / "tools.json").write_text(json.dumps(_FREE))
+    with running(home) as daemon:
+        await daemon.rpc("tools/call", name="fs_write", arguments={"path": ".env", "content": "new"})
+        (change,) = [each for each in await _resources(daemon) if each["uri"].startswith("undo://")]
+        (template,) = [each for each in await _templates(daemon) if each.startswith("undo://")]
+        asked = {"ref": {"type": "ref/resource", "uri": template}, "argument": {"name": "id", "value": ""}}
+        assert (await daemon.rpc("completion/complete", **asked))["result"]["completion"]["values"] == [change["name"]]
+        daemon.save({"activeProfile": "browser-only"})
+        async with asyncio.timeout(PATIENCE_S):
+            while "result" in await daemon.rpc("resources/read", uri=change["uri"]):
+                await asyncio.sleep(0.02)
+        assert not [each for each in await _resources(daemon) if each["uri"].startswith("undo://")]
+        assert template not in await _templates(daemon)
+        assert "error" in await daemon.rpc("completion/complete", **asked)
+
+
 async def test_the_rules_of_a_profile_are_shown(daemon: Daemon) -> None:
     shown = daemon.cli("profile", "show").stdout
     assert "  denied paths\n    env-files              .env, .env.*, !.env.example" in shown
@@ -116,6 +134,11 @@ async def _read(daemon: Daemon, path: str) -> dict[str, Any]:
         told: dict[str, Any] = (await http.post(path, json=message)).json()["result"]["structuredContent"]
     error: dict[str, Any] | None = told.get("error")
     return error or told
+
+
+async def _templates(daemon: Daemon) -> list[str]:
+    listed = await daemon.rpc("resources/templates/list")
+    return [each["uriTemplate"] for each in listed["result"]["resourceTemplates"]]
 
 
 async def _resources(daemon: Daemon) -> list[dict[str, Any]]:

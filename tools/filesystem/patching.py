@@ -195,7 +195,8 @@ class Patch:
             if edits:
                 after = applied(text, edits)
                 if state.before is None:
-                    state.before, state.after = _excerpts(text, after, edits[0])
+                    is_behind = operation.type == "insert_after"
+                    state.before, state.after = _excerpts(text, after, edits[0], is_behind=is_behind)
                 regions = joined(regions, edits)
                 text = after
         if self._diff_chars <= _DIFF_CHARS and regions:
@@ -252,10 +253,13 @@ class Patch:
         return asked.edits(operation, view, spans if operation.takes_all else spans[:1])
 
 
-def _excerpts(before: str, after: str, edit: Edit) -> tuple[str, str]:
-    """The lines of the first change, as they were and as they are."""
-    start = before.rfind("\n", 0, edit.start) + 1
-    end = before.find("\n", edit.end)
+def _excerpts(before: str, after: str, edit: Edit, *, is_behind: bool) -> tuple[str, str]:
+    """The lines of the first change, as they were and as they are; for a line that is put behind one, that one too."""
+    first, last = edit.start, edit.end
+    if is_behind and before[first - 1 : first] == "\n":
+        first = last = first - 1
+    start = before.rfind("\n", 0, first) + 1
+    end = before.find("\n", last)
     end = len(before) if end == -1 else end
     new_end = end + len(edit.text) - (edit.end - edit.start)
     was, became = before[start:end], after[start:new_end]

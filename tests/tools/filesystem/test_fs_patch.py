@@ -98,6 +98,18 @@ def test_a_dry_run_tells_and_writes_nothing(bench: Bench) -> None:
     assert (path.read_text(), bench.journal.entries()) == (CODE, [])
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("end", ["", "ending"], ids=["no final newline", "final newline"])
+@pytest.mark.parametrize("match", ["one", "two"])
+def test_a_dry_run_shows_the_line_that_another_is_put_at(bench: Bench, match: str, end: str, ending: str) -> None:
+    """Seen: for a line behind the last one, what was there before was told to be nothing."""
+    bench.file("x", f"one{ending}two{end and ending}")
+    for kind, lines in (("insert_before", ["new", match]), ("insert_after", [match, "new"])):
+        operations = [{"type": kind, "match": match, "insert": "new"}]
+        (preview,) = bench.call("fs_patch", path="x", operations=operations, dry_run=True)["preview"]
+        assert (preview["before_excerpt"], preview["after_excerpt"]) == (match, ending.join(lines))
+
+
 def test_a_first_of_several_says_how_many_there_were(bench: Bench) -> None:
     bench.file("code.py", CODE)
     done = bench.patch("code.py", type="replace_first", pattern="return", replacement="yield")
