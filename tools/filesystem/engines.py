@@ -5,6 +5,7 @@ It is `rg` on the PATH, else the one that was installed with us, else `grep`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -95,14 +96,17 @@ class Hits:
 
 
 class Program:
-    """A search program at work. Ended at the end of its `with`, if it has not ended by itself."""
+    """A search program at work. Ended at the end of its `with`, if it has not ended by itself.
 
-    def __init__(self, arguments: Sequence[str | bytes], folder: Path | None) -> None:
+    `given` is what it reads, and not much: it is written before anything is read.
+    """
+
+    def __init__(self, arguments: Sequence[str | bytes], folder: Path | None, given: bytes | None = None) -> None:
         environment = {key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"}
         try:
             self._process = subprocess.Popen(
                 arguments,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=folder,
@@ -110,6 +114,9 @@ class Program:
             )
         except OSError as error:
             raise IoError(f"the search engine cannot be started: {(error.strerror or str(error)).lower()}") from error
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+                pipe.write(given or b"")
 
     def __enter__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
@@ -12,7 +13,8 @@ from tools.errors import NotADirectory, Timeout, from_os_error
 from tools.filesystem.engines import TIME_LIMIT_S
 from tools.filesystem.fs_grep import open_only
 from tools.filesystem.globs import Glob, read_glob
-from tools.filesystem.walk import Run, walked
+from tools.filesystem.shared_walk import shared_walk
+from tools.filesystem.walk import question
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
 from tools.records import record
@@ -90,46 +92,31 @@ class _Search:
     """One question to the walk."""
 
     def __init__(self, ctx: ToolContext, folder: Path, glob: Glob, recursive: bool, include_ignored: bool) -> None:
-        self._ctx, self._glob = ctx, glob
+        self._ctx = ctx
         self._admits = open_only(ctx, folder)
         self._deadline = time.monotonic() + TIME_LIMIT_S
         self._base = str(folder).rstrip("/") + "/"
-        self._runs = walked(
-            folder,
-            include_ignored=include_ignored,
-            depth=None if recursive else 1,
-            ending=glob.suffix or "",
-            check=self._check,
-        )
+        self._asked = question(folder, glob, include_ignored=include_ignored, is_recursive=recursive)
 
     def first(self, count: int | None) -> list[Found]:
         """The first matches in the order of paths, at least `count` if there are so many. Raises Timeout."""
         found: list[Found] = []
-        only_folders = self._glob.only_folders
-        # Where the walk itself has chosen the files, their names are not looked at again.
-        is_chosen = self._glob.suffix is not None and self._admits is None
-        for run in self._runs:
-            if run.is_folder:
-                names = self._fitting(run)
-                found += [{"path": path, "type": "directory"} for path in self._told(run.prefix, names)]
-            elif not only_folders:
-                names = run.names if is_chosen else self._fitting(run)
-                found += [{"path": path, "type": "file"} for path in self._told(run.prefix, names)]
-            if count is not None and len(found) >= count:
-                break
+        admits = self._admits
+        # What is not admitted does not count, so a helper cannot know when there is enough.
+        most = count if admits is None else None
+        with closing(shared_walk(self._asked, self._check, self._deadline, most)) as runs:
+            for prefix, names, is_folder in runs:
+                if admits is not None:
+                    names = [name for name in names if admits(os.fsencode(prefix + name))]
+                folder = self._base + prefix
+                kind: Literal["file", "directory"] = "directory" if is_folder else "file"
+                if _is_told_as_it_is(folder + "".join(names)):
+                    found += [{"path": folder + name, "type": kind} for name in names]
+                else:
+                    found += [{"path": told(folder + name), "type": kind} for name in names]
+                if count is not None and len(found) >= count:
+                    break
         return found
-
-    def _fitting(self, run: Run) -> list[str]:
-        prefix, matches, admits = run.prefix, self._glob.matches, self._admits
-        names = [name for name in run.names if matches(prefix + name)]
-        return names if admits is None else [name for name in names if admits(os.fsencode(prefix + name))]
-
-    def _told(self, prefix: str, names: list[str]) -> list[str]:
-        folder = self._base + prefix
-        joined = folder + "".join(names)
-        if joined.isascii() and "\\" not in joined:
-            return [folder + name for name in names]
-        return [told(folder + name) for name in names]
 
     def _check(self) -> None:
         self._ctx.check()
@@ -137,6 +124,10 @@ class _Search:
             raise Timeout(
                 f"the search took longer than {TIME_LIMIT_S:g} s", hint="search in a smaller folder, one at a time"
             )
+
+
+def _is_told_as_it_is(names: str) -> bool:
+    return names.isascii() and "\\" not in names
 
 
 def _modified(path: str) -> float:

@@ -13,6 +13,8 @@ from tools.errors import InvalidPattern
 from tools.records import record
 
 _MOST_ALTERNATIVES = 200
+# What "**" stands for where nothing comes before it.
+_ANYWHERE = ".+"
 _ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 
@@ -25,6 +27,8 @@ class Glob:
     names: tuple[str, ...]
     has_folders: bool
     only_folders: bool
+    # Fits the folders that a match can be in; None where that is all of them.
+    folders: re.Pattern[str] | None
 
     def matches(self, relative: str) -> bool:
         return self.pattern.fullmatch(relative) is not None
@@ -45,15 +49,20 @@ def read_glob(text: str) -> Glob:
     is_anchored = "/" in text.strip("/")
     names: list[str] = []
     bodies: list[str] = []
+    folders: list[str] = []
     for alternative in alternatives:
         parts = [part for part in alternative.removeprefix("./").split("/") if part]
         names.append(parts[-1] if parts and parts[-1] != "**" else "*")
-        bodies.append(path_pattern(parts if is_anchored else ["**", *parts], text))
+        if not is_anchored:
+            parts.insert(0, "**")
+        bodies.append(path_pattern(parts, text))
+        folders += _folder_patterns(parts, text)
     try:
         pattern = re.compile("|".join(bodies), re.DOTALL)
     except re.error as error:
         raise InvalidPattern(f"the glob {text!r} cannot be read: {error}") from error
-    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_anchored, only_folders)
+    within = None if _ANYWHERE in folders else re.compile("|".join(folders), re.DOTALL)
+    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_anchored, only_folders, within)
 
 
 def path_pattern(parts: list[str], text: str) -> str:
@@ -66,6 +75,18 @@ def path_pattern(parts: list[str], text: str) -> str:
         else:
             body += _name(part, text) + ("" if is_last else "/")
     return body
+
+
+def _folder_patterns(parts: list[str], text: str) -> list[str]:
+    """Regexes for the folders that are passed on the way to what the parts stand for."""
+    found: list[str] = []
+    for end in range(1, len(parts) + 1):
+        is_deep = parts[end - 1] == "**"
+        if is_deep or end < len(parts):
+            found.append(path_pattern(parts[:end], text))
+        if is_deep:
+            break
+    return found
 
 
 def _name(part: str, text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Self
 
 from tools.errors import InvalidPattern
@@ -18,7 +18,6 @@ from tools.records import record
 
 # The later in this list, the less it counts.
 _KINDS = (".rgignore", ".ignore", ".gitignore", ".git/info/exclude")
-_NAMES = frozenset((".rgignore", ".ignore", ".gitignore", ".git"))
 _WILD = re.compile(r"[*?\[\\]")
 _TRAILING_SPACES = re.compile(r"(?<!\\) +$")
 
@@ -68,10 +67,8 @@ class Ignores:
             found += _read(folder)
         return cls(_in_order(found))
 
-    def entered(self, folder: str, names: Collection[str]) -> Self:
-        """The rules that hold in `folder`, which has `names` in it."""
-        if _NAMES.isdisjoint(names):
-            return self
+    def entered(self, folder: str) -> Self:
+        """The rules that hold in `folder`."""
         return type(self)(_in_order([*_read(folder), *self.rules]))
 
     def leave_out(self, folder: str, name: str, *, is_folder: bool) -> bool:
