@@ -24,6 +24,7 @@ _ENVELOPE_BYTES = 4_096
 MOST_RESULT_BYTES = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
 # What is sent of a result whose whole is kept: a model that wants more can have it.
 _PREVIEW_BYTES = 100_000
+_SAMPLE = 1_000
 
 # Programs that put a result before a model as it is, by the name in their `clientInfo`.
 TEXT_CLIENTS = (
@@ -94,8 +95,7 @@ class Shaper:
             fits = len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES
             return outcome.as_written(text) if fits else None
         encoded = orjson.dumps(outcome.as_object())
-        fits = len(encoded) * 3 <= MOST_RESULT_BYTES or _json_bytes(encoded) <= MOST_RESULT_BYTES
-        return outcome.as_written(encoded) if fits else None
+        return outcome.as_written(encoded) if _fits(encoded) else None
 
     def _spilled_text(self, whole: bytes, caller: Caller, domain: str) -> str:
         text = whole.decode()
@@ -114,7 +114,7 @@ class Shaper:
         if reference is not None:
             facts["artifactRef"] = reference
         facts["hint"] = _advice(reference, problem, caller)
-        return _fitted(value, facts, room)
+        return _fitted(value, facts, room, len(encoded))
 
     def _kept(self, whole: bytes, media_type: str, caller: Caller, domain: str) -> tuple[str | None, str]:
         try:
@@ -132,29 +132,43 @@ def _advice(reference: str | None, problem: str, caller: Caller) -> str:
     return f"Get all of it with GET /artifacts/{reference.removeprefix(SCHEME)}. {read}"
 
 
-def _fitted(value: dict[str, Any], facts: dict[str, Any], room: int) -> bytes:
+def _fitted(value: dict[str, Any], facts: dict[str, Any], room: int, whole_bytes: int) -> bytes:
     """The object with its longest list or text cut until it fits, and `facts` beside it."""
     shown = {**value, **facts}
+    # What is many times too large is cut roughly, by its bytes, before it is cut with care.
+    kept = min(room / whole_bytes, 1.0)
     while True:
-        encoded = orjson.dumps(shown)
-        size = _json_bytes(encoded)
-        if size <= room:
-            return encoded
+        if kept == 1.0:
+            encoded = orjson.dumps(shown)
+            size = _json_bytes(encoded)
+            if size <= room:
+                return encoded
+            kept = min(room / size, 0.75)
         key = max((key for key in shown if key not in facts), key=lambda key: _length(shown[key]), default=None)
         if key is None or _length(shown[key]) <= 2:
             return orjson.dumps(facts)
         whole = shown[key]
-        keep = max(min(len(whole) * room // size, len(whole) * 3 // 4), 0)
-        shown[key] = whole[:keep] if isinstance(whole, str | list) else None
+        shown[key] = whole[: int(len(whole) * kept)] if isinstance(whole, str | list) else None
+        kept = 1.0
 
 
 def _length(value: Any) -> int:
-    """How much there is to cut, in bytes."""
+    """How much there is to cut, in bytes; a long list is judged by its beginning."""
+    if isinstance(value, list) and len(value) > _SAMPLE:
+        return len(orjson.dumps(value[:_SAMPLE])) * len(value) // _SAMPLE
     return len(orjson.dumps(value))
 
 
 def _text_bytes(text: str) -> int:
     return len(orjson.dumps(text.encode("utf-8", "replace").decode()))
+
+
+def _fits(encoded: bytes) -> bool:
+    """Whether an object can go out whole. Nearly always its length alone tells."""
+    size = len(encoded)
+    return size * 3 <= MOST_RESULT_BYTES or (
+        size * 2 <= MOST_RESULT_BYTES and _json_bytes(encoded) <= MOST_RESULT_BYTES
+    )
 
 
 def _json_bytes(encoded: bytes) -> int:
