@@ -10,6 +10,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls import Caller
+from mcp_agent.connection import Answer
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.tokens import Principal
 from registry.gate import Access
@@ -58,6 +59,8 @@ async def send_json(send: Send, status: int, body: bytes, headers: Mapping[str, 
     raw = [_JSON_TYPE, (b"content-length", b"%d" % len(body))]
     if headers:
         raw += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    if isinstance(send, Answer) and send.whole(status, raw, body):
+        return
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
 
