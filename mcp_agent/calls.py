@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from registry.gate import Access, Shape
 from registry.profiles import Form
 from tools.context import LogLevel
 from tools.errors import ToolError
-from tools.records import record
+from tools.records import mutable, record
 from tools.results import Result
 
 
@@ -40,7 +40,7 @@ class Caller:
         return self.transport in ("http", "sse", "stdio")
 
 
-@dataclass(slots=True)
+@mutable
 class Call:
     """One request to run one tool. `report` and `tell` are there when the caller hears of progress and of the log."""
 
@@ -77,7 +77,7 @@ class Compact(NamedTuple):
 Written = bytes | str | Blocks | Compact
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@mutable
 class Outcome:
     """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
 
