@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -141,7 +142,9 @@ def test_a_helper_that_fails_is_made_up_for(
     for program in (tmp_path / "missing.py", broken):
         monkeypatch.setattr(sharing, "_HELPER", program)
         assert _paths(shared_walk(asked, _nothing, time.monotonic() + 30, None, alone_s=0)) == whole
-    assert [message.partition(":")[0] for message in caplog.messages] == ["walk.helper_failed"] * 2
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    assert _paths(shared_walk(asked, _nothing, time.monotonic() + 30, None, alone_s=0)) == whole
+    assert [message.partition(":")[0] for message in caplog.messages] == ["walk.helper_failed"] * 3
 
 
 def test_folders_in_which_nothing_can_match_are_not_entered(tree: Path) -> None:
