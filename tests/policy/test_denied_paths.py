@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from tests.tools.filesystem.bench import Bench
 from tools.denying import PathRules, Rule
-from tools.filesystem.engines import Engine
+from tools.filesystem.engines import Engine, find_engine
 from tools.paths import OpenPaths
 
 _REASON = "secrets stay out of chats"
@@ -152,6 +152,23 @@ def test_a_folder_is_not_moved_to_where_its_files_would_be_denied(bench: Bench) 
     _deny(bench, _rule("journal/private"))
     assert bench.error("fs_move", from_="notes", to="journal").code == "DENIED"
     bench.call("fs_move", from_="notes", to="papers")
+
+
+@pytest.mark.parametrize("kind", ["rg", "grep"])
+def test_a_link_that_is_turned_as_a_search_begins_leads_nowhere(tmp_path: Path, kind: Literal["rg", "grep"]) -> None:
+    """Seen: the engine opened the file by its name, after the name had been looked at."""
+    really = find_engine().program if kind == "rg" else shutil.which("grep")
+    slow = tmp_path / "slow"
+    slow.write_text(f'#!/bin/sh\nln -sfn "{tmp_path}/work/.env" "{tmp_path}/work/link"\nexec "{really}" "$@"\n')
+    slow.chmod(0o755)
+    bench = Bench(tmp_path, engine=Engine(kind, str(slow), "PATH"))
+    bench.file(".env", "KEY=needle\n")
+    bench.file("notes", "my needle\n")
+    (bench.folder / "link").symlink_to("notes")
+    _deny(bench, _rule(".env"))
+    matches = bench.call("fs_grep", base="link", pattern="needle")["matches"]
+    assert [match["text"] for match in matches] == ["my needle"]
+    assert bench.error("fs_grep", base="link", pattern="needle").code == "DENIED"
 
 
 def test_old_states_of_a_denied_file_are_denied(tmp_path: Path) -> None:

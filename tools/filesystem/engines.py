@@ -63,10 +63,14 @@ def find_engine() -> Engine:
 
 @record
 class Question:
-    """What to look for, and where. `base` is a folder or a file; `admits` is asked for every file that matches."""
+    """What to look for, and where: in all files below `base`, or in `file`, which is open and what `base` was then.
+
+    `admits` is asked for every file that matches.
+    """
 
     base: Path
     pattern: str
+    file: int | None = None
     glob: Glob | None = None
     excluded: str | None = None
     ignore_case: bool = False
@@ -98,15 +102,17 @@ class Hits:
 class Program:
     """A search program at work. Ended at the end of its `with`, if it has not ended by itself.
 
-    `given` is what it reads, and not much: it is written before anything is read.
+    `given` is what it reads: an open file, or bytes, but not many: they are written before anything is read.
     """
 
-    def __init__(self, arguments: Sequence[str | bytes], folder: Path | None, given: bytes | None = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str | bytes], folder: Path | None, given: int | bytes = subprocess.DEVNULL
+    ) -> None:
         environment = {key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"}
         try:
             self._process = subprocess.Popen(
                 arguments,
-                stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+                stdin=given if isinstance(given, int) else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=folder,
@@ -114,9 +120,10 @@ class Program:
             )
         except OSError as error:
             raise IoError(f"the search engine cannot be started: {(error.strerror or str(error)).lower()}") from error
-        if self._process.stdin is not None:
+        if not isinstance(given, int):
+            assert self._process.stdin is not None, "it is a pipe"
             with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
-                pipe.write(given or b"")
+                pipe.write(given)
 
     def __enter__(self) -> Self:
         return self

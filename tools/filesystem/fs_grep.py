@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
 from tools.context import ToolContext
-from tools.errors import IsSpecial, from_os_error
 from tools.filesystem.engines import Hit, Question
 from tools.filesystem.globs import read_glob
 from tools.filesystem.ripgrep import search
@@ -16,7 +16,7 @@ from tools.params import Field
 from tools.paths import on_one_line, told
 from tools.records import record
 from tools.results import Result
-from tools.sources import source
+from tools.sources import opened, source
 from tools.spec import tool
 from tools.summaries import Item, matches_summary
 
@@ -85,27 +85,25 @@ def fs_grep(
     """Search for lines in files, sorted by path. Read around a match with fs_read_range."""
     origin = source(ctx, base)
     shown, path = origin.shown, origin.path
-    try:
-        path.stat()
-    except OSError as error:
-        raise from_os_error(error, shown) from error
-    if not path.is_dir() and not path.is_file():
-        raise IsSpecial(f"{shown} is a pipe, a socket or a device, and those are never opened")
-    if not origin.is_kept:
-        ctx.paths.real(path)
     excluded = glob[1:] if glob is not None and glob.startswith("!") else None
-    question = Question(
-        base=path,
-        pattern=pattern,
-        glob=read_glob(glob) if glob is not None and excluded is None else None,
-        excluded=excluded,
-        ignore_case=ignore_case,
-        is_fixed=fixed,
-        context=context,
-        include_ignored=ignored,
-        admits=None if origin.place is None else open_only(ctx, origin.place),
-    )
-    found = search(ctx.engine, question, max_matches, ctx.check)
+    is_folder = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+    # A file is opened here: what the engine would find under its name a moment later may be another one.
+    with nullcontext() if is_folder else opened(ctx, origin) as file:
+        if is_folder and not origin.is_kept:
+            ctx.paths.real(path)
+        question = Question(
+            base=path,
+            pattern=pattern,
+            file=None if file is None else file.descriptor,
+            glob=read_glob(glob) if glob is not None and excluded is None else None,
+            excluded=excluded,
+            ignore_case=ignore_case,
+            is_fixed=fixed,
+            context=context,
+            include_ignored=ignored,
+            admits=None if origin.place is None else open_only(ctx, origin.place),
+        )
+        found = search(ctx.engine, question, max_matches, ctx.check)
     prefix = shown.rstrip("/")
     paths: dict[bytes, str] = {}
     matches: list[Match] = []

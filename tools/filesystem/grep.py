@@ -16,16 +16,17 @@ _FILES_AT_ONCE = 400
 
 def search_by_grep(engine: Engine, question: Question, limit: int, check: Callable[[], None], deadline: float) -> Hits:
     """The same answer from `grep`, fed with the files of our own walk, which is in order already."""
-    is_folder = question.base.is_dir()
+    is_folder = question.file is None
     arguments = [engine.program, "-n", "-H", "-Z", "-I", "-s"]
     arguments.append("-F" if question.is_fixed else _dialect(engine.program))
     if question.ignore_case:
         arguments.append("-i")
     arguments += ["-m", str(limit + 1), "-e", question.pattern, "--"]
     hits: list[Hit] = []
-    for batch in _batches(_files(question, check)) if is_folder else [[os.fsencode(question.base)]]:
+    for batch in _batches(_files(question, check)) if is_folder else [[b"-"]]:
         started = b""
-        with Program([*arguments, *batch], question.base if is_folder else None) as program:
+        given = subprocess.DEVNULL if question.file is None else question.file
+        with Program([*arguments, *batch], question.base if is_folder else None, given) as program:
             printed = b"".join(program.output(check, deadline))
         for line in printed.removesuffix(b"\n").split(b"\n"):
             path, is_whole, rest = (started + line).partition(b"\0")

@@ -31,10 +31,9 @@ def search(engine: Engine, question: Question, limit: int, check: Callable[[], N
     deadline = time.monotonic() + TIME_LIMIT_S
     if engine.kind == "grep":
         return search_by_grep(engine, question, limit, check, deadline)
-    is_folder = question.base.is_dir()
-    reader = functools.partial(_JsonReader, question, limit, is_folder=is_folder)
-    if not is_folder:
-        with Program(_arguments(engine, question, in_order=False), None) as program:
+    reader = functools.partial(_JsonReader, question, limit)
+    if question.file is not None:
+        with Program(_arguments(engine, question, in_order=False), None, question.file) as program:
             return _read_whole(_lines(program.output(check, deadline)), reader())
     in_order = _arguments(engine, question, in_order=True)
     with Program(in_order, question.base) as program:
@@ -70,8 +69,7 @@ def _walk_options(include_ignored: bool, names: Sequence[str] | None, in_order: 
 
 def _arguments(engine: Engine, question: Question, *, in_order: bool) -> list[str]:
     arguments = [engine.program, "--no-config", "--no-messages", "--json", "--engine", "auto"]
-    is_folder = question.base.is_dir()
-    if is_folder:
+    if question.file is None:
         names = question.glob.names if question.glob is not None and "*" not in question.glob.names else None
         arguments += _walk_options(question.include_ignored, names, in_order)
         if question.excluded is not None:
@@ -84,7 +82,7 @@ def _arguments(engine: Engine, question: Question, *, in_order: bool) -> list[st
         arguments.append("--multiline")
     if question.context:
         arguments += ["--context", str(question.context)]
-    return [*arguments, "-e", question.pattern, "--", "./" if is_folder else os.fspath(question.base)]
+    return [*arguments, "-e", question.pattern, "--", "./" if question.file is None else "-"]
 
 
 def _all_or_cut(pieces: Iterable[bytes], reader: _JsonReader, limit: int) -> Hits:
@@ -121,8 +119,8 @@ def _read(lines: Iterable[bytes], reader: _JsonReader, *, give_up: float | None)
 class _JsonReader:
     """Collects matches out of `rg --json`, and the lines around them."""
 
-    def __init__(self, question: Question, limit: int, is_folder: bool) -> None:
-        self._question, self._limit, self._is_folder = question, limit, is_folder
+    def __init__(self, question: Question, limit: int) -> None:
+        self._question, self._limit, self._is_folder = question, limit, question.file is None
         self._hits: list[Hit] = []
         self._around: dict[int, str] = {}
         self._file: list[Hit] = []
