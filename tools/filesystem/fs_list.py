@@ -6,7 +6,6 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -137,26 +136,15 @@ class _Walk:
         Only the folders on the way to `after` are opened again, so a page costs no more than what it shows. The
         levels are kept in a list, because a tree can be deeper than Python lets functions call each other.
         """
-        entries, limit, times = self.entries, self._limit, self._times
-        is_open = self._why_closed is None
+        entries, limit = self.entries, self._limit
         levels = [(*_children(folder, after), after)]
         while levels:
             children, prefix, rest = levels[-1]
             for child in children:
-                name = child.name
-                was_given = bool(rest) and rest[0] == name
-                if not was_given:
-                    if len(entries) >= limit:
-                        self.is_full = True
-                        return
-                    status = _own_status(child) if is_open else None
-                    if status is not None and stat.S_ISREG(status.st_mode):
-                        # Nearly all entries are plain files of which there is no more to say.
-                        shown = prefix + (name if name.isascii() and "\\" not in name else told(name))
-                        seconds, size = int(status.st_mtime), status.st_size
-                        modified = times.get(seconds) or self._time(seconds)
-                        entries.append({"path": shown, "type": "file", "size": size, "modified": modified})
-                        continue
+                was_given = rest[:1] == (child.name,)
+                if not was_given and len(entries) >= limit:
+                    self.is_full = True
+                    return
                 entry, is_folder = self._entry(child, prefix)
                 if not was_given:
                     entries.append(entry)
@@ -199,6 +187,8 @@ class _Walk:
                 return {"path": shown, "type": "file", "error": str(error.strerror)}, False
         mode = status.st_mode
         modified = self._time(int(status.st_mtime))
+        if stat.S_ISREG(mode) and not is_link:
+            return {"path": shown, "type": "file", "size": status.st_size, "modified": modified}, False
         if stat.S_ISDIR(mode):
             entry: Entry = {"path": shown, "type": "directory", "modified": modified}
         else:
@@ -226,6 +216,7 @@ class _Walk:
     def _time(self, seconds: int) -> str:
         found = self._times.get(seconds)
         if found is None:
+            # Not by datetime: a file system can hold years that it cannot.
             found = self._times[seconds] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
         return found
 
@@ -233,18 +224,14 @@ class _Walk:
 def _children(folder: str, after: tuple[str, ...]) -> tuple[Iterator[os.DirEntry[str]], str]:
     """What is in a folder from `after` on, in order, and what stands before each name."""
     with os.scandir(folder) as found:
-        children = sorted(found, key=attrgetter("name"))
+        children = sorted(found, key=_name)
     if after:
         children = [child for child in children if child.name >= after[0]]
     return iter(children), told(folder).rstrip("/") + "/"
 
 
-def _own_status(child: os.DirEntry[str]) -> os.stat_result | None:
-    """Of a link, its own and not its target's; None where there is none to be had."""
-    try:
-        return child.stat(follow_symlinks=False)
-    except OSError:
-        return None
+def _name(child: os.DirEntry[str]) -> str:
+    return child.name
 
 
 def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:

@@ -194,6 +194,17 @@ def test_a_page_goes_on_where_an_entry_is_gone(tmp_path: Path, listed: List) -> 
     assert _paths(tmp_path, listed(".", recursive=True, after=first["next"])) == ["c"]
 
 
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="a file system that can hold such a year")
+def test_a_file_of_a_far_year_is_listed() -> None:
+    """Seen: a year that Python's dates cannot hold was an error inside the daemon."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder) / "far"
+        path.touch()
+        os.utime(path, (2**40, 2**40))
+        (entry,) = _listing(Path(folder))(".")["entries"]
+    assert entry == {"path": str(path), "type": "file", "size": 0, "modified": "36812-02-20T00:36:16Z"}
+
+
 def test_a_walk_whose_caller_is_gone_stops(tmp_path: Path) -> None:
     for number in range(600):
         (tmp_path / str(number)).touch()
