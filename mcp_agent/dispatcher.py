@@ -127,6 +127,7 @@ class Dispatcher:
             around.journal,
             around.revs,
             around.line_indexes,
+            around.listings,
             around.engine,
             caller.name,
             around.pruner,

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from tools.denying import CommandRules, PathRules
 from tools.errors import NotFound
 from tools.filesystem.engines import Engine, find_engine
+from tools.filesystem.listings import Listings
 from tools.journal import Journal
 from tools.lines import LineIndexes
 from tools.pruning.engine import Selection, SourceType
@@ -260,6 +261,7 @@ class ToolContext:
     journal: Journal = field(default_factory=lambda: Journal(None))
     revs: Revs = field(default_factory=Revs)
     line_indexes: LineIndexes = field(default_factory=LineIndexes)
+    listings: Listings = field(default_factory=Listings)
     engine: Engine = field(default_factory=find_engine)
     # Whose call it is: what is kept for one caller is not there for another.
     owner: str = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
@@ -13,8 +12,7 @@ from tools.errors import NotADirectory, Timeout, from_os_error
 from tools.filesystem.engines import TIME_LIMIT_S
 from tools.filesystem.fs_grep import open_only
 from tools.filesystem.globs import Glob, read_glob
-from tools.filesystem.shared_walk import shared_walk
-from tools.filesystem.walk import question
+from tools.filesystem.walk import Walk
 from tools.params import Field
 from tools.paths import on_one_line, told, untold
 from tools.records import record
@@ -96,26 +94,31 @@ class _Search:
         self._admits = open_only(ctx, folder)
         self._deadline = time.monotonic() + TIME_LIMIT_S
         self._base = str(folder).rstrip("/") + "/"
-        self._asked = question(folder, glob, include_ignored=include_ignored, is_recursive=recursive)
+        self._walk = Walk(
+            folder,
+            glob,
+            include_ignored=include_ignored,
+            is_recursive=recursive,
+            listings=ctx.listings,
+            device=os.stat(folder).st_dev if ctx.paths.is_local(ctx.paths.real(folder)) else None,  # noqa: PTH116
+            check=self._check,
+        )
 
     def first(self, count: int | None) -> list[Found]:
         """The first matches in the order of paths, at least `count` if there are so many. Raises Timeout."""
         found: list[Found] = []
         admits = self._admits
-        # What is not admitted does not count, so a helper cannot know when there is enough.
-        most = count if admits is None else None
-        with closing(shared_walk(self._asked, self._check, self._deadline, most)) as runs:
-            for prefix, names, is_folder in runs:
-                if admits is not None:
-                    names = [name for name in names if admits(os.fsencode(prefix + name))]
-                folder = self._base + prefix
-                kind: Literal["file", "directory"] = "directory" if is_folder else "file"
-                if _is_told_as_it_is(folder + "".join(names)):
-                    found += [{"path": folder + name, "type": kind} for name in names]
-                else:
-                    found += [{"path": told(folder + name), "type": kind} for name in names]
-                if count is not None and len(found) >= count:
-                    break
+        for prefix, names, is_folder in self._walk:
+            if admits is not None:
+                names = [name for name in names if admits(os.fsencode(prefix + name))]
+            folder = self._base + prefix
+            kind: Literal["file", "directory"] = "directory" if is_folder else "file"
+            if _is_told_as_it_is(folder + "".join(names)):
+                found += [{"path": folder + name, "type": kind} for name in names]
+            else:
+                found += [{"path": told(folder + name), "type": kind} for name in names]
+            if count is not None and len(found) >= count:
+                break
         return found
 
     def _check(self) -> None:

@@ -7,9 +7,9 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 
-from tools.filesystem import walk
 from tools.filesystem.engines import Engine, Hit, Hits, Program, Question, plain
 from tools.filesystem.globs import read_glob
+from tools.filesystem.walk import Walk
 
 _FILES_AT_ONCE = 400
 
@@ -44,8 +44,8 @@ def search_by_grep(engine: Engine, question: Question, limit: int, check: Callab
 
 def _files(question: Question, check: Callable[[], None]) -> Iterator[bytes]:
     excluded = read_glob(question.excluded) if question.excluded is not None else None
-    asked = walk.question(question.base, question.glob, include_ignored=question.include_ignored)
-    for prefix, names, is_folder in walk.Walk(asked, check):
+    walk = Walk(question.base, question.glob, include_ignored=question.include_ignored, check=check)
+    for prefix, names, is_folder in walk:
         for path in () if is_folder else (prefix + name for name in names):
             if excluded is not None and excluded.matches(path):
                 continue

@@ -1,27 +1,22 @@
-"""The walk behind fs_search: alone, from the middle, and shared with a helper process."""
+"""The walk behind fs_search, and what it remembers of folders."""
 
 from __future__ import annotations
 
-import logging
 import os
+import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from tests.tools.filesystem.bench import Bench
-from tools.filesystem import shared_walk as sharing
 from tools.filesystem.engines import find_engine
 from tools.filesystem.globs import read_glob
-from tools.filesystem.shared_walk import shared_walk
-from tools.filesystem.walk import Run, Walk, question
-
-if TYPE_CHECKING:
-    from tools.filesystem.walk import Question
+from tools.filesystem.listings import Listings
+from tools.filesystem.walk import Run, Walk
 
 _GLOBS = ["**", "**/*.py", "*.d", "**/", "*e*", "p1*/**/*.py", "p1*/m?", "{p01,p02}/*.py", "p03/m1/*", "nowhere/**"]
 
@@ -54,16 +49,26 @@ def tree(bench: Bench) -> Path:
     return bench.folder
 
 
-def _asked(tree: Path, glob: str, *, include_ignored: bool = False) -> Question:
-    return question(tree, read_glob(glob), include_ignored=include_ignored)
+def _walk(tree: Path, glob: str, *, check: Callable[[], None] = lambda: None, **options: Any) -> Walk:
+    return Walk(tree, read_glob(glob), check=check, **options)
+
+
+def _in_an_hour() -> float:
+    """By this clock, nothing has changed for a while."""
+    return time.time() + 3_600
+
+
+def _wait_for_a_tick(folder: Path) -> None:
+    """Until what changes from now on has another time than what changed before."""
+    mark = folder.with_name("mark")
+    mark.touch()
+    before = mark.stat().st_mtime_ns
+    while mark.stat().st_mtime_ns == before:
+        mark.touch()
 
 
 def _paths(runs: Iterable[Run]) -> list[str]:
     return [f"{prefix}{name}{'/' if is_folder else ''}" for prefix, names, is_folder in runs for name in names]
-
-
-def _nothing() -> None:
-    """Nobody wants the walk to stop."""
 
 
 @pytest.mark.parametrize("include_ignored", [False, True])
@@ -71,13 +76,13 @@ def _nothing() -> None:
 def test_a_walk_finds_what_is_there(tree: Path, glob: str, include_ignored: bool) -> None:
     """Against every path of the tree that fits, found and put in order in another way."""
     pattern = read_glob(glob)
-    everything = _paths(Walk(_asked(tree, "**", include_ignored=include_ignored), _nothing))
+    everything = _paths(_walk(tree, "**", include_ignored=include_ignored))
     fitting = [
         path
         for path in everything
         if pattern.matches(path.rstrip("/")) and (path.endswith("/") or not pattern.only_folders)
     ]
-    assert _paths(Walk(_asked(tree, glob, include_ignored=include_ignored), _nothing)) == fitting
+    assert _paths(_walk(tree, glob, include_ignored=include_ignored)) == fitting
     assert everything == sorted(everything, key=lambda path: path.rstrip("/").split("/"))
 
 
@@ -87,7 +92,7 @@ def test_everything_is_all_but_links_and_what_is_no_file(tree: Path) -> None:
         for path in tree.rglob("*")
         if not path.is_symlink() and (path.is_dir() or path.is_file())
     }
-    assert set(_paths(Walk(_asked(tree, "**", include_ignored=True), _nothing))) == really
+    assert set(_paths(_walk(tree, "**", include_ignored=True))) == really
 
 
 @pytest.mark.parametrize("include_ignored", [False, True])
@@ -95,56 +100,79 @@ def test_the_files_are_those_of_ripgrep(tree: Path, include_ignored: bool) -> No
     rules = ["--no-ignore"] if include_ignored else ["--no-require-git", "--no-ignore-global", "--glob", "!.git"]
     command = [find_engine().program, "--no-config", "--files", "--hidden", "--null", "--sort", "path", *rules]
     listed = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, check=True).stdout
-    walked = _paths(Walk(_asked(tree, "**", include_ignored=include_ignored), _nothing))
+    walked = _paths(_walk(tree, "**", include_ignored=include_ignored))
     assert [path for path in walked if not path.endswith("/")] == os.fsdecode(listed).removesuffix("\0").split("\0")
 
 
-@pytest.mark.parametrize("glob", ["**", "**/*.py"])
-def test_a_walk_from_the_middle_is_the_end_of_the_whole(tree: Path, glob: str) -> None:
-    asked = _asked(tree, glob)
-    whole = _paths(Walk(asked, _nothing))
-    for index in range(0, len(whole), 7):
-        assert _paths(Walk(asked, _nothing, whole[index].rstrip("/"))) == whole[index:]
-
-
-def test_the_halves_of_a_walk_make_the_whole_wherever_it_is_divided(tree: Path) -> None:
-    asked = _asked(tree, "**")
-    whole = _paths(Walk(asked, _nothing))
-    for steps in range(0, len(whole) // 2, 11):
-        walk = Walk(asked, _nothing)
-        runs = iter(walk)
-        before = [next(runs) for _ in range(steps)]
-        start = walk.without_later_half()
-        assert start is not None
-        assert _paths([*before, *runs]) + _paths(Walk(asked, _nothing, start)) == whole
-
-
-@pytest.mark.parametrize("include_ignored", [False, True])
 @pytest.mark.parametrize("glob", _GLOBS)
-def test_a_shared_walk_finds_the_same(
-    tree: Path, glob: str, include_ignored: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    asked = _asked(tree, glob, include_ignored=include_ignored)
-    with caplog.at_level(logging.WARNING):
-        found = _paths(shared_walk(asked, _nothing, time.monotonic() + 30, None, alone_s=0))
-    assert found == _paths(Walk(asked, _nothing))
-    # Were the helper of no use, this would say so.
-    assert caplog.messages == []
+def test_a_walk_that_remembers_finds_the_same(tree: Path, glob: str) -> None:
+    listings, device = Listings(clock=_in_an_hour), tree.stat().st_dev
+    whole = _paths(_walk(tree, glob))
+    for _ in range(2):
+        assert _paths(_walk(tree, glob, listings=listings, device=device)) == whole
 
 
-def test_a_helper_that_fails_is_made_up_for(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    asked = _asked(tree, "**")
-    whole = _paths(Walk(asked, _nothing))
-    broken = tmp_path / "broken.py"
-    broken.write_text("import sys; sys.stdout.write('no such thing'); sys.exit(1)")
-    for program in (tmp_path / "missing.py", broken):
-        monkeypatch.setattr(sharing, "_HELPER", program)
-        assert _paths(shared_walk(asked, _nothing, time.monotonic() + 30, None, alone_s=0)) == whole
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
-    assert _paths(shared_walk(asked, _nothing, time.monotonic() + 30, None, alone_s=0)) == whole
-    assert [message.partition(":")[0] for message in caplog.messages] == ["walk.helper_failed"] * 3
+def test_a_walk_that_remembers_sees_every_change(tree: Path) -> None:
+    listings, device = Listings(clock=_in_an_hour), tree.stat().st_dev
+
+    def found() -> list[str]:
+        paths = _paths(_walk(tree, "**", listings=listings, device=device))
+        assert paths == _paths(_walk(tree, "**"))
+        return paths
+
+    before = found()
+    place = tree / "p01" / "m1"
+    changes: list[Callable[[], object]] = [
+        (place / "new.py").touch,
+        (place / "new.d").mkdir,
+        lambda: (place / "new.py").rename(place / "newer.py"),
+        lambda: (place / "newer.py").rename(tree / "p02" / "newer.py"),
+        (place / "new.d").rmdir,
+        (place / "new.d").touch,
+        lambda: (place / "new.d").rename(place / "file.d"),
+        (place / "file.d").unlink,
+        lambda: (tree / "p05" / ".gitignore").write_text("*.txt\n"),
+        (tree / "p15" / ".ignore").unlink,
+        lambda: (tree / "p03" / ".gitignore").write_text("a.py\n"),
+        lambda: (tree / "p04").rename(tree / "other"),
+        lambda: shutil.copytree(tree / "p06", tree / "p04"),
+    ]
+    for change in changes:
+        _wait_for_a_tick(tree)
+        change()
+        after = found()
+        assert after != before
+        before = after
+    _wait_for_a_tick(tree)
+    (place / "a.py").unlink()
+    (place / "a.py").symlink_to("b.txt")
+    assert found() == [path for path in before if path != "p01/m1/a.py"]
+
+
+def test_what_was_changed_a_moment_ago_is_read_again(tree: Path) -> None:
+    """Within one tick of the clock a folder can change twice and look the same."""
+    listings, device = Listings(), tree.stat().st_dev
+    for number in range(200):
+        (tree / f"new-{number}").touch()
+        assert f"new-{number}" in _paths(_walk(tree, "new-*", listings=listings, device=device))
+
+
+def test_only_so_much_is_remembered(tree: Path) -> None:
+    device, folder = tree.stat().st_dev, str(tree / "p01" / "m1")
+    for most_names, is_kept in ((10_000, True), (50, False)):
+        listings = Listings(most_names, _in_an_hour)
+        first = listings.of(folder, device)
+        assert listings.of(folder, device) is first
+        for number in range(20):
+            listings.of(str(tree / f"p{number:02}"), device)
+        assert (listings.of(folder, device) is first) == is_kept
+        assert listings.of(folder, device) == first
+
+
+def test_another_device_is_always_read(tree: Path) -> None:
+    listings, folder = Listings(clock=_in_an_hour), str(tree / "p01")
+    assert listings.of(folder, -1) is not listings.of(folder, -1)
+    assert listings.of(folder, None) is not listings.of(folder, None)
 
 
 def test_folders_in_which_nothing_can_match_are_not_entered(tree: Path) -> None:
@@ -157,7 +185,7 @@ def test_folders_in_which_nothing_can_match_are_not_entered(tree: Path) -> None:
             nonlocal times
             times += 1
 
-        list(Walk(_asked(tree, glob), check))
+        list(_walk(tree, glob, check=check))
         return times
 
     assert looked("**/*.py") >= 4
