@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Floats, Ints
+from tools.pruning.engine.arrays import Bools, Floats, Ints
 from tools.records import record
 
 MARKER_TOKENS = 17

@@ -6,8 +6,9 @@ short one, a long text and a short one, give numbers on the same scale. The judg
 
 import numpy as np
 
+from tools.pruning.engine.arrays import Floats
 from tools.pruning.engine.evidence import Evidence
-from tools.pruning.engine.layout import Floats, Layout
+from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.structure import Structure
 from tools.pruning.engine.windows import windowed
 
@@ -51,7 +52,7 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
     header_at = np.maximum(scope, 0)
     outer = np.where(in_scope, structure.parent[header_at], -1)
     weight = evidence.weight
-    said = _relative(weight @ (evidence.count / (evidence.count + _LINE_SATURATION)))
+    said = _relative(_said(evidence))
 
     nearby = terms_nearby(evidence, _REACHES)
     terms = [_relative(row) for row in nearby]
@@ -63,12 +64,10 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
     block = np.where(in_scope, block_of_header[header_at], 0)
     blocks = int(block_of_header[-1]) + 1
     stands_in = np.zeros((weight.size, blocks), dtype=np.bool_)
-    term, line = np.nonzero(evidence.count)
-    stands_in[term, block[line]] = True
+    stands_in[evidence.term, block[evidence.line]] = True
     best = np.zeros(blocks)
     np.maximum.at(best, block, nearby[0])
-    lines_with = np.bincount(term, minlength=weight.size)
-    rarity = np.exp(-lines_with / _RARE_LINES) * evidence.is_name
+    rarity = np.exp(-evidence.lines_with / _RARE_LINES) * evidence.is_name
     rows = [
         *terms[:-1],
         _relative(weight @ stands_in)[block],
@@ -94,16 +93,26 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
 
 def terms_nearby(evidence: Evidence, reaches: tuple[int, ...]) -> list[Floats]:
     """Give every line the weight of the distinct terms within each reach of it."""
-    terms, total = evidence.count.shape
-    margin = max(reaches)
-    # Running counts with level margins, so that a window at the edge is a slice like any other.
-    seen = np.zeros((terms, total + 2 * margin + 1), dtype=np.int32)
-    np.cumsum(evidence.count > 0, axis=1, out=seen[:, margin + 1 : margin + 1 + total])
-    seen[:, margin + 1 + total :] = seen[:, margin + total : margin + total + 1]
-    return [
-        evidence.weight @ (seen[:, margin + reach + 1 :][:, :total] > seen[:, margin - reach :][:, :total])
-        for reach in reaches
-    ]
+    total = evidence.total_lines
+    line, weight = evidence.line, evidence.weight[evidence.term]
+    # The line of the find before, if that is one of the same term.
+    previous = np.append(-total, line[:-1])
+    previous[np.flatnonzero(np.diff(evidence.term)) + 1] = -total
+    rows: list[Floats] = []
+    for reach in reaches:
+        # What a find reaches and the one before does not, so that no term counts twice.
+        since = np.clip(np.maximum(line - reach, previous + reach + 1), 0, total)
+        until = np.minimum(line + reach + 1, total)
+        steps = np.bincount(since, weight, total + 1) - np.bincount(until, weight, total + 1)
+        rows.append(np.cumsum(steps[:-1]))
+    return rows
+
+
+def _said(evidence: Evidence) -> Floats:
+    """Give every line the weight of what it says."""
+    weight = evidence.weight[evidence.term] * evidence.times / (evidence.times + _LINE_SATURATION)
+    said = np.bincount(evidence.line, weight, evidence.total_lines)
+    return said.astype(np.float64, copy=False)
 
 
 def _qualified(support: Floats, evidence: Evidence, nearby: Floats) -> list[Floats]:

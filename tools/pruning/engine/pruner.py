@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tools.pruning.engine.arrays import Bools
 from tools.pruning.engine.choice import Candidates, choose, runs
 from tools.pruning.engine.evidence import Evidence, evidence_of
 from tools.pruning.engine.failures import failure_worth, with_context
-from tools.pruning.engine.layout import Bools
 from tools.pruning.engine.measures import measures_of, terms_nearby
 from tools.pruning.engine.question import Question, question_of
 from tools.pruning.engine.relevance import worth_of
@@ -48,7 +48,7 @@ def select(
     layout, kind = shape.layout, shape.kind
     total = len(layout)
     # The empty string after a final newline is kept and not counted, so that the newline survives every ratio.
-    counted = total - 1 if layout.lines[-1] == "" else total
+    counted = total - 1 if layout.ends_in_newline else total
     quota = max(counted - int(max_prune_ratio * counted + 1e-9), min_keep_lines)
     if min_keep_lines > counted:
         return Selection(dropped=(), total_lines=total, source_type=kind, warnings=("constraints_unmet",))
@@ -56,7 +56,7 @@ def select(
         return Selection(dropped=(), total_lines=total, source_type=kind)
     check()
     asked = question_of(question)
-    evidence = evidence_of(asked, layout)
+    evidence = evidence_of(asked, layout, shape.words)
     if evidence.found == 0 and kind != "logs":
         # Nothing says where to look, and a line that is needed costs more than many that are not.
         return Selection(dropped=(), total_lines=total, source_type=kind)

@@ -6,8 +6,8 @@ headings, the most promising first, each charged for the marker that sets it apa
 
 import numpy as np
 
+from tools.pruning.engine.arrays import Bools, Floats, Ints
 from tools.pruning.engine.choice import MARKER_TOKENS, runs
-from tools.pruning.engine.layout import Bools, Floats, Ints
 from tools.pruning.engine.structure import Structure
 
 

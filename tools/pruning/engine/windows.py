@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tools.pruning.engine.layout import Floats
+from tools.pruning.engine.arrays import Floats
 
 
 def windowed(row: Floats, reach: int) -> Floats:
