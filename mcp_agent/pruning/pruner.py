@@ -133,7 +133,9 @@ class HostPruner:
     async def _pruned_here(
         self, text: str, question: str, owner: str, markers: bool
     ) -> tuple[str, list[int], str | None]:
-        selection = await self.workers.select(
+        if text.count("\n") < FOCUS_KEEP_LINES:
+            return text, list(range(text.count("\n") + 1)), None
+        selecting = self.workers.select(
             text,
             question,
             source_type=None,
@@ -141,9 +143,10 @@ class HostPruner:
             min_keep_lines=FOCUS_KEEP_LINES,
             timeout_s=self._settings.timeout_s,
         )
+        # Kept while it is read, since nearly every text that comes this far has lines that are not needed.
+        selection, prune_id = await asyncio.gather(selecting, self.keep(owner, text))
         if not selection.dropped:
             return text, list(range(selection.total_lines)), None
-        prune_id = await self.keep(owner, text)
 
         def written() -> tuple[str, list[int]]:
             rendered = render(text, selection, prune_id, include_markers=markers)

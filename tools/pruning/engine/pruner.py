@@ -8,6 +8,7 @@ from tools.pruning.engine.arrays import Bools
 from tools.pruning.engine.choice import Candidates, choose, runs
 from tools.pruning.engine.evidence import Evidence, evidence_of
 from tools.pruning.engine.failures import failure_worth, with_context
+from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.measures import measures_of, terms_nearby
 from tools.pruning.engine.question import Question, question_of
 from tools.pruning.engine.relevance import worth_of
@@ -71,7 +72,7 @@ def select(
     check()
     top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     kept = choose(candidates, quota=quota + total - counted, top_price=top_price, check=check)
-    return Selection(dropped=_dropped(kept, _REASONS[kind]), total_lines=total, source_type=kind)
+    return Selection(dropped=_dropped(kept, _REASONS[kind], layout), total_lines=total, source_type=kind)
 
 
 def _of_log(shape: Shape, evidence: Evidence, protected: Bools) -> Candidates:
@@ -103,10 +104,13 @@ def _of_sections(
     )
 
 
-def _dropped(kept: Bools, reason: str) -> tuple[DroppedBlock, ...]:
+def _dropped(kept: Bools, reason: str, layout: Layout) -> tuple[DroppedBlock, ...]:
     starts, lengths = runs(kept)
+    is_dropped = ~kept[starts]
+    first = starts[is_dropped]
+    last = first + lengths[is_dropped] - 1
+    places = layout.start[first].tolist(), np.minimum(layout.end[last] + 1, len(layout.text)).tolist()
     return tuple(
-        DroppedBlock(start=start + 1, end=start + length, reason=reason)
-        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-        if not kept[start]
+        DroppedBlock(start + 1, end + 1, reason, start_char, end_char)
+        for start, end, start_char, end_char in zip(first.tolist(), last.tolist(), *places, strict=True)
     )
