@@ -52,7 +52,7 @@ def evidence_of(question: Question, layout: Layout, words: Words) -> Evidence:
         total_lines=total,
         term=(np.cumsum(occurs) - 1)[term],
         line=line,
-        times=np.diff(fresh, append=begin.size),
+        times=np.append(fresh[1:], begin.size)[: fresh.size] - fresh,
         lines_with=lines_with[occurs],
         weight=np.rint((asked * rarity)[occurs] / _GRAIN) * _GRAIN,
         is_name=is_name[occurs],
@@ -91,7 +91,8 @@ def _is(term: Term, spelling: str) -> bool:
 
 def _fresh(term: Ints, place: Ints) -> Ints:
     """Give where the term or the place is another than before."""
-    return np.flatnonzero((np.diff(term, prepend=-1) != 0) | (np.diff(place, prepend=-1) != 0))
+    changes = np.flatnonzero((term[1:] != term[:-1]) | (place[1:] != place[:-1])) + 1
+    return np.append(0, changes)[: term.size]
 
 
 _NOWHERE = np.zeros(0, dtype=np.int64)

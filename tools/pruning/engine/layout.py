@@ -4,7 +4,7 @@ No line is looked at by itself: everything is asked of all lines at once. It kno
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ class Layout:
     """One entry per line of `text.split("\\n")`; only `codes` has one per character, as `Characters` has.
 
     `first` and `last` are the codes of its visible ends; 127 stands for whatever lies beyond ASCII, 0 for none.
-    `opening` is a number for its first three characters from there, to be looked up in a table of
-    `beginning_with`. A token is a word or a punctuation mark.
+    `opening` is a number for its first three characters from there and `fourth` the code of the next, for `Openings`
+    to compare. A token is a word or a punctuation mark.
     """
 
     text: str
@@ -38,6 +38,7 @@ class Layout:
     first: Ints
     last: Ints
     opening: Ints
+    fourth: Codes
     tokens: Ints
 
     def __len__(self) -> int:
@@ -61,7 +62,8 @@ class Layout:
         if mark not in self.text:
             return np.zeros(0, dtype=np.int64)
         is_mark = self.codes == ord(mark)
-        at: Ints = np.flatnonzero(is_mark[:-2] & is_mark[1:-1] & is_mark[2:])
+        is_triple = is_mark[:-2] & is_mark[1:-1] & is_mark[2:]
+        at: Ints = np.flatnonzero(is_triple) if is_triple.any() else np.zeros(0, dtype=np.int64)
         begins = np.append(-2, at[:-1]) < at - 1
         row: Ints = at[begins][np.cumsum(begins) - 1]
         triples: Ints = at[(at - row) % 3 == 0]
@@ -104,16 +106,35 @@ def layout_of(text: str, characters: Characters) -> Layout:
         first=np.where(is_blank, 0, codes[first_at]).astype(np.int64),
         last=np.where(is_blank, 0, codes[last_at]).astype(np.int64),
         opening=_packed(codes[first_at], codes[np.minimum(first_at + 1, end)], codes[np.minimum(first_at + 2, end)]),
+        fourth=codes[np.minimum(first_at + 3, end)],
         tokens=np.diff(Marks(begins_token).before(end), prepend=0),
     )
 
 
-def beginning_with(words: Iterable[str]) -> Bools:
-    """Give a table of all openings in which those of these words are set; a word of two is followed by a space."""
-    table = np.zeros(_ASCII**3, dtype=np.bool_)
-    for word in words:
-        table[_packed(*(np.array(ord(character)) for character in word[:3].ljust(3)))] = True
-    return table
+class Openings:
+    """Some words, to be asked which lines may begin with one: four letters are compared, and no more than that.
+
+    A word of two letters is followed by a space, one of three by anything that does not go on with it.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._word = np.zeros(_ASCII**3, dtype=np.uint8)
+        self._goes_on = np.zeros((len(words) + 1, _ASCII), dtype=np.bool_)
+        for number, word in enumerate(words, start=1):
+            opening = _packed(*(np.array(ord(character)) for character in word[:3].ljust(3)))
+            # Words that begin alike are one.
+            self._word[opening] = self._word[opening] or number
+            self._goes_on[self._word[opening]] |= [_goes_on(word, chr(code)) for code in range(_ASCII)]
+
+    def of(self, layout: Layout) -> Bools:
+        """Mark the lines that begin like one of the words."""
+        return self._goes_on[self._word[layout.opening], layout.fourth]
+
+
+def _goes_on(word: str, fourth: str) -> bool:
+    if len(word) < 3:
+        return True
+    return word[3] == fourth if len(word) > 3 else not (fourth.isalnum() or fourth == "_")
 
 
 def _packed(first: npt.NDArray[Any], second: npt.NDArray[Any], third: npt.NDArray[Any]) -> Ints:

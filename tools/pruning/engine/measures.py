@@ -6,7 +6,7 @@ short one, a long text and a short one, give numbers on the same scale. The judg
 
 import numpy as np
 
-from tools.pruning.engine.arrays import Floats
+from tools.pruning.engine.arrays import Bools, Floats
 from tools.pruning.engine.evidence import Evidence
 from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.structure import Structure
@@ -68,7 +68,7 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
     best = np.zeros(blocks)
     np.maximum.at(best, block, nearby[0])
     rarity = np.exp(-evidence.lines_with / _RARE_LINES) * evidence.is_name
-    rows = [
+    rows: list[Floats | Bools] = [
         *terms[:-1],
         _relative(weight @ stands_in)[block],
         _relative(best)[block],
@@ -81,14 +81,16 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
     is_last = np.zeros(total, dtype=np.bool_)
     is_last[np.flatnonzero(~layout.is_blank)[-_LAST_LINES:]] = True
     unasked = structure.is_comment & (not asks_for_prose)
-    kinds = (structure.is_header, structure.is_comment, unasked, structure.is_import, ~in_scope, is_last)
+    rows += [structure.is_header, structure.is_comment, unasked, structure.is_import, ~in_scope, is_last]
     rows += [
-        *(kind.astype(np.float64) for kind in kinds),
         np.log1p(layout.tokens),
         np.minimum(np.arange(total) - np.where(in_scope, header_at, 0), _DEEP_LINES) / _DEEP_LINES,
         np.log1p(np.bincount(block, minlength=blocks)[block]),
     ]
-    return np.stack(rows)
+    measures = np.empty((len(MEASURES), total))
+    for measure, row in zip(measures, rows, strict=True):
+        measure[:] = row
+    return measures
 
 
 def terms_nearby(evidence: Evidence, reaches: tuple[int, ...]) -> list[Floats]:
@@ -98,14 +100,15 @@ def terms_nearby(evidence: Evidence, reaches: tuple[int, ...]) -> list[Floats]:
     # The line of the find before, if that is one of the same term.
     previous = np.append(-total, line[:-1])
     previous[np.flatnonzero(np.diff(evidence.term)) + 1] = -total
-    rows: list[Floats] = []
-    for reach in reaches:
-        # What a find reaches and the one before does not, so that no term counts twice.
-        since = np.clip(np.maximum(line - reach, previous + reach + 1), 0, total)
-        until = np.minimum(line + reach + 1, total)
-        steps = np.bincount(since, weight, total + 1) - np.bincount(until, weight, total + 1)
-        rows.append(np.cumsum(steps[:-1]))
-    return rows
+    reach = np.array(reaches)[:, None]
+    # What a find reaches and the one before does not, so that no term counts twice.
+    since = np.minimum(np.maximum(np.maximum(line - reach, previous + reach + 1), 0), total)
+    until = np.minimum(line + reach + 1, total)
+    # One row after the other in one count, each with a place for what begins or ends behind the last line.
+    row = np.arange(len(reaches))[:, None] * (total + 1)
+    weights = np.concatenate([weight, -weight] * len(reaches))
+    steps = np.bincount(np.concatenate((since + row, until + row), axis=1).ravel(), weights, len(reaches) * (total + 1))
+    return list(np.cumsum(steps.reshape(len(reaches), total + 1)[:, :-1], axis=1))
 
 
 def _said(evidence: Evidence) -> Floats:

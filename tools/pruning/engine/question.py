@@ -6,6 +6,7 @@ followed as an instruction.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tools.pruning.engine.stems import stem
 from tools.pruning.engine.words import parts_of
@@ -22,6 +23,7 @@ _QUOTED_WEIGHT = 1.6
 _NAME_PREFIX = 3
 _MAX_TERMS = 24
 _MAX_CHARS = 10_000
+_REMEMBERED_QUESTIONS = 16
 
 _STOP_WORDS = frozenset(
     """
@@ -70,7 +72,9 @@ class Question:
     asks_for_prose: bool
 
 
+@lru_cache(maxsize=_REMEMBERED_QUESTIONS)
 def question_of(text: str) -> Question:
+    """Read a question. The last few are remembered: what is asked of one text is often asked of the next."""
     weights: dict[tuple[str, bool], float] = {}
     first_parts: dict[str, str] = {}
     everything: set[str] = set()

@@ -9,19 +9,18 @@ import re
 import numpy as np
 
 from tools.pruning.engine.arrays import Bools, Ints
-from tools.pruning.engine.layout import Layout, beginning_with
+from tools.pruning.engine.layout import Layout, Openings
 from tools.records import record
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
     r"|extern|const|override|virtual|inline|sealed|synchronized|open|suspend|data|partial|declare)\s+)"
 )
-_NAMED = (
-    _MODIFIERS
-    + r"*(?:def|class|func|fn|fun|function|impl|struct|enum|trait|interface|mod|module|namespace|type|macro_rules!"
-    r"|object|record|protocol|extension)\b[\s<*(]+[\w<$(]"
-    r"|" + _MODIFIERS + r"+[\w<>\[\],.?&@ ]+\("
+_KEYWORDS = (
+    r"(?:def|class|func|fn|fun|function|impl|struct|enum|trait|interface|mod|module|namespace|type|macro_rules!|object"
+    r"|record|protocol|extension)\b[\s<*(]+[\w<$(]"
 )
+_NAMED = rf"{_KEYWORDS}|{_MODIFIERS}+(?:{_KEYWORDS}|[\w<>\[\],.?&@ ]+\()"
 _BRACED = (
     r"(?!(?:if|for|while|switch|catch|return|else|do|with|match|elif|using|lock|loop|go|defer|select|await|yield|new)\b)"
     r"(?:[\w<>\[\],.?&]+\s+)*\w+\([^;]*\)[^;=]*\{\s*$"
@@ -46,9 +45,9 @@ _CONTINUES = np.zeros(128, dtype=np.bool_)
 _CONTINUES[[ord(c) for c in "})]{"]] = True
 _LEADS = np.zeros(128, dtype=np.bool_)
 _LEADS[[ord(c) for c in "#@/*"]] = True
-_MAY_OPEN = beginning_with(_HEADER_WORDS)
-_MAY_IMPORT = beginning_with(_IMPORT_WORDS)
-_MAY_REQUIRE = beginning_with(_REQUIRING_WORDS)
+_MAY_OPEN = Openings(_HEADER_WORDS)
+_MAY_IMPORT = Openings(_IMPORT_WORDS)
+_MAY_REQUIRE = Openings(_REQUIRING_WORDS)
 
 
 @record
@@ -71,14 +70,14 @@ def structure_of(layout: Layout, quoted: Bools) -> Structure:
     total = len(layout)
     is_comment = _LEADS[layout.first] | quoted
     has_brace = (layout.last == ord("{")) & ~is_comment
-    is_plain = _MAY_OPEN[layout.opening] & ~is_comment & ~has_brace
+    is_plain = _MAY_OPEN.of(layout) & ~is_comment & ~has_brace
     is_header = np.zeros(total, dtype=np.bool_)
     is_header[layout.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)] = True
     is_header[layout.matching(_PLAIN_HEADER, np.flatnonzero(is_plain), _LONGEST_HEADER)] = True
     continues = _CONTINUES[layout.first]
-    may_import = _MAY_IMPORT[layout.opening]
+    may_import = _MAY_IMPORT.of(layout)
     if "require(" in layout.text:
-        may_import |= _MAY_REQUIRE[layout.opening]
+        may_import |= _MAY_REQUIRE.of(layout)
     imports = layout.matching(_IMPORT, np.flatnonzero(may_import & ~quoted), _LONGEST_HEADER)
     scope, parent = _scopes(layout, is_header, continues)
     _claim_leads(scope, np.flatnonzero(is_header), layout, is_comment)
@@ -105,15 +104,14 @@ def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, I
     """
     total = len(layout)
     parent = np.full(total, -1, dtype=np.int64)
-    solid = np.flatnonzero(~layout.is_blank)
-    indent, opens, goes_on = layout.indent[solid], is_header[solid], continues[solid]
-    turns = opens | (indent <= np.append(-1, indent[opens])[np.cumsum(opens)])
-    turns[1:] &= opens[1:] | (indent[1:] < indent[:-1]) | opens[:-1] | goes_on[:-1]
-    at = solid[turns]
-    scopes: list[int] = []
+    headers = np.flatnonzero(is_header)
+    until = np.append(headers, total)
+    last_indent = np.repeat(np.append(-1, layout.indent[headers]), until - np.append(0, headers))
+    at = np.flatnonzero((layout.indent <= last_indent) & ~layout.is_blank)
+    scopes = [-1]
     open_headers, open_indents = [-1], [-1]
     for i, column, is_open, is_closer in zip(
-        at.tolist(), indent[turns].tolist(), opens[turns].tolist(), goes_on[turns].tolist(), strict=True
+        at.tolist(), layout.indent[at].tolist(), is_header[at].tolist(), continues[at].tolist(), strict=True
     ):
         while column < open_indents[-1] or (column == open_indents[-1] and not is_closer):
             open_headers.pop()
@@ -123,8 +121,7 @@ def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, I
             open_headers.append(i)
             open_indents.append(column)
         scopes.append(open_headers[-1])
-    lengths = np.diff(np.concatenate(([0], at, [total])))
-    return np.repeat(np.array([-1, *scopes], dtype=np.int64), lengths), parent
+    return np.repeat(np.array(scopes), np.append(at, total) - np.append(0, at)), parent
 
 
 def _imports(layout: Layout, opening: list[int], continues: Bools) -> Bools:
