@@ -68,9 +68,13 @@ class ArtifactStore:
         self._quotas = quotas or Quotas()
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
+        self._by_owner: dict[str, CallerArtifacts] = {}
 
     def of(self, owner: str) -> CallerArtifacts:
-        return CallerArtifacts(self, owner)
+        found = self._by_owner.get(owner)
+        if found is None:
+            found = self._by_owner[owner] = CallerArtifacts(self, owner)
+        return found
 
     def keep(self, owner: str, domain: str, parts: Iterable[bytes], media_type: str) -> Artifact:
         """Raises OSError if the bytes cannot be kept; then nothing is left of them."""

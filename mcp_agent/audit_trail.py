@@ -11,7 +11,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import orjson
 
 from mcp_agent.audit import FILE_NAME
-from tools.records import record
+from tools.records import mutable, record
 
 _NUMBERED = re.compile(re.escape(FILE_NAME) + r"\.(\d+)")
 _AGO = re.compile(r"(\d+)\s*(s|m|h|d|w)")
@@ -63,7 +62,7 @@ class Wanted:
 _BAD_EVENTS = ("login_refused", "policy_rejected")
 
 
-@dataclass(slots=True)
+@mutable
 class Trail:
     """The audit files of a state folder. `damaged` is told of every line that cannot be read."""
 

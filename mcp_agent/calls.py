@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from registry.gate import Access, Shape
 from registry.profiles import Form
 from tools.context import LogLevel
 from tools.errors import ToolError
-from tools.records import record
+from tools.records import mutable, record
 from tools.results import Result
 
 
@@ -40,7 +40,7 @@ class Caller:
         return self.transport in ("http", "sse", "stdio")
 
 
-@dataclass(slots=True)
+@mutable
 class Call:
     """One request to run one tool. `report` and `tell` are there when the caller hears of progress and of the log."""
 
@@ -77,11 +77,12 @@ class Compact(NamedTuple):
 Written = bytes | str | Blocks | Compact
 
 
-@record
+@mutable
 class Outcome:
     """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
 
-    `written` is the result or the error as it goes out; it alone is there for a further page of an earlier result.
+    `written` is the result or the error as it goes out, added last; it alone is there for a further page of an earlier
+    result.
     `whole_bytes` is how large the result is, where not all of it goes out.
     """
 
@@ -119,7 +120,9 @@ class Outcome:
         return "ok" if self.error is None else self.error.code
 
     def as_written(self, written: Written, whole_bytes: int | None = None) -> Outcome:
-        return Outcome(self.call_id, self.form, self.result, self.error, self.refusal, written, whole_bytes)
+        """The same, with what goes out."""
+        self.written, self.whole_bytes = written, whole_bytes
+        return self
 
     @property
     def answer(self) -> Result | ToolError:

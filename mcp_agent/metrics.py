@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mcp_agent.calls import Call, Outcome
 from registry.catalog import Catalog
+from tools.records import mutable
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # What a result may have at most where responses are kept short; larger ones are counted before they are cut.
@@ -50,7 +51,7 @@ class Histogram:
             yield bound, count
 
 
-@dataclass(slots=True)
+@mutable
 class _ToolCounts:
     """The figures of one tool."""
 

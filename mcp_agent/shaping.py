@@ -69,7 +69,7 @@ class Shaper:
                 origin = cursors.Origin.of(name, call.caller.name, call.arguments)
                 short = self._compactor.shortened(outcome.answer, tool, origin, domain)
             return outcome.as_written(Compact(short.encoded), short.whole_bytes)
-        fitting = self.fitting(outcome, call.caller, tool)
+        fitting = self._as_whole(outcome, call.caller, form)
         if fitting is not None:
             return fitting
         if form == "text":
@@ -85,8 +85,11 @@ class Shaper:
         if form == "compact":
             short = self._compactor.untouched(outcome.answer, tool)
             return None if short is None else outcome.as_written(Compact(short.encoded))
-        blocks = outcome.result.blocks() if outcome.result is not None and caller.is_on_mcp else None
-        if blocks is not None:
+        return self._as_whole(outcome, caller, form)
+
+    def _as_whole(self, outcome: Outcome, caller: Caller, form: Literal["json", "text"]) -> Outcome | None:
+        blocks = None if outcome.result is None else outcome.result.blocks()
+        if blocks is not None and caller.is_on_mcp:
             encoded = orjson.dumps(blocks)
             return outcome.as_written(Blocks(encoded)) if len(encoded) <= MOST_RESULT_BYTES else None
         if form == "text":

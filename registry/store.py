@@ -18,6 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from registry.catalog import Catalog
 from registry.profiles import BadRegistry, Problem, Profile, Profiles, default_document, described, load_document, read
 
@@ -117,7 +119,7 @@ class RegistryFile:
 
     def _write(self, document: dict[str, Any]) -> str:
         target = self.path.resolve()
-        data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+        data = _encoded(document)
         before = target.stat() if target.exists() else None
         mode = 0o600 if before is None else before.st_mode & 0o7777
         # Always the same name, which the lock keeps to one writer: what a killed one left is cleared by the next.
@@ -165,6 +167,14 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _encoded(document: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        # A number too large for it, which somebody wrote beside our keys.
+        return json.dumps(document, indent=2).encode() + b"\n"
 
 
 def _digest(data: bytes) -> str:

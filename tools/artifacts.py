@@ -56,11 +56,11 @@ def artifact_read(
     """Read what was too large for a result."""
     start = _offset(cursor)
     origin = Source(ctx.artifacts.path_of(ref), ref, None, is_kept=True)
-    with opened(ctx, origin) as descriptor:
-        size = os.fstat(descriptor).st_size
+    with opened(ctx, origin) as file:
+        size = file.status.st_size
         if start > size:
             raise OutOfRange(f"cursor {start} is past the end: {ref} has {size} bytes")
-        text, end = text_at(descriptor, start, limit)
+        text, end = text_at(file.descriptor, start, limit)
     return Part(ref, text, start, size, str(end) if end < size else None)
 
 

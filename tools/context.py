@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -14,6 +14,7 @@ from tools.journal import Journal
 from tools.lines import LineIndexes
 from tools.pruning.engine import Selection, SourceType
 from tools.pruning.metadata import Focused
+from tools.records import mutable
 from tools.revs import Revs
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -241,7 +242,7 @@ def _unheard(*_: object) -> None:
     pass
 
 
-@dataclass(slots=True)  # Not frozen: that makes it three times as dear to make, and one is made for every call.
+@mutable
 class ToolContext:
     """One call's surroundings, which nobody changes. Tools that loop for long call `check` now and then."""
 

@@ -16,10 +16,10 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.errors import Denied, InvalidPattern
+from tools.records import record
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -35,7 +35,7 @@ _QUOTING = re.compile(r"['\"\\]")
 _IGNORES_CASE = sys.platform in ("darwin", "win32")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One rule as its owner wrote it; `where` says in which file, and at which place of it."""
 
@@ -66,22 +66,30 @@ class _Glob(NamedTuple):
     pattern: Pattern[str]
 
 
-@dataclass(frozen=True)
-class PathRules:
+class _Rules:
+    """Rules of one kind. They are the same if they were written the same."""
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.rules == self.rules
+
+    def __hash__(self) -> int:
+        return hash(self.rules)
+
+
+class PathRules(_Rules):
     """Rules about paths. Raises InvalidPattern for a glob that cannot be read."""
 
-    rules: tuple[Rule, ...]
-    _globs: tuple[tuple[Rule, tuple[_Glob, ...]], ...] = field(init=False, repr=False, compare=False)
-    _any: Pattern[str] = field(init=False, repr=False, compare=False)
-    # Paths that were asked about lately and are not denied: a call asks about its own more than once.
-    _passed: set[str] = field(init=False, repr=False, compare=False, default_factory=set)
-
-    def __post_init__(self) -> None:
-        globs = tuple((rule, tuple(_globs(rule))) for rule in self.rules)
-        denying = [glob.pattern.pattern for _, each in globs for glob in each if glob.denies]
-        object.__setattr__(self, "_globs", globs)
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        super().__init__(rules)
+        self._globs = tuple((rule, tuple(_globs(rule))) for rule in rules)
+        denying = [glob.pattern.pattern for _, each in self._globs for glob in each if glob.denies]
         # Almost no path is denied: one look at all globs together says so.
-        object.__setattr__(self, "_any", _compiled(_either(denying)))
+        self._any = _compiled(_either(denying))
+        # Paths that were asked about lately and are not denied: a call asks about its own more than once.
+        self._passed: set[str] = set()
 
     def match(self, path: str) -> Match | None:
         """The first rule that denies an absolute path. Raises Denied if that cannot be told in time."""
@@ -103,16 +111,12 @@ class PathRules:
         return None
 
 
-@dataclass(frozen=True)
-class CommandRules:
+class CommandRules(_Rules):
     """Rules about command lines. Raises InvalidPattern for an expression that cannot be read."""
 
-    rules: tuple[Rule, ...]
-    _patterns: tuple[tuple[Rule, Pattern[str]], ...] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        compiled = tuple((rule, _expression(pattern)) for rule in self.rules for pattern in rule.patterns)
-        object.__setattr__(self, "_patterns", compiled)
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        super().__init__(rules)
+        self._patterns = tuple((rule, _expression(pattern)) for rule in rules for pattern in rule.patterns)
 
     def match(self, command: str) -> Match | None:
         """The first rule that a command fits, as it stands or without its quotes. Raises Denied if out of time."""

@@ -11,8 +11,9 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tools.records import mutable
 from tools.text import Encoding
 
 BLOCK_BYTES = 256 * 1024
@@ -20,7 +21,7 @@ _KEPT = 64
 _PLAIN_BYTES = 8 * 1024 * 1024
 
 
-@dataclass(slots=True)
+@mutable
 class LineIndex:
     """Line ends counted block by block. `counts[i]` is how many there are up to the end of block i."""
 

@@ -164,14 +164,14 @@ class Parameters:
         for name, parameter in self._by_name.items():
             value = arguments.get(name)
             if value is not None:
-                checked[parameter.keyword] = parameter.check(value, _join(path, name), issues)
+                checked[parameter.keyword] = parameter.check(value, f"{path}.{name}" if path else name, issues)
             elif parameter.required:
                 where = _join(path, name)
                 issues.append(Issue(where, "invalid_type", f"{where} is missing: {_told(parameter)}"))
             else:
                 checked[parameter.keyword] = parameter.default
-        unknown = [name for name in arguments if name not in self._by_name]
-        if unknown:
+        if not arguments.keys() <= self._by_name.keys():
+            unknown = [name for name in arguments if name not in self._by_name]
             issues.append(Issue(path, "unrecognized_keys", "; ".join(self._unknown(name) for name in unknown)))
         return checked
 

@@ -1,4 +1,4 @@
-"""Values with named fields that nobody changes: what a frozen dataclass is, at a third of its price.
+"""Classes of named fields: values that nobody changes, at a third of the price of a frozen dataclass, and states.
 
 To the type checker a record is a frozen dataclass, and `dataclasses.fields`, `replace` and `asdict` take it for one.
 What is left out is the code that a dataclass writes and compiles anew for every class: to compare, to hash, to show
@@ -20,6 +20,12 @@ def record(cls: type[_T]) -> type[_T]:
     for name, method in (("__eq__", _is_equal), ("__hash__", _hash), ("__repr__", _shown)):
         if name not in cls.__dict__:
             setattr(cls, name, method)
+    return dataclass(slots=True, eq=False, repr=False)(cls)
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def mutable(cls: type[_T]) -> type[_T]:
+    """Make of a class with annotated fields one whose instances change. Each is equal to itself alone."""
     return dataclass(slots=True, eq=False, repr=False)(cls)
 
 

@@ -6,10 +6,9 @@ import contextlib
 import itertools
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Self
 
 from tools import disk
 from tools.context import ToolContext
@@ -56,9 +55,28 @@ def source(ctx: ToolContext, path: str) -> Source:
     return Source(target, told(target), target)
 
 
-@contextmanager
-def opened(ctx: ToolContext, origin: Source) -> Iterator[int]:
-    """A descriptor of a regular file, open for reading. Never waits for a pipe. Raises a ToolError."""
+class OpenFile:
+    """A regular file that is open for reading, with its status then. Closed at the end of its `with`.
+
+    What the operating system says while it is read is raised as a ToolError.
+    """
+
+    __slots__ = ("_shown", "descriptor", "status")
+
+    def __init__(self, descriptor: int, status: os.stat_result, shown: str) -> None:
+        self.descriptor, self.status, self._shown = descriptor, status, shown
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        os.close(self.descriptor)
+        if isinstance(error, OSError):
+            raise from_os_error(error, self._shown) from error
+
+
+def opened(ctx: ToolContext, origin: Source) -> OpenFile:
+    """Open a regular file for reading. Never waits for a pipe. Raises a ToolError."""
     try:
         descriptor = os.open(origin.path, disk.READ_FLAGS)
     except OSError as error:
@@ -71,12 +89,14 @@ def opened(ctx: ToolContext, origin: Source) -> Iterator[int]:
     try:
         if not origin.is_kept:
             ctx.paths.check_open(descriptor)
-        refuse(os.fstat(descriptor).st_mode, origin.shown)
-        yield descriptor
-    except OSError as error:
-        raise from_os_error(error, origin.shown) from error
-    finally:
+        status = os.fstat(descriptor)
+        refuse(status.st_mode, origin.shown)
+    except BaseException as error:
         os.close(descriptor)
+        if isinstance(error, OSError):
+            raise from_os_error(error, origin.shown) from error
+        raise
+    return OpenFile(descriptor, status, origin.shown)
 
 
 def refuse(mode: int, shown: str) -> None:

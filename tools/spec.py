@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -30,9 +30,9 @@ CURSOR = "cursor"
 Cursor = Annotated[str | None, Field(description="The nextCursor of an earlier answer, to go on.")]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Tool:
-    """One tool, as the catalogue knows it."""
+    """One tool, as the catalogue knows it. Nobody changes it."""
 
     name: str
     category: str
@@ -44,7 +44,7 @@ class Tool:
     deadline_s: float
     instant: Callable[..., bool] | None
     json_rpc_errors: bool
-    given_schema: Mapping[str, Any] | None = field(hash=False)
+    given_schema: Mapping[str, Any] | None
     # Further names it can be called by; they are not listed.
     aliases: tuple[str, ...] = ()
     # Whether the host prunes its output when asked. The function itself is not told.

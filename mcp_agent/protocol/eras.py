@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Message, RpcError
+from tools.records import record
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSIONS = ("2026-07-28",)
@@ -50,7 +51,8 @@ _HTTP_STATUS = {
 }
 
 
-class Envelope(NamedTuple):
+@record
+class Envelope:
     """What a stateless request says of its sender."""
 
     version: str
@@ -149,14 +151,15 @@ def _compare(name: bytes, found: Mapping[bytes, bytes], expected: Any, source: s
     if raw is None:
         raise _mismatch(f"the header {_cased(name)} is missing")
     raw = raw.strip(b" \t")  # The parser of HTTP leaves what follows a value on it.
-    value = raw.decode("latin-1") if name in _PLAIN_HEADERS else _header_text(raw)
+    is_wrapped = raw.startswith(b"=?base64?") and name not in _PLAIN_HEADERS
+    value = _unwrapped(raw) if is_wrapped else raw.decode("latin-1")
     if value != expected:
         raise _mismatch(f"the header {_cased(name)} is not what {source} is")
 
 
-def _header_text(raw: bytes) -> str | None:
-    """A header value, taken out of its Base64 wrapping if it has one; None if it cannot be."""
-    if not (raw.startswith(b"=?base64?") and raw.endswith(b"?=") and len(raw) >= 11):
+def _unwrapped(raw: bytes) -> str | None:
+    """A header value out of its Base64 wrapping, if that is whole; None if it cannot be taken out."""
+    if not (raw.endswith(b"?=") and len(raw) >= 11):
         return raw.decode("latin-1")
     payload = raw[9:-2]
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,7 +22,7 @@ from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate
 from tools.context import LogLevel
-from tools.records import record
+from tools.records import mutable, record
 from tools.spec import Tool
 
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
@@ -41,7 +41,7 @@ _CACHED = frozenset(
 Notify = Callable[[bytes], None]
 
 
-@dataclass(slots=True)
+@mutable
 class Conversation:
     """What a handshake client is remembered by between its requests."""
 

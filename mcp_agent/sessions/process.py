@@ -17,12 +17,12 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from mcp_agent.sessions.log import Stream, unfinished
 from tools import disk
-from tools.records import record
+from tools.records import mutable, record
 
 READ_BYTES = 64 * 1024
 # How many reads one wake-up may take before others have their turn.
@@ -59,7 +59,7 @@ class Status:
         return cls(128 - returncode, name)
 
 
-@dataclass(slots=True)
+@mutable
 class _Reader:
     descriptor: int
     stream: Stream
@@ -68,7 +68,7 @@ class _Reader:
     is_wide: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class Child:
     """A running command. `heard` is told of output and says whether it will take more; `ended` comes once.
 

@@ -7,13 +7,14 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
 from mcp_agent.events import EventHub
 from mcp_agent.sessions.log import OutputLog, Stream, whole_characters
 from mcp_agent.sessions.process import Child, Status
+from tools.records import mutable
 
 _LOOK_AGAIN_S = 0.05
 _MOST_READERS = 256
@@ -74,7 +75,7 @@ class Keeper(Protocol):
     async def stop(self, session: Session, number: int, grace_s: float | None = None) -> bool: ...
 
 
-@dataclass(slots=True, eq=False)
+@mutable
 class Session:
     """A live or finished command. Clients hear of it once it is published; until then it is a call of somebody's."""
 

@@ -14,10 +14,10 @@ import logging
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_agent.logs import event
+from tools.records import mutable
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _KEEP_SIZE = 0x01
 _PUNCH_HOLE = 0x02
 
 
-@dataclass(slots=True)
+@mutable
 class _Segment:
     """One file of the spool: the output from `start` on. No descriptor once the spool is sealed."""
 

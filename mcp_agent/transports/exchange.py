@@ -14,6 +14,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable
+from functools import cached_property
 
 from starlette.types import Receive, Scope, Send
 
@@ -36,14 +37,11 @@ class Watch:
     def __init__(self) -> None:
         self._under_way: set[Exchange] = set()
         self._is_set = False
-        self._loop: asyncio.AbstractEventLoop | None = None
 
-    @property
+    @cached_property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that all of it runs on, asked for once: each time costs a call of the system."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        return self._loop
+        return asyncio.get_running_loop()
 
     def add(self, exchange: Exchange) -> None:
         self._under_way.add(exchange)

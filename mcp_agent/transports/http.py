@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls import Caller
+from mcp_agent.connection import Cycle
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.tokens import Principal
 from registry.gate import Access
 from registry.profiles import Form
 
+# Every request has one, and there are few of them.
+_access = lru_cache(maxsize=256)(Access)
 _LARGE_BODY_BYTES = 256 * 1024
 _JSON_TYPE = (b"content-type", b"application/json")
 _FORMS: Mapping[bytes, Form] = {b"json": "json", b"text": "text", b"auto": "auto"}
@@ -58,6 +62,9 @@ async def send_json(send: Send, status: int, body: bytes, headers: Mapping[str, 
     raw = [_JSON_TYPE, (b"content-length", b"%d" % len(body))]
     if headers:
         raw += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    cycle = getattr(send, "__self__", None)
+    if isinstance(cycle, Cycle) and cycle.answer(status, raw, body):
+        return
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
 
@@ -91,9 +98,10 @@ def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None 
 
     How results are written: the wire's own way, else what the connection's header says, else what the token says.
     """
-    who = principal(scope)
+    state = scope["state"]
+    who: Principal = state["principal"]
     narrowed_to = scope["path_params"].get("profile") if "path_params" in scope else None
     if form is None:
-        asked = header(scope, b"x-mcp-agent-form")
+        asked = state["headers"].get(b"x-mcp-agent-form")
         form = who.form if asked is None else _FORMS.get(asked.lower(), who.form)
-    return Caller(who.name, Access(who.profile, narrowed_to), transport, client, form, connection)
+    return Caller(who.name, _access(who.profile, narrowed_to), transport, client, form, connection)

@@ -111,7 +111,7 @@ class StreamableHttp:
             if message.method == LISTEN:
                 Filter(message)
             tool = self._gate.catalog.get(str(message.params.get("name"))) if message.method == "tools/call" else None
-            if tool is not None:
+            if tool is not None and tool.header_arguments:
                 eras.check_arguments(message, scope["headers"], tool.header_arguments)
         except RpcError as error:
             await send_json(send, eras.http_status(error), jsonrpc.failure(message.id, error))
@@ -268,18 +268,18 @@ def _cancel(session: HttpSession, message: Message) -> None:
 
 
 def _version(scope: Scope) -> str | None:
-    raw = header(scope, b"mcp-protocol-version")
+    raw: bytes | None = scope["state"]["headers"].get(b"mcp-protocol-version")
     return None if raw is None else raw.decode("latin-1")
 
 
 def _session_id(scope: Scope) -> str | None:
-    raw = header(scope, b"mcp-session-id")
+    raw: bytes | None = scope["state"]["headers"].get(b"mcp-session-id")
     return None if raw is None else raw.decode("latin-1")
 
 
 def accepted(scope: Scope) -> tuple[bool, bool]:
     """Whether the client reads JSON, and whether it reads a stream. One that does not say reads JSON."""
-    return _readable(header(scope, b"accept"))
+    return _readable(scope["state"]["headers"].get(b"accept"))
 
 
 @lru_cache(maxsize=64)

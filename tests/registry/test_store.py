@@ -143,6 +143,15 @@ def test_a_change_that_would_break_the_file_is_not_saved(file: RegistryFile) -> 
     assert file.path.read_text() == "{}"
 
 
+@pytest.mark.parametrize(
+    "value", ["2", "1.5", '"é \\u0000 \\ud83d\\ude00"', "12345678901234567890123456789", "[[], {}]", "null"]
+)
+def test_a_save_keeps_what_it_does_not_know(file: RegistryFile, value: str) -> None:
+    file.path.write_text(f'{{"mine": {value}}}')
+    file.switch("fs_read", False)
+    assert json.loads(file.path.read_text())["mine"] == json.loads(value)
+
+
 def test_a_save_keeps_the_mode(file: RegistryFile) -> None:
     file.path.write_text("{}")
     file.path.chmod(0o640)

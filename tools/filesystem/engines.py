@@ -15,14 +15,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Self
 
 from tools import disk
 from tools.errors import InvalidPattern, IoError, IsBinary, Timeout
 from tools.filesystem.globs import Glob
-from tools.records import record
+from tools.records import mutable, record
 from tools.text import LATIN_1, recognised
 
 TIME_LIMIT_S = 30.0
@@ -75,7 +75,7 @@ class Question:
     admits: Callable[[bytes], bool] | None = None
 
 
-@dataclass(slots=True)
+@mutable
 class Hit:
     """A line that matches. `path` is relative to the base, empty where the base is the file; columns count from 1."""
 

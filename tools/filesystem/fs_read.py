@@ -77,8 +77,8 @@ def fs_read(
 ) -> FileText:
     """Read a text file from its start, up to max_bytes. Give its `rev` back as if_rev when you change the file."""
     origin = source(ctx, path)
-    with opened(ctx, origin) as descriptor:
-        status = os.fstat(descriptor)
+    with opened(ctx, origin) as file:
+        descriptor, status = file.descriptor, file.status
         # A file small enough to have its content for a revision is read whole, whatever of it is shown.
         is_hashed = status.st_size <= HASHED_BYTES
         data = _read(descriptor, max(max_bytes, HASHED_BYTES if is_hashed else 0) + LOOK_AHEAD_BYTES, status.st_size)

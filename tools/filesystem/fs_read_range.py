@@ -63,7 +63,8 @@ def fs_read_range(
     """Read some lines of a text file, however large it is."""
     _check_order(start_line, end_line)
     origin = source(ctx, path)
-    with opened(ctx, origin) as descriptor:
+    with opened(ctx, origin) as file:
+        descriptor = file.descriptor
         index = ctx.line_indexes.of(descriptor)
         size = index.identity[0]
         head = os.pread(descriptor, _HEAD_BYTES, 0)

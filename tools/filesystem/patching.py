@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NotRequired, TypedDict
 
 from tools.context import ToolContext
@@ -15,6 +15,7 @@ from tools.filesystem.edits import Edit, Region, applied, diff, joined
 from tools.filesystem.nearest import nearest
 from tools.filesystem.operations import Operation, needle, viewed
 from tools.filesystem.regexes import TIME_LIMIT_S
+from tools.records import mutable
 from tools.text import Encoding, binary, showable
 
 # Up to here a file is one piece, and a pattern may span lines; a larger one is worked through in pieces of whole lines.
@@ -34,7 +35,7 @@ class Preview(TypedDict):
     error: NotRequired[str]
 
 
-@dataclass(slots=True)
+@mutable
 class _State:
     """What one operation has done so far."""
 

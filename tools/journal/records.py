@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from tools import disk
 from tools.errors import NotFound
 from tools.journal.files import discard, identity, lstat, tree_bytes
 from tools.paths import told
-from tools.records import record
+from tools.records import mutable, record
 
 Action = Literal["write", "create", "delete", "move"]
 
@@ -66,7 +66,7 @@ class Entry:
         return f"{what} {told(self.source)} to {told(self.path)}" if self.source else f"{what} {told(self.path)}"
 
 
-@dataclass(slots=True)
+@mutable
 class Begun:
     """A change under way. Its record stays locked, so nobody takes it for a dead process's."""
 

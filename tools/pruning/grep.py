@@ -11,7 +11,6 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import orjson
@@ -27,7 +26,7 @@ from tools.pruning.failing import check_path, failed, located, refuse
 from tools.pruning.metadata import Focused, PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
-from tools.records import record
+from tools.records import mutable, record
 from tools.results import Result
 from tools.spec import tool
 from tools.summaries import Item, matches_summary
@@ -195,7 +194,7 @@ class _Enough(Exception):
     """As many matches or bytes as were asked for."""
 
 
-@dataclass(slots=True)
+@mutable
 class Search:
     """One search, in one place after another, within one time limit."""
 
