@@ -71,7 +71,15 @@ class HostPruner:
         return await asyncio.to_thread(self._recovery.kept, owner, prune_id)
 
     async def focus(
-        self, text: str, question: str | None, *, tool: str, call_id: str, owner: str, markers: bool = True
+        self,
+        text: str,
+        question: str | None,
+        *,
+        tool: str,
+        call_id: str,
+        owner: str,
+        markers: bool = True,
+        source_type: SourceType | None = None,
     ) -> Focused:
         raw_bytes = size_of(text)
         if question is None:
@@ -99,7 +107,7 @@ class HostPruner:
             if self._remote is not None:
                 pruned, kept, prune_id = await self._remote.pruned(text, question.strip()), None, None
             else:
-                pruned, kept, prune_id = await self._pruned_here(text, question.strip(), owner, markers)
+                pruned, kept, prune_id = await self._pruned_here(text, question.strip(), source_type, owner, markers)
         except PrunerFailed as error:
             return self._failed(error.code, error.message, text, tool, call_id, began, raw_bytes)
         except GaveUp as error:
@@ -131,14 +139,14 @@ class HostPruner:
         self.workers.close()
 
     async def _pruned_here(
-        self, text: str, question: str, owner: str, markers: bool
+        self, text: str, question: str, source_type: SourceType | None, owner: str, markers: bool
     ) -> tuple[str, list[int], str | None]:
         if text.count("\n") < FOCUS_KEEP_LINES:
             return text, list(range(text.count("\n") + 1)), None
         selecting = self.workers.select(
             text,
             question,
-            source_type=None,
+            source_type=source_type,
             max_prune_ratio=FOCUS_PRUNE_RATIO,
             min_keep_lines=FOCUS_KEEP_LINES,
             timeout_s=self._settings.timeout_s,

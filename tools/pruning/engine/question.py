@@ -72,13 +72,17 @@ class Question:
     asks_for_prose: bool
 
 
-@lru_cache(maxsize=_REMEMBERED_QUESTIONS)
 def question_of(text: str) -> Question:
     """Read a question. The last few are remembered: what is asked of one text is often asked of the next."""
+    return _read(text[:_MAX_CHARS])
+
+
+@lru_cache(maxsize=_REMEMBERED_QUESTIONS)
+def _read(text: str) -> Question:
     weights: dict[tuple[str, bool], float] = {}
     first_parts: dict[str, str] = {}
     everything: set[str] = set()
-    for weight, line in _weighted_lines(_NOISE.sub(" ", text[:_MAX_CHARS])):
+    for weight, line in _weighted_lines(_NOISE.sub(" ", text)):
         previous = ""
         for found in _WORD.findall(line):
             is_quoted = found.startswith("`")
