@@ -140,25 +140,31 @@ class HostPruner:
 
     async def _pruned_here(
         self, text: str, question: str, source_type: SourceType | None, owner: str, markers: bool
-    ) -> tuple[str, list[int], str | None]:
-        if text.count("\n") < FOCUS_KEEP_LINES:
-            return text, list(range(text.count("\n") + 1)), None
-        selecting = self.workers.select(
-            text,
-            question,
-            source_type=source_type,
-            max_prune_ratio=FOCUS_PRUNE_RATIO,
-            min_keep_lines=FOCUS_KEEP_LINES,
-            timeout_s=self._settings.timeout_s,
-        )
+    ) -> tuple[str, list[int] | None, str | None]:
+        """The text as it is shown, the kept lines, from 0, where no markers tell them, and the id of the whole."""
+        total = text.count("\n") + 1
+        whole = text, None if markers else list(range(total)), None
+        if total <= FOCUS_KEEP_LINES:
+            return whole
         # Kept while it is read, since nearly every text that comes this far has lines that are not needed.
-        selection, prune_id = await asyncio.gather(selecting, self.keep(owner, text))
+        keeping = asyncio.get_running_loop().run_in_executor(None, self._recovery.keep, owner, text)
+        try:
+            selection = await self.workers.select(
+                text,
+                question,
+                source_type=source_type,
+                max_prune_ratio=FOCUS_PRUNE_RATIO,
+                min_keep_lines=FOCUS_KEEP_LINES,
+                timeout_s=self._settings.timeout_s,
+            )
+        finally:
+            prune_id = await keeping
         if not selection.dropped:
-            return text, list(range(selection.total_lines)), None
+            return whole
 
-        def written() -> tuple[str, list[int]]:
+        def written() -> tuple[str, list[int] | None]:
             rendered = render(text, selection, prune_id, include_markers=markers)
-            return rendered.pruned_text, [number - 1 for number in selection.kept()]
+            return rendered.pruned_text, None if markers else [number - 1 for number in selection.kept()]
 
         pruned, kept = written() if len(text) < _SMALL_CHARS else await asyncio.to_thread(written)
         return pruned, kept, prune_id

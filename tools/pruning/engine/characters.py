@@ -13,7 +13,7 @@ from tools.records import record
 
 BEYOND_ASCII = 127
 _PLANE = 1 << 16
-_LOWER_BIT = 5
+_LOWER_BIT = 0x20
 _IS_VISIBLE, _IS_WORD, _IS_DIGIT = 1, 2, 4
 
 
@@ -21,8 +21,9 @@ _IS_VISIBLE, _IS_WORD, _IS_DIGIT = 1, 2, 4
 class Characters:
     """One entry per character, with one more for the newline that ends the last line.
 
-    `codes` is the character and `folded` the same in lower case, both `BEYOND_ASCII` for whatever lies there.
-    `begins_part` is set where one of the parts begins that `camelCase` and `snake_case` are put together from.
+    `codes` is the character, and for letters and digits `folded` is the same in lower case; both are `BEYOND_ASCII` for
+    whatever lies there. `begins_part` is set where one of the parts begins that `camelCase` and `snake_case` are put
+    together from.
     """
 
     codes: Codes
@@ -38,7 +39,7 @@ def characters_of(text: str) -> Characters:
     is_lower = (codes - ord("a")) < 26
     is_digit = (codes - ord("0")) < 10
     is_visible = (codes - ord("!")) < BEYOND_ASCII - ord("!")
-    folded: Codes = codes | (is_upper.view(np.uint8) << np.uint8(_LOWER_BIT))
+    folded = codes | np.uint8(_LOWER_BIT)
     is_letter = is_lower
     if beyond.size:
         # Beyond ASCII every letter counts as a small one, and so do signs that are written like one.

@@ -24,9 +24,9 @@ _ASCII = 128
 class Layout:
     """One entry per line of `text.split("\\n")`; only `codes` has one per character, as `Characters` has.
 
-    `first` and `last` are the codes of its visible ends; 127 stands for whatever lies beyond ASCII, 0 for none.
-    `opening` is a number for its first three characters from there and `fourth` the code of the next, for `Openings`
-    to compare. A token is a word or a punctuation mark.
+    `first` and `last` are the codes of its visible ends; 127 stands for whatever lies beyond ASCII. A blank line has
+    those of a space or a newline. `opening` is a number for its first three characters from there and `fourth` the
+    code of the next, for `Openings` to compare. A token is a word or a punctuation mark.
     """
 
     text: str
@@ -35,8 +35,8 @@ class Layout:
     end: Ints
     is_blank: Bools
     indent: Ints
-    first: Ints
-    last: Ints
+    first: Codes
+    last: Codes
     opening: Ints
     fourth: Codes
     tokens: Ints
@@ -96,6 +96,7 @@ def layout_of(text: str, characters: Characters) -> Layout:
 
     begins_token = is_visible.copy()
     begins_token[1:] &= ~(is_word[1:] & is_word[:-1])
+    tokens_before = Marks(begins_token).before(end)
     return Layout(
         text=text,
         codes=codes,
@@ -103,35 +104,38 @@ def layout_of(text: str, characters: Characters) -> Layout:
         end=end,
         is_blank=is_blank,
         indent=_carried_back(indent, is_blank),
-        first=np.where(is_blank, 0, codes[first_at]).astype(np.int64),
-        last=np.where(is_blank, 0, codes[last_at]).astype(np.int64),
-        opening=_packed(codes[first_at], codes[np.minimum(first_at + 1, end)], codes[np.minimum(first_at + 2, end)]),
-        fourth=codes[np.minimum(first_at + 3, end)],
-        tokens=np.diff(Marks(begins_token).before(end), prepend=0),
+        first=codes[first_at],
+        last=codes[np.maximum(last_at, start)],
+        opening=_packed(*(codes.take(first_at + place, mode="clip") for place in range(3))),
+        fourth=codes.take(first_at + 3, mode="clip"),
+        tokens=tokens_before - np.append(0, tokens_before[:-1]),
     )
 
 
 class Openings:
-    """Some words, to be asked which lines may begin with one: four letters are compared, and no more than that.
+    """Several lists of words, to be asked which lines may begin with one: no more than four letters are compared.
 
     A word of two letters is followed by a space, one of three by anything that does not go on with it.
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, *lists: Sequence[str]) -> None:
+        words = [(1 << number, word) for number, listed in enumerate(lists) for word in listed]
         self._word = np.zeros(_ASCII**3, dtype=np.uint8)
-        self._goes_on = np.zeros((len(words) + 1, _ASCII), dtype=np.bool_)
-        for number, word in enumerate(words, start=1):
+        self._lists = np.zeros((len(words) + 1, _ASCII), dtype=np.uint8)
+        for number, (bit, word) in enumerate(words, start=1):
             opening = _packed(*(np.array(ord(character)) for character in word[:3].ljust(3)))
             # Words that begin alike are one.
             self._word[opening] = self._word[opening] or number
-            self._goes_on[self._word[opening]] |= [_goes_on(word, chr(code)) for code in range(_ASCII)]
+            self._lists[self._word[opening], [_may_follow(word, chr(code)) for code in range(_ASCII)]] |= bit
+        self._count = len(lists)
 
-    def of(self, layout: Layout) -> Bools:
-        """Mark the lines that begin like one of the words."""
-        return self._goes_on[self._word[layout.opening], layout.fourth]
+    def of(self, layout: Layout) -> list[Bools]:
+        """Mark, for each list, the lines that begin like one of its words."""
+        lists = self._lists[self._word[layout.opening], layout.fourth]
+        return [(lists & np.uint8(1 << number)) != 0 for number in range(self._count)]
 
 
-def _goes_on(word: str, fourth: str) -> bool:
+def _may_follow(word: str, fourth: str) -> bool:
     if len(word) < 3:
         return True
     return word[3] == fourth if len(word) > 3 else not (fourth.isalnum() or fourth == "_")

@@ -57,7 +57,7 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
     nearby = terms_nearby(evidence, _REACHES)
     terms = [_relative(row) for row in nearby]
     density = [_relative(windowed(windowed(said, spread), spread)) for spread in _SPREADS]
-    support = np.mean(terms + density, axis=0)
+    support = sum(terms + density, np.zeros(total)) / len(terms + density)
 
     # Block 0 is what lies outside every definition; the others are numbered by their headers.
     block_of_header = np.cumsum(structure.is_header)

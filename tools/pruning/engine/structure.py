@@ -45,9 +45,7 @@ _CONTINUES = np.zeros(128, dtype=np.bool_)
 _CONTINUES[[ord(c) for c in "})]{"]] = True
 _LEADS = np.zeros(128, dtype=np.bool_)
 _LEADS[[ord(c) for c in "#@/*"]] = True
-_MAY_OPEN = Openings(_HEADER_WORDS)
-_MAY_IMPORT = Openings(_IMPORT_WORDS)
-_MAY_REQUIRE = Openings(_REQUIRING_WORDS)
+_OPENINGS = Openings(_HEADER_WORDS, _IMPORT_WORDS, _REQUIRING_WORDS)
 
 
 @record
@@ -70,14 +68,14 @@ def structure_of(layout: Layout, quoted: Bools) -> Structure:
     total = len(layout)
     is_comment = _LEADS[layout.first] | quoted
     has_brace = (layout.last == ord("{")) & ~is_comment
-    is_plain = _MAY_OPEN.of(layout) & ~is_comment & ~has_brace
+    may_open, may_import, may_require = _OPENINGS.of(layout)
+    is_plain = may_open & ~is_comment & ~has_brace
     is_header = np.zeros(total, dtype=np.bool_)
     is_header[layout.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)] = True
     is_header[layout.matching(_PLAIN_HEADER, np.flatnonzero(is_plain), _LONGEST_HEADER)] = True
     continues = _CONTINUES[layout.first]
-    may_import = _MAY_IMPORT.of(layout)
-    if "require(" in layout.text:
-        may_import |= _MAY_REQUIRE.of(layout)
+    if may_require.any() and "require(" in layout.text:
+        may_import |= may_require
     imports = layout.matching(_IMPORT, np.flatnonzero(may_import & ~quoted), _LONGEST_HEADER)
     scope, parent = _scopes(layout, is_header, continues)
     _claim_leads(scope, np.flatnonzero(is_header), layout, is_comment)
@@ -108,7 +106,7 @@ def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, I
     until = np.append(headers, total)
     last_indent = np.repeat(np.append(-1, layout.indent[headers]), until - np.append(0, headers))
     at = np.flatnonzero((layout.indent <= last_indent) & ~layout.is_blank)
-    scopes = [-1]
+    scopes, parents = [-1], list[int]()
     open_headers, open_indents = [-1], [-1]
     for i, column, is_open, is_closer in zip(
         at.tolist(), layout.indent[at].tolist(), is_header[at].tolist(), continues[at].tolist(), strict=True
@@ -117,10 +115,11 @@ def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, I
             open_headers.pop()
             open_indents.pop()
         if is_open:
-            parent[i] = open_headers[-1]
+            parents.append(open_headers[-1])
             open_headers.append(i)
             open_indents.append(column)
         scopes.append(open_headers[-1])
+    parent[headers] = parents
     return np.repeat(np.array(scopes), np.append(at, total) - np.append(0, at)), parent
 
 
