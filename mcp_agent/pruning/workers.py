@@ -29,6 +29,16 @@ _START_S = 20.0
 _LATE_S = 0.1
 
 
+_ENVIRONMENT = {
+    # One thread for arrays: more of them start slower than they help on texts of this size.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # Memory that is given back after every text is asked for again, page by page, with the next.
+    "MALLOC_TRIM_THRESHOLD_": "16777216",
+    "MALLOC_MMAP_THRESHOLD_": "16777216",
+}
+
+
 class Workers:
     """Chooses lines. At most two texts are read at once: the machine has other work."""
 
@@ -144,8 +154,7 @@ def _spawned(channel: socket.socket) -> subprocess.Popen[bytes]:
         stdin=channel.fileno(),
         stdout=channel.fileno(),
         cwd="/",
-        # One thread for arrays: more of them start slower than they help on texts of this size.
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, **_ENVIRONMENT},
         start_new_session=True,
     )
 
