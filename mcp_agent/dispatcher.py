@@ -55,7 +55,7 @@ class Dispatcher:
         self._artifacts = artifacts
         self.witnesses = witnesses
         self._compactor = Compactor(artifacts, cursors)
-        self._shaper = Shaper(artifacts, self._compactor)
+        self._shaper = Shaper(artifacts, self._compactor, gate.catalog)
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""

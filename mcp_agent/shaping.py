@@ -15,6 +15,7 @@ from mcp_agent.artifacts import SCHEME, ArtifactStore
 from mcp_agent.calls import Blocks, Call, Caller, Compact, Outcome
 from mcp_agent.compact import cursors
 from mcp_agent.compact.compactor import Compactor, plain
+from registry.catalog import Catalog
 from registry.gate import Shape
 from tools.spec import Tool
 
@@ -54,9 +55,10 @@ def chosen(profile_form: Shape, caller: Caller) -> Literal["json", "text", "comp
 class Shaper:
     """Writes outcomes. May be used from any thread."""
 
-    def __init__(self, artifacts: ArtifactStore, compactor: Compactor) -> None:
+    def __init__(self, artifacts: ArtifactStore, compactor: Compactor, catalog: Catalog) -> None:
         self._artifacts = artifacts
         self._compactor = compactor
+        self._has_reader = catalog.get("artifact_read") is not None
 
     def written(self, outcome: Outcome, call: Call, tool: Tool | None) -> Outcome:
         """`outcome` as it goes out, small enough for one message. Touches the disk only if it is not by itself."""
@@ -103,7 +105,7 @@ class Shaper:
     def _spilled_text(self, whole: bytes, caller: Caller, domain: str) -> str:
         text = whole.decode()
         reference, problem = self._kept(whole, "text/plain", caller, domain)
-        note = f"\n… cut: the whole has {len(whole)} bytes. {_advice(reference, problem, caller)}"
+        note = f"\n… cut: the whole has {len(whole)} bytes. {self._advice(reference, problem, caller)}"
         size = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES - len(note) * 6
         shown = text[:size]
         while _text_bytes(shown) > size:
@@ -116,23 +118,26 @@ class Shaper:
         facts: dict[str, Any] = {"truncated": True, "result_bytes": len(encoded)}
         if reference is not None:
             facts["artifactRef"] = reference
-        facts["hint"] = _advice(reference, problem, caller)
+        facts["hint"] = self._advice(reference, problem, caller)
         return _fitted(value, facts, room)
+
+    def _advice(self, reference: str | None, problem: str, caller: Caller) -> str:
+        """How the caller comes by the whole: by a tool, if this host has it, or by the URL, if it is reached by one."""
+        if reference is None:
+            return f"The rest is lost, because it could not be kept: {problem}. Ask for less at once."
+        ways = []
+        if not caller.is_on_mcp or (not self._has_reader and caller.transport != "stdio"):
+            ways.append(f"Get all of it with GET /artifacts/{reference.removeprefix(SCHEME)}.")
+        if self._has_reader:
+            ref = f'{{"ref": "{reference}"}}'
+            ways.append(f"Read all of it with artifact_read {ref}, or search it with fs_grep, base: the same ref.")
+        return " ".join(ways) or "Ask for less at once."
 
     def _kept(self, whole: bytes, media_type: str, caller: Caller, domain: str) -> tuple[str | None, str]:
         try:
             return self._artifacts.of(caller.name).keep(domain, [whole], media_type=media_type), ""
         except OSError as error:
             return None, (error.strerror or str(error)).lower()
-
-
-def _advice(reference: str | None, problem: str, caller: Caller) -> str:
-    if reference is None:
-        return f"The rest is lost, because it could not be kept: {problem}. Ask for less at once."
-    read = f'Read all of it with artifact_read {{"ref": "{reference}"}}, or search it with fs_grep, base: the same ref.'
-    if caller.is_on_mcp:
-        return read
-    return f"Get all of it with GET /artifacts/{reference.removeprefix(SCHEME)}. {read}"
 
 
 def _fitted(value: dict[str, Any], facts: dict[str, Any], room: int) -> bytes:

@@ -21,7 +21,9 @@ from typing import Any
 import orjson
 
 from registry.catalog import Catalog
-from registry.profiles import BadRegistry, Problem, Profile, Profiles, default_document, described, load_document, read
+from registry.document import load_document
+from registry.profiles import BadRegistry, Problem, Profile, Profiles, default_document, described
+from registry.reading import read
 
 _MOST_BYTES = 16 * 1024 * 1024
 

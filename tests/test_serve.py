@@ -55,6 +55,22 @@ def test_a_signal_ends_it_in_order(home: Path, sign: signal.Signals) -> None:
         assert not runtime.exists()
 
 
+def test_the_token_is_not_sent_where_somebody_else_says(daemon: Daemon) -> None:
+    runtime = daemon.home / ".local" / "state" / "mcp-agent" / "daemon.json"
+    runtime.chmod(0o666)
+    told = daemon.cli("disable", "fs_read")
+    assert (told.returncode, told.stderr) == (
+        2,
+        f"mcp-agent: somebody else can write {runtime}, which says where the token is sent; delete it\n",
+    )
+    runtime.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(runtime, 65_534, 65_534)
+        assert "somebody else can write" in daemon.cli("disable", "fs_read").stderr
+        os.chown(runtime, 0, 0)
+    assert daemon.cli("disable", "fs_read").returncode == 0
+
+
 def test_a_port_that_is_taken_is_one_sentence(daemon: Daemon) -> None:
     port = daemon.url.rpartition(":")[2]
     ended = command(daemon.home, "serve", "--port", port)

@@ -111,9 +111,17 @@ def address(config: Config) -> str | None:
 
 
 def _told(config: Config) -> dict[str, str] | None:
-    """What a running daemon says of itself in its file."""
+    """What a running daemon says of itself in its file. Raises BadConfig if somebody else could have written it.
+
+    The token is sent to where that file says.
+    """
+    path = config.runtime_file
     try:
-        told = orjson.loads(config.runtime_file.read_bytes())
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            told = orjson.loads(file.read())
+        if status.st_mode & 0o022 or status.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
+            raise BadConfig(f"somebody else can write {path}, which says where the token is sent; delete it")
         os.kill(int(told["pid"]), 0)
         return {key: str(told[key]) for key in ("url", "config")}
     except (OSError, ValueError, KeyError, TypeError):

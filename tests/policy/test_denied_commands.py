@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from registry.catalog import discover
-from registry.profiles import parse, read
+from registry.reading import parse, read
 from tests.shell_host import ShellHost, shell_host
 from tools.denying import CommandRules, Rule
 from tools.errors import Denied

@@ -15,8 +15,9 @@ import pytest
 
 from mcp_agent.calls import Call, Caller, Outcome
 from mcp_agent.protocol.resources import HostResources
-from registry import profiles
 from registry.gate import Access
+from registry.profiles import BadRegistry
+from registry.reading import parse
 from tests.daemon import COMMAND, PATIENCE_S, environment
 from tests.shell_host import ShellHost, shell_host
 from tools.pruning.argument import FOCUSABLE
@@ -105,7 +106,7 @@ async def test_the_argument_is_listed_and_taken_only_where_the_profile_allows_it
 
     assert taking() == FOCUSABLE | {"read", "bash", "grep"}
     text = '{"version": 1, "profiles": [{"id": "default", "pruning": {"everywhere": false}}]}'
-    gate.swap(profiles.parse(text, gate.catalog))
+    gate.swap(parse(text, gate.catalog))
     assert taking() == {"read", "bash", "grep"}
     refused = await host.call("fs_read", path="code.py", context_focus_question="why?")
     assert refused["error"]["issues"] == [
@@ -117,8 +118,8 @@ def test_a_profile_says_everywhere_with_true_or_false_alone() -> None:
     from registry.catalog import discover
 
     text = '{"version": 1, "profiles": [{"id": "default", "pruning": {"everywhere": "no"}}]}'
-    with pytest.raises(profiles.BadRegistry) as refused:
-        profiles.parse(text, discover())
+    with pytest.raises(BadRegistry) as refused:
+        parse(text, discover())
     assert [problem.pointer for problem in refused.value.problems] == ["/profiles/0/pruning/everywhere"]
 
 

@@ -325,3 +325,10 @@ def test_a_variable_that_cannot_be_used_is_told_and_nothing_starts(home: Path, n
         "mcp_pruner.start_failed",
         True,
     )
+
+
+def test_what_is_cut_is_not_said_to_be_read_by_a_tool_that_is_not_there(served: Reader, root: Path) -> None:
+    (root / "large.txt").write_text("a line of text\n" * 100_000)
+    read = served.call("read", file_path="large.txt", max_output_bytes=10 * 1024 * 1024)
+    assert read["result_bytes"] > 1_000_000
+    assert read["hint"] == "Ask for less at once."

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from registry.changes import differences
-from registry.profiles import Profiles, read
+from registry.profiles import Profiles
+from registry.reading import read
 from tests.registry.catalogue import CATALOG, profile, switched
 
 

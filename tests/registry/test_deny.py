@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from registry.gate import Access, Gate
-from registry.profiles import BadRegistry, Profiles, read
+from registry.profiles import BadRegistry, Profiles
+from registry.reading import read
 from tests.registry.catalogue import CATALOG, profile
 from tools.denying import NOTHING
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.gate import Access, Gate, Grant, UnknownTool
-from registry.profiles import SHIPPED, read
+from registry.profiles import SHIPPED
+from registry.reading import read
 from tests.registry.catalogue import ALL, CATALOG, profile, switched
 from tools.errors import ToolDisabled
 
