@@ -35,10 +35,10 @@ class Layout:
     end: Ints
     is_blank: Bools
     indent: Ints
-    first: Codes
-    last: Codes
+    first: Ints
+    last: Ints
     opening: Ints
-    fourth: Codes
+    fourth: Ints
     tokens: Ints
 
     def __len__(self) -> int:
@@ -104,10 +104,10 @@ def layout_of(text: str, characters: Characters) -> Layout:
         end=end,
         is_blank=is_blank,
         indent=_carried_back(indent, is_blank),
-        first=codes[first_at],
-        last=codes[np.maximum(last_at, start)],
+        first=codes[first_at].astype(np.int64),
+        last=codes[np.maximum(last_at, start)].astype(np.int64),
         opening=_packed(*(codes.take(first_at + place, mode="clip") for place in range(3))),
-        fourth=codes.take(first_at + 3, mode="clip"),
+        fourth=codes.take(first_at + 3, mode="clip").astype(np.int64),
         tokens=tokens_before - np.append(0, tokens_before[:-1]),
     )
 
@@ -131,7 +131,8 @@ class Openings:
 
     def of(self, layout: Layout) -> list[Bools]:
         """Mark, for each list, the lines that begin like one of its words."""
-        lists = self._lists[self._word[layout.opening], layout.fourth]
+        word = self._word[layout.opening].astype(np.int64)
+        lists = self._lists.ravel()[word * _ASCII + layout.fourth]
         return [(lists & np.uint8(1 << number)) != 0 for number in range(self._count)]
 
 

@@ -33,6 +33,7 @@ _IMPORT = re.compile(
     r"|(?:const|let|var)\s.*=\s*require\()"
 )
 _LONGEST_HEADER = 400
+_FEW_LINES = 100
 # What a line begins with on which a definition opens, unless it ends in a brace.
 _HEADER_WORDS = (
     "def class func fn fun function impl struct enum trait interface mod module namespace type macro_rules object"
@@ -74,7 +75,8 @@ def structure_of(layout: Layout, quoted: Bools) -> Structure:
     is_header[layout.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)] = True
     is_header[layout.matching(_PLAIN_HEADER, np.flatnonzero(is_plain), _LONGEST_HEADER)] = True
     continues = _CONTINUES[layout.first]
-    if may_require.any() and "require(" in layout.text:
+    # A few lines are tried faster than the text is searched.
+    if np.count_nonzero(may_require) <= _FEW_LINES or "require(" in layout.text:
         may_import |= may_require
     imports = layout.matching(_IMPORT, np.flatnonzero(may_import & ~quoted), _LONGEST_HEADER)
     scope, parent = _scopes(layout, is_header, continues)
