@@ -31,6 +31,7 @@ _BESIDE_BYTES = 1_500
 # Categories of our own tools; any other is a mounted server's.
 _STATUS_CATEGORIES = frozenset(("filesystem", "pruning", "artifacts"))
 _OURS = ("summary", "success", "count", "items", "totalCount", "artifactRef", "hasMore", "nextCursor", "hint")
+_NUMBERS = frozenset((int, float, bool))
 _MOST_PARSED_CHARS = 4_000_000
 # Enough of a text to find it by.
 _SEEN_CHARS = 400
@@ -229,10 +230,11 @@ def plain(answer: Result | ToolError) -> Short | None:
         return None
     value = answer.as_object()
     for each in value.values():
-        if isinstance(each, str):
+        kind = type(each)
+        if kind is str:
             if len(each) > MOST_STRING or each.count("\n") >= MOST_LINES:
                 return None
-        elif not isinstance(each, int | float):
+        elif kind not in _NUMBERS:
             return None
     if len(value) > STEPS[0].keys or not value.keys().isdisjoint(_OURS):
         return None

@@ -10,20 +10,21 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls import Blocks, Compact, Outcome
+from mcp_agent.calls import Blocks, Outcome
 
 
 def tool_result(outcome: Outcome) -> dict[str, Any]:
     """What the dispatcher has written, in the envelope of MCP."""
     written = outcome.written
     assert written is not None, "a refusal has no result"
+    is_error = outcome.error is not None
+    if isinstance(written, bytes):
+        return {
+            "content": [{"type": "text", "text": written.decode()}],
+            "structuredContent": orjson.Fragment(written),
+            "isError": is_error,
+        }
     if isinstance(written, Blocks):
-        return {"content": orjson.Fragment(written.encoded), "isError": outcome.is_error}
-    if isinstance(written, str | Compact):
-        text = written if isinstance(written, str) else written.encoded.decode()
-        return {"content": [{"type": "text", "text": text}], "isError": outcome.is_error}
-    return {
-        "content": [{"type": "text", "text": written.decode()}],
-        "structuredContent": orjson.Fragment(written),
-        "isError": outcome.is_error,
-    }
+        return {"content": orjson.Fragment(written.encoded), "isError": is_error}
+    text = written if isinstance(written, str) else written.encoded.decode()
+    return {"content": [{"type": "text", "text": text}], "isError": is_error}
