@@ -220,9 +220,20 @@ class Pruner(Protocol):
         """The built-in engine's choice of lines. Raises GaveUp when time is up, RuntimeError if the engine failed."""
 
     async def focus(
-        self, text: str, question: str | None, *, tool: str, call_id: str, owner: str, markers: bool = True
+        self,
+        text: str,
+        question: str | None,
+        *,
+        tool: str,
+        call_id: str,
+        owner: str,
+        markers: bool = True,
+        source_type: SourceType | None = None,
     ) -> Focused:
-        """What a question needs of a tool's output. Never fails: what cannot be pruned comes back whole."""
+        """What a question needs of a tool's output. Never fails: what cannot be pruned comes back whole.
+
+        Without `source_type` the built-in engine finds out what kind of text it is.
+        """
 
     async def keep(self, owner: str, text: str) -> str:
         """Keep a text for its owner; the id to ask for it by. The same text has the same id."""

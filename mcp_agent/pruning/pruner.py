@@ -71,7 +71,15 @@ class HostPruner:
         return await asyncio.to_thread(self._recovery.kept, owner, prune_id)
 
     async def focus(
-        self, text: str, question: str | None, *, tool: str, call_id: str, owner: str, markers: bool = True
+        self,
+        text: str,
+        question: str | None,
+        *,
+        tool: str,
+        call_id: str,
+        owner: str,
+        markers: bool = True,
+        source_type: SourceType | None = None,
     ) -> Focused:
         raw_bytes = size_of(text)
         if question is None:
@@ -99,7 +107,7 @@ class HostPruner:
             if self._remote is not None:
                 pruned, kept, prune_id = await self._remote.pruned(text, question.strip()), None, None
             else:
-                pruned, kept, prune_id = await self._pruned_here(text, question.strip(), owner, markers)
+                pruned, kept, prune_id = await self._pruned_here(text, question.strip(), source_type, owner, markers)
         except PrunerFailed as error:
             return self._failed(error.code, error.message, text, tool, call_id, began, raw_bytes)
         except GaveUp as error:
@@ -131,23 +139,32 @@ class HostPruner:
         self.workers.close()
 
     async def _pruned_here(
-        self, text: str, question: str, owner: str, markers: bool
-    ) -> tuple[str, list[int], str | None]:
-        selection = await self.workers.select(
-            text,
-            question,
-            source_type=None,
-            max_prune_ratio=FOCUS_PRUNE_RATIO,
-            min_keep_lines=FOCUS_KEEP_LINES,
-            timeout_s=self._settings.timeout_s,
-        )
+        self, text: str, question: str, source_type: SourceType | None, owner: str, markers: bool
+    ) -> tuple[str, list[int] | None, str | None]:
+        """The text as it is shown, the kept lines, from 0, where no markers tell them, and the id of the whole."""
+        total = text.count("\n") + 1
+        whole = text, None if markers else list(range(total)), None
+        if total <= FOCUS_KEEP_LINES:
+            return whole
+        # Kept while it is read, since nearly every text that comes this far has lines that are not needed.
+        keeping = asyncio.get_running_loop().run_in_executor(None, self._recovery.keep, owner, text)
+        try:
+            selection = await self.workers.select(
+                text,
+                question,
+                source_type=source_type,
+                max_prune_ratio=FOCUS_PRUNE_RATIO,
+                min_keep_lines=FOCUS_KEEP_LINES,
+                timeout_s=self._settings.timeout_s,
+            )
+        finally:
+            prune_id = await keeping
         if not selection.dropped:
-            return text, list(range(selection.total_lines)), None
-        prune_id = await self.keep(owner, text)
+            return whole
 
-        def written() -> tuple[str, list[int]]:
+        def written() -> tuple[str, list[int] | None]:
             rendered = render(text, selection, prune_id, include_markers=markers)
-            return rendered.pruned_text, [number - 1 for number in selection.kept()]
+            return rendered.pruned_text, None if markers else [number - 1 for number in selection.kept()]
 
         pruned, kept = written() if len(text) < _SMALL_CHARS else await asyncio.to_thread(written)
         return pruned, kept, prune_id

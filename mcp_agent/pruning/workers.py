@@ -29,6 +29,16 @@ _START_S = 20.0
 _LATE_S = 0.1
 
 
+_ENVIRONMENT = {
+    # One thread for arrays: more of them start slower than they help on texts of this size.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # Memory that is given back after every text is asked for again, page by page, with the next.
+    "MALLOC_TRIM_THRESHOLD_": "16777216",
+    "MALLOC_MMAP_THRESHOLD_": "16777216",
+}
+
+
 class Workers:
     """Chooses lines. At most two texts are read at once: the machine has other work."""
 
@@ -48,19 +58,18 @@ class Workers:
     ) -> Selection:
         """Raises GaveUp when time is up, which begins when a process has it, and RuntimeError if the engine failed."""
         request = {
-            "text": text,
             "question": question,
             "source_type": source_type,
             "max_prune_ratio": max_prune_ratio,
             "min_keep_lines": min_keep_lines,
             "timeout_s": timeout_s,
         }
-        message = orjson.dumps(request)
+        messages = (orjson.dumps(request), text.encode("utf-8", "surrogatepass"))
         async with self._turns:
             worker = self._idle.pop() if self._idle else await self._started()
             try:
                 async with asyncio.timeout(timeout_s + _LATE_S):
-                    answer = orjson.loads(await worker.asked(message))
+                    answer = orjson.loads(await worker.asked(*messages))
             except TimeoutError:
                 worker.end()
                 raise GaveUp("the deadline passed while pruning") from None
@@ -101,8 +110,9 @@ class _Worker:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    async def asked(self, message: bytes) -> bytes:
-        self.writer.write(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
+    async def asked(self, *messages: bytes) -> bytes:
+        for message in messages:
+            self.writer.writelines((len(message).to_bytes(_LENGTH_BYTES, "big"), message))
         await self.writer.drain()
         return await self.heard()
 
@@ -144,8 +154,7 @@ def _spawned(channel: socket.socket) -> subprocess.Popen[bytes]:
         stdin=channel.fileno(),
         stdout=channel.fileno(),
         cwd="/",
-        # One thread for arrays: more of them start slower than they help on texts of this size.
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, **_ENVIRONMENT},
         start_new_session=True,
     )
 
@@ -156,7 +165,7 @@ def _selection(answer: dict[str, Any]) -> Selection:
     if "failed" in answer:
         raise RuntimeError(answer["failed"])
     return Selection(
-        dropped=tuple(DroppedBlock(start, end, reason) for start, end, reason in answer["dropped"]),
+        dropped=tuple(DroppedBlock(**block) for block in answer["dropped"]),
         total_lines=answer["total_lines"],
         source_type=answer["source_type"],
         warnings=tuple(answer["warnings"]),

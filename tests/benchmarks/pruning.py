@@ -7,7 +7,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -48,6 +48,15 @@ def rows() -> list[Row]:
             5,
         ),
         Row("read-question", "read of 3,000 lines with a question, /mcp", "without", "ms", Goal(3.0), _reading, 31),
+        Row(
+            "read-again",
+            "read of the same 3,000 lines with another question, /mcp",
+            "without",
+            "ms",
+            Goal(3.0),
+            _reading_again,
+            31,
+        ),
     ]
 
 
@@ -65,15 +74,29 @@ def _engine(text_of: Callable[[int], str]) -> Contest:
 @contextmanager
 def _reading(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     """One daemon and one client; each call reads a file that has not been read before."""
+    with _reader(bench) as client:
+        asked = [{"file_path": f"{number}.py", "context_focus_question": _QUESTION} for number in range(_FILES)]
+        plain = [{"file_path": f"{number}.py"} for number in range(_FILES, 2 * _FILES)]
+        yield _reads(client, asked), _reads(client, plain)
+
+
+@contextmanager
+def _reading_again(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    """As before, but each call reads the same file; no question is asked twice."""
+    with _reader(bench) as client:
+        questions = [f"{_QUESTION} And where is the {ordinal}th one?" for ordinal in range(_FILES)]
+        asked = [{"file_path": "0.py", "context_focus_question": question} for question in questions]
+        yield _reads(client, asked), _reads(client, [{"file_path": "1.py"}])
+
+
+@contextmanager
+def _reader(bench: Bench) -> Iterator[HttpClient]:
+    """A client of a daemon in a folder of files, each with a first line of its own."""
     lines = _code(_READ_LINES).split("\n")
     for number in range(2 * _FILES):
         (bench.folder / f"{number}.py").write_text("\n".join([f"# copy {number}", *lines[1:]]))
     with running([*subject("echo_daemon"), _TOKEN], bench.folder) as program:
-        client = opened_http(program.line().decode().strip(), _ERA, _TOKEN)
-        yield (
-            _reads(client, range(_FILES), {"context_focus_question": _QUESTION}),
-            _reads(client, range(_FILES, 2 * _FILES), {}),
-        )
+        yield opened_http(program.line().decode().strip(), _ERA, _TOKEN)
 
 
 @contextmanager
@@ -104,18 +127,17 @@ def _beating(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         yield lambda: longest_wait(lambda: other.exchange(prune_log)), lambda: longest_wait(lambda: time.sleep(0.2))
 
 
-def _reads(client: HttpClient, files: range, arguments: dict[str, str]) -> Meter:
-    requests = itertools.cycle(
-        http_call(client, _ERA, "read", {"file_path": f"{number}.py", **arguments}) for number in files
-    )
+def _reads(client: HttpClient, calls: Sequence[dict[str, str]]) -> Meter:
+    written = [(http_call(client, _ERA, "read", call), "context_focus_question" in call) for call in calls]
+    requests = itertools.cycle(written)
 
     def measure() -> float:
-        request = next(requests)
+        request, is_asked = next(requests)
         started = time.perf_counter()
         answer = client.exchange(request).body
         took = time.perf_counter() - started
         read = orjson.loads(answer)["result"]["structuredContent"]
-        if read["pruning"]["applied"] is not bool(arguments):
+        if read["pruning"]["applied"] is not is_asked:
             raise RuntimeError(f"this is not what was asked for: {read['pruning']}")
         return took * 1000
 

@@ -16,6 +16,7 @@ from tools.pruning.argument import FocusQuestion
 from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
 from tools.pruning.failing import check_path, failed, refuse
 from tools.pruning.metadata import PruningMetadata
+from tools.pruning.named_kind import named_kind
 from tools.pruning.prune_text import pruner_of
 from tools.records import record
 from tools.results import Result
@@ -76,7 +77,14 @@ async def read(
     refuse(issues)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     text, size, is_cut = await asyncio.to_thread(_text, ctx, root, file_path, limit, context_focus_question)
-    seen = await pruner_of(ctx).focus(text, context_focus_question, tool="read", call_id=ctx.call_id, owner=ctx.owner)
+    seen = await pruner_of(ctx).focus(
+        text,
+        context_focus_question,
+        tool="read",
+        call_id=ctx.call_id,
+        owner=ctx.owner,
+        source_type=named_kind(file_path),
+    )
     return ReadText(
         tool="read",
         file_path=file_path,

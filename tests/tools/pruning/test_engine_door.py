@@ -90,20 +90,20 @@ def test_more_lines_wanted_than_there_are_keeps_all_with_a_warning() -> None:
 
 
 def test_a_block_is_rendered_as_a_marker_and_annotated() -> None:
-    selection = Selection(dropped=(DroppedBlock(2, 4, "accessoire"),), total_lines=6, source_type="code")
+    selection = Selection(dropped=(DroppedBlock(2, 4, "accessoire", 2, 8),), total_lines=6, source_type="code")
     marker = "⟦PRUNÉ: prune_id=prn_01J lignes 2-4 (3) raison=accessoire⟧"
     annotation = Annotation(2, 4, 3, "accessoire", marker)
     assert engine.render("a\nb\nc\nd\ne\n", selection, "prn_01J") == Rendered(f"a\n{marker}\ne\n", (annotation,))
 
 
 def test_numbered_lines_have_their_original_numbers_and_markers_have_none() -> None:
-    selection = Selection(dropped=(DroppedBlock(2, 4, "accessoire"),), total_lines=6, source_type="code")
+    selection = Selection(dropped=(DroppedBlock(2, 4, "accessoire", 2, 8),), total_lines=6, source_type="code")
     rendered = engine.render("a\nb\nc\nd\ne\n", selection, "prn_1", annotate_lines=True)
     assert rendered.pruned_text == "1│ a\n⟦PRUNÉ: prune_id=prn_1 lignes 2-4 (3) raison=accessoire⟧\n5│ e\n"
 
 
 def test_without_markers_the_annotations_still_carry_them() -> None:
-    selection = Selection(dropped=(DroppedBlock(1, 2, "accessoire"),), total_lines=3, source_type="code")
+    selection = Selection(dropped=(DroppedBlock(1, 2, "accessoire", 0, 4),), total_lines=3, source_type="code")
     rendered = engine.render("a\nb\nc", selection, "prn_1", include_markers=False)
     assert rendered.pruned_text == "c"
     assert rendered.annotations[0].marker == "⟦PRUNÉ: prune_id=prn_1 lignes 1-2 (2) raison=accessoire⟧"

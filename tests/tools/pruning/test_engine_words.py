@@ -1,8 +1,13 @@
 """How the words of a question are found in a text, whatever they are part of and however they are written."""
 
+import random
+import re
+
 import pytest
 
 from tools.pruning import engine
+from tools.pruning.engine.characters import characters_of
+from tools.pruning.engine.words import Words, parts_of
 
 FILLER = [f"    step_{n} = width * {n} + height - {n % 7}" for n in range(120)]
 
@@ -35,6 +40,14 @@ def test_a_word_is_found_however_it_is_written(line: str, question: str) -> None
 
 def test_letters_inside_another_word_are_not_that_word() -> None:
     assert len(kept_of("    unpolicyable = 1", "the policy")) == len(FILLER) + 2, "nothing is found, so all of it stays"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_parts_of_a_text_are_those_of_its_words(seed: int) -> None:
+    text = "".join(random.Random(seed).choices("abXYZ01_ .\néÉß²٣漢\u0130\u212a\U0001f600", k=400))
+    words = Words(text, characters_of(text))
+    every = words.spelled(*words.parts(words.beginning("")))
+    assert [part.lower() for part in every] == [part for word in re.findall(r"\w+", text) for part in parts_of(word)]
 
 
 def test_what_is_remembered_of_a_text_changes_no_answer() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Floats, Ints
+from tools.pruning.engine.arrays import Bools, Floats, Ints
 from tools.records import record
 
 MARKER_TOKENS = 17
@@ -76,20 +76,21 @@ def choose(candidates: Candidates, *, quota: int, top_price: float, check: Calla
 
 def with_headers(kept: Bools, header: Ints) -> Bools:
     """Add the headers of the kept lines, and the headers of those."""
-    complete = kept.copy()
-    waiting = np.unique(header[kept])
+    # With a place for the lines that have none: a header of -1.
+    complete = np.append(kept, True)
+    waiting = header[kept]
     while waiting.size:
-        waiting = waiting[waiting >= 0]
         waiting = waiting[~complete[waiting]]
         complete[waiting] = True
-        waiting = np.unique(header[waiting])
-    return complete
+        waiting = header[waiting]
+    return complete[:-1]
 
 
 def runs(kept: Bools) -> tuple[Ints, Ints]:
     """Give the first line of each run of kept or of dropped lines, and the length of each run."""
-    starts = np.concatenate(([0], np.flatnonzero(np.diff(kept)) + 1))
-    return starts, np.diff(np.append(starts, kept.size))
+    changes = np.flatnonzero(kept[1:] != kept[:-1]) + 1
+    starts = np.concatenate(([0], changes))
+    return starts, np.concatenate((changes, [kept.size])) - starts
 
 
 def _best_path(gain: Floats, toll: float) -> Bools:

@@ -2,23 +2,32 @@
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Floats, Layout
-from tools.pruning.engine.question import Question
+from tools.pruning.engine.arrays import Bools, Floats, Ints
+from tools.pruning.engine.layout import Layout
+from tools.pruning.engine.question import Question, Term
 from tools.pruning.engine.stems import stem
-from tools.pruning.engine.words import parts_of, words_with
+from tools.pruning.engine.words import Words
 from tools.records import record
+
+# Weights are whole multiples of this, so that a sum of them is exact, in whatever order it is taken.
+_GRAIN = 2.0**-40
 
 
 @record
 class Evidence:
-    """`count[t, i]` is how often term t stands on line i; terms that occur nowhere are left out.
+    """The k-th find: term `term[k]` stands on line `line[k]` `times[k]` times. Finds are in order of term and line.
 
-    `weight` is what the question gives a term times its rarity in the text. `is_name` marks whole identifiers.
+    Terms that occur nowhere are left out and the others are numbered anew. `lines_with` counts the lines of each, and
+    `weight` is what the question gives it times its rarity in the text. `is_name` marks whole identifiers.
     `terms_asked` and `weight_asked` are of the whole question, whole identifiers aside; `found` is the share of that
     weight which occurs at all.
     """
 
-    count: Floats
+    total_lines: int
+    term: Ints
+    line: Ints
+    times: Ints
+    lines_with: Ints
     weight: Floats
     is_name: Bools
     terms_asked: int
@@ -26,18 +35,26 @@ class Evidence:
     found: float
 
 
-def evidence_of(question: Question, layout: Layout) -> Evidence:
-    total_lines = len(layout)
-    count = _counts(question, layout)
-    lines_with = (count > 0).sum(axis=1)
+def evidence_of(question: Question, layout: Layout, words: Words) -> Evidence:
+    total = len(layout)
+    terms = question.terms
+    is_name = np.array([term.is_name for term in terms], dtype=np.bool_)
+    term, begin = _finds(terms, is_name, words)
+    line = layout.line_of(begin)
+    fresh = _fresh(term, line)
+    term, line = term[fresh], line[fresh]
+    lines_with = np.bincount(term, minlength=len(terms))
     occurs = lines_with > 0
-    asked = np.array([term.weight for term in question.terms], dtype=np.float64)
-    is_name = np.array([term.is_name for term in question.terms], dtype=np.bool_)
-    rarity = np.log1p((total_lines - lines_with + 0.5) / (lines_with + 0.5)) / np.log1p(total_lines + 1.0)
+    asked = np.array([term.weight for term in terms], dtype=np.float64)
+    rarity = np.log1p((total - lines_with + 0.5) / (lines_with + 0.5)) / np.log1p(total + 1.0)
     plain = asked * ~is_name
     return Evidence(
-        count=count[occurs],
-        weight=(asked * rarity)[occurs],
+        total_lines=total,
+        term=(np.cumsum(occurs) - 1)[term],
+        line=line,
+        times=np.append(fresh[1:], begin.size)[: fresh.size] - fresh,
+        lines_with=lines_with[occurs],
+        weight=np.rint((asked * rarity)[occurs] / _GRAIN) * _GRAIN,
         is_name=is_name[occurs],
         terms_asked=int((~is_name).sum()),
         weight_asked=float(plain.sum()),
@@ -45,17 +62,37 @@ def evidence_of(question: Question, layout: Layout) -> Evidence:
     )
 
 
-def _counts(question: Question, layout: Layout) -> Floats:
-    count = np.zeros((len(question.terms), len(layout)))
-    stems = {term.key: t for t, term in enumerate(question.terms) if not term.is_name}
-    names = {term.key: t for t, term in enumerate(question.terms) if term.is_name}
-    found = words_with((piece for term in question.terms for piece in term.pieces), layout)
-    bears = np.zeros((len(question.terms), len(found.spelled)), dtype=np.bool_)
-    for w, word in enumerate(found.spelled):
-        said = {stems.get(stem(part), -1) for part in parts_of(word)}
-        said.add(names.get(word.replace("_", "").lower(), -1))
-        bears[[t for t in said if t >= 0], w] = True
-    for t, words in enumerate(bears):
-        places = found.line[words[found.word]]
-        count[t] = np.bincount(places, minlength=len(layout))
-    return count
+def _finds(terms: tuple[Term, ...], is_name: Bools, words: Words) -> tuple[Ints, Ints]:
+    """Give the terms that are found and the parts that bear them, in order of term and place; a word counts once."""
+    found = [words.beginning(term.prefix) for term in terms]
+    term = np.repeat(np.arange(len(terms)), [parts.size for parts in found])
+    begin, end = words.parts(np.concatenate([_NOWHERE, *found]))
+    start = begin.copy()
+    names = np.flatnonzero(is_name[term])
+    start[names], end[names] = words.around(begin[names])
+    # What is shorter than the term cannot be it, and what begins like a name seldom is that name.
+    fits = np.flatnonzero(end - start >= np.array([len(term.key) for term in terms], dtype=np.int64)[term])
+    term, begin = term[fits], begin[fits]
+    spelled = words.spelled(start[fits], end[fits])
+    says: list[bool] = []
+    for asked, size in zip(terms, np.bincount(term, minlength=len(terms)).tolist(), strict=True):
+        spellings = spelled[len(says) : len(says) + size]
+        answers = {spelling: _is(asked, spelling) for spelling in set(spellings)}
+        says += map(answers.__getitem__, spellings)
+    said = np.flatnonzero(np.array(says, dtype=np.bool_))
+    term, begin = term[said], begin[said]
+    fresh = _fresh(term, words.number(begin))
+    return term[fresh], begin[fresh]
+
+
+def _is(term: Term, spelling: str) -> bool:
+    return (spelling.replace("_", "").lower() if term.is_name else stem(spelling.lower())) == term.key
+
+
+def _fresh(term: Ints, place: Ints) -> Ints:
+    """Give where the term or the place is another than before."""
+    changes = np.flatnonzero((term[1:] != term[:-1]) | (place[1:] != place[:-1])) + 1
+    return np.append(0, changes)[: term.size]
+
+
+_NOWHERE = np.zeros(0, dtype=np.int64)

@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Floats, Layout
-from tools.pruning.engine.words import words_with
+from tools.pruning.engine.arrays import Bools, Floats
+from tools.pruning.engine.layout import Layout
+from tools.pruning.engine.words import Words
 
 _ALARMS = ("error", "exception", "traceback", "fatal", "panic", "critical", "segfault", "assertion")
 _ALARM_PIECES = (*_ALARMS, "err", "fail", "abort", "denied", "unreachable", "killed")
@@ -27,13 +28,15 @@ _TAIL = 12
 _LONGEST_LINE = 1000
 
 
-def failure_lines(layout: Layout) -> Bools:
+def failure_lines(layout: Layout, words: Words) -> Bools:
     """Mark the lines that report an error. A line that reports success does not, whatever the words in it."""
-    found = words_with(_ALARM_PIECES, layout)
-    is_alarm = np.array([_alarms(word) for word in found.spelled], dtype=np.bool_)
+    start, end = words.holding(_ALARM_PIECES)
+    spelled = words.spelled(start, end)
+    alarms = {word for word in set(spelled) if _alarms(word)}
+    begins = start[np.array([word in alarms for word in spelled], dtype=np.bool_)]
+    candidates = np.unique(layout.line_of(begins)).tolist()
     reports = np.zeros(len(layout), dtype=np.bool_)
-    candidates = np.unique(found.line[is_alarm[found.word]]).tolist()
-    reports[[i for i in candidates if not _SUCCESS.search(layout.lines[i], 0, _LONGEST_LINE)]] = True
+    reports[[i for i in candidates if not _SUCCESS.search(layout.line(i), 0, _LONGEST_LINE)]] = True
     return reports
 
 
@@ -60,9 +63,9 @@ def failure_worth(layout: Layout, reports: Bools) -> Floats:
     preceding = at[np.maximum(np.searchsorted(at, lines, side="right") - 1, 0)]
     distance = np.minimum(np.abs(following - lines), np.abs(lines - preceding))
     worth = np.maximum(worth, 0.5 * np.exp(-distance / 8.0))
-    near = np.flatnonzero(distance <= _REACH).tolist()
-    worth[[i for i in near if _DETAIL.match(layout.lines[i], 0, _LONGEST_LINE)]] = 2.0
-    worth[[i for i in near if _BANNER.match(layout.lines[i], 0, _LONGEST_LINE)]] = 2.0
+    near = np.flatnonzero(distance <= _REACH)
+    worth[layout.matching(_DETAIL, near, _LONGEST_LINE)] = 2.0
+    worth[layout.matching(_BANNER, near, _LONGEST_LINE)] = 2.0
     return worth
 
 

@@ -4,12 +4,15 @@ import re
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Ints, Layout
+from tools.pruning.engine.arrays import Bools, Ints
+from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.structure import Structure
 
 _ATX = re.compile(r" {0,3}(#{1,6})\s+\S")
 _UNDERLINE = re.compile(r"([=\-~^\"'*+#`:.])\1{2,}\s*$")
 _FENCE = re.compile(r"\s{0,12}(?:[-*+]\s+|\d+[.)]\s+)?(`{3,}|~{3,})(.*)$")
+_MAY_FENCE = np.zeros(128, dtype=np.bool_)
+_MAY_FENCE[[ord(c) for c in "`~-*+0123456789"]] = True
 
 
 def code_blocks(layout: Layout) -> list[tuple[int, int]]:
@@ -17,8 +20,10 @@ def code_blocks(layout: Layout) -> list[tuple[int, int]]:
     blocks: list[tuple[int, int]] = []
     opened = -1
     fence = ""
-    for i in np.flatnonzero(_may_fence(layout)).tolist():
-        match = _FENCE.match(layout.lines[i])
+    if layout.tripled("`").size == 0 and layout.tripled("~").size == 0:
+        return blocks
+    for i in np.flatnonzero(_MAY_FENCE[layout.first]).tolist():
+        match = _FENCE.match(layout.line(i))
         if match is None:
             continue
         mark, rest = match[1], match[2].strip()
@@ -30,7 +35,7 @@ def code_blocks(layout: Layout) -> list[tuple[int, int]]:
             blocks.append((opened, i))
             opened = -1
     if opened >= 0:
-        blocks.append((opened, len(layout) - (2 if layout.lines[-1] == "" else 1)))
+        blocks.append((opened, len(layout) - (2 if layout.ends_in_newline else 1)))
     return blocks
 
 
@@ -60,24 +65,19 @@ def sections_of(layout: Layout, blocks: list[tuple[int, int]]) -> Structure:
 
 
 def _headings(layout: Layout, in_block: Bools, underline_levels: dict[str, int]) -> list[tuple[int, int]]:
-    lines = layout.lines
     found: list[tuple[int, int]] = []
     repeats = (layout.first == layout.last) & ~layout.is_blank & ~in_block
     for i in np.flatnonzero((layout.first == ord("#")) & ~in_block).tolist():
-        atx = _ATX.match(lines[i])
+        atx = _ATX.match(layout.line(i))
         if atx:
             found.append((i, len(atx[1])))
     for i in np.flatnonzero(repeats[1:] & ~layout.is_blank[:-1] & ~in_block[:-1]).tolist():
-        underline = _UNDERLINE.match(lines[i + 1])
-        title = lines[i].strip()
-        if underline and title and not _UNDERLINE.match(lines[i]) and len(lines[i + 1].strip()) >= min(len(title), 3):
+        line, below = layout.line(i), layout.line(i + 1)
+        underline = _UNDERLINE.match(below)
+        title = line.strip()
+        if underline and title and not _UNDERLINE.match(line) and len(below.strip()) >= min(len(title), 3):
             found.append((i, underline_levels.setdefault(underline[1], len(underline_levels) + 1)))
     return sorted(found)
-
-
-def _may_fence(layout: Layout) -> Bools:
-    marks = np.array([ord(c) for c in "`~-*+0123456789"], dtype=np.int64)
-    return np.isin(layout.first, marks)
 
 
 def units_of(total: int, blocks: list[tuple[int, int]]) -> Ints:

@@ -1,95 +1,145 @@
-"""What the characters of a text say about each line: its extent, indentation and cost, and where its words are.
+"""What the characters of a text say about each line: its extent, indentation and cost.
 
-Everything here is computed in one sweep over the code points; no line is looked at twice. It knows nothing
-of languages or questions.
+No line is looked at by itself: everything is asked of all lines at once. It knows nothing of languages or questions.
 """
 
-from functools import cache
-from typing import Any, TypeAlias
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tools.pruning.engine.arrays import Bools, Codes, Ints
+from tools.pruning.engine.characters import Characters
+from tools.pruning.engine.marks import Marks
 from tools.records import record
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Ints: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
-
 _TAB_COLUMNS = 4
-_SPACE, _WORD, _PUNCTUATION = 0, 1, 2
+_NO_LIMIT = 1 << 62
 _ASCII = 128
-_PLANE = 1 << 16
 
 
 @record
 class Layout:
-    """One entry per line of `text.split("\\n")`, and one in `word_start` and `word_end` per word of the text.
+    """One entry per line of `text.split("\\n")`; only `codes` has one per character, as `Characters` has.
 
-    `first` and `last` are the codes of its visible ends; 127 stands for whatever lies beyond ASCII, 0 for none.
-    `opening` is a number for its first three characters from there, as `opening_of` makes it of a word. A token is a
-    word or a punctuation mark.
+    `first` and `last` are the codes of its visible ends; 127 stands for whatever lies beyond ASCII. A blank line has
+    those of a space or a newline. `opening` is a number for its first three characters from there and `fourth` the
+    code of the next, for `Openings` to compare. A token is a word or a punctuation mark.
     """
 
     text: str
-    lines: list[str]
+    codes: Codes
     start: Ints
+    end: Ints
     is_blank: Bools
     indent: Ints
     first: Ints
     last: Ints
     opening: Ints
+    fourth: Ints
     tokens: Ints
-    word_start: Ints
-    word_end: Ints
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return self.start.size
+
+    @property
+    def ends_in_newline(self) -> bool:
+        """Whether the last line is only the empty string after a final newline."""
+        return bool(self.start[-1] == self.end[-1])
+
+    def line(self, number: int) -> str:
+        """The line itself, without its newline."""
+        return self.text[self.start[number] : self.end[number]]
 
     def line_of(self, offsets: Ints) -> Ints:
         """Give the line on which each of these characters stands."""
         return np.searchsorted(self.start, offsets, side="right") - 1
 
+    def tripled(self, mark: str) -> Ints:
+        """Give where a character stands three times in a row, from left to right and none within another."""
+        if mark not in self.text:
+            return np.zeros(0, dtype=np.int64)
+        is_mark = self.codes == ord(mark)
+        is_triple = is_mark[:-2] & is_mark[1:-1] & is_mark[2:]
+        at: Ints = np.flatnonzero(is_triple) if is_triple.any() else np.zeros(0, dtype=np.int64)
+        begins = np.append(-2, at[:-1]) < at - 1
+        row: Ints = at[begins][np.cumsum(begins) - 1]
+        triples: Ints = at[(at - row) % 3 == 0]
+        return triples
 
-def layout_of(text: str) -> Layout:
+    def matching(self, pattern: re.Pattern[str], lines: Ints, most_chars: int = _NO_LIMIT) -> list[int]:
+        """Give those of the lines that begin with the pattern, if no more than so many characters are read of each."""
+        starts = self.start[lines]
+        ends = np.minimum(self.end[lines], starts + most_chars)
+        match, text = pattern.match, self.text
+        spans: Iterable[tuple[int, int, int]] = zip(lines.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        return [line for line, start, end in spans if match(text, start, end)]
+
+
+def layout_of(text: str, characters: Characters) -> Layout:
     """Measure every line. A blank line has the indentation of the next line that is not blank."""
-    codes, kinds = _read(text + "\n")
-    ends = np.flatnonzero(codes == ord("\n"))
-    starts = np.concatenate(([0], ends[:-1] + 1))
+    codes, is_visible, is_word = characters.codes, characters.is_visible, characters.is_word
+    end = np.flatnonzero(codes == ord("\n"))
+    start = np.concatenate(([0], end[:-1] + 1))
 
-    run_start, run_end = _stretches(kinds != _SPACE)
-    guarded = np.append(run_start, codes.size - 1)
-    runs_before = np.searchsorted(run_start, starts)
-    first_at = guarded[runs_before]
-    is_blank = first_at >= ends
-    last_at = np.append(run_end, 0)[np.append(runs_before[1:], run_start.size) - 1] - 1
+    visible = Marks(is_visible)
+    first_at = np.minimum(visible.first_from(start), end)
+    is_blank = first_at == end
+    last_at = visible.last_before(end)
 
-    indent = first_at - starts
-    tabs = np.flatnonzero(codes == ord("\t"))
-    if tabs.size:
-        indent += (np.searchsorted(tabs, first_at) - np.searchsorted(tabs, starts)) * (_TAB_COLUMNS - 1)
+    indent = first_at - start
+    if "\t" in text:
+        tabs = Marks(codes == ord("\t"))
+        indent += (tabs.before(first_at) - tabs.before(start)) * (_TAB_COLUMNS - 1)
 
-    word_start, word_end = _stretches(kinds == _WORD)
-    marks = np.flatnonzero(kinds == _PUNCTUATION)
-    tokens_before = np.searchsorted(word_start, ends) + np.searchsorted(marks, ends)
+    begins_token = is_visible.copy()
+    begins_token[1:] &= ~(is_word[1:] & is_word[:-1])
+    tokens_before = Marks(begins_token).before(end)
     return Layout(
         text=text,
-        lines=text.split("\n"),
-        start=starts,
+        codes=codes,
+        start=start,
+        end=end,
         is_blank=is_blank,
         indent=_carried_back(indent, is_blank),
-        first=np.where(is_blank, 0, codes[first_at]).astype(np.int64),
-        last=np.where(is_blank, 0, codes[last_at]).astype(np.int64),
-        opening=_packed(codes[first_at], codes[np.minimum(first_at + 1, ends)], codes[np.minimum(first_at + 2, ends)]),
-        tokens=np.diff(tokens_before, prepend=0),
-        word_start=word_start,
-        word_end=word_end,
+        first=codes[first_at].astype(np.int64),
+        last=codes[np.maximum(last_at, start)].astype(np.int64),
+        opening=_packed(*(codes.take(first_at + place, mode="clip") for place in range(3))),
+        fourth=codes.take(first_at + 3, mode="clip").astype(np.int64),
+        tokens=tokens_before - np.append(0, tokens_before[:-1]),
     )
 
 
-def opening_of(word: str) -> int:
-    """The number of a word's first three characters; a word of two is followed by a space."""
-    return int(_packed(*(np.array(ord(character)) for character in word[:3].ljust(3))))
+class Openings:
+    """Several lists of words, to be asked which lines may begin with one: no more than four letters are compared.
+
+    A word of two letters is followed by a space, one of three by anything that does not go on with it.
+    """
+
+    def __init__(self, *lists: Sequence[str]) -> None:
+        words = [(1 << number, word) for number, listed in enumerate(lists) for word in listed]
+        self._word = np.zeros(_ASCII**3, dtype=np.uint8)
+        self._lists = np.zeros((len(words) + 1, _ASCII), dtype=np.uint8)
+        for number, (bit, word) in enumerate(words, start=1):
+            opening = _packed(*(np.array(ord(character)) for character in word[:3].ljust(3)))
+            # Words that begin alike are one.
+            self._word[opening] = self._word[opening] or number
+            self._lists[self._word[opening], [_may_follow(word, chr(code)) for code in range(_ASCII)]] |= bit
+        self._count = len(lists)
+
+    def of(self, layout: Layout) -> list[Bools]:
+        """Mark, for each list, the lines that begin like one of its words."""
+        word = self._word[layout.opening].astype(np.int64)
+        lists = self._lists.ravel()[word * _ASCII + layout.fourth]
+        return [(lists & np.uint8(1 << number)) != 0 for number in range(self._count)]
+
+
+def _may_follow(word: str, fourth: str) -> bool:
+    if len(word) < 3:
+        return True
+    return word[3] == fourth if len(word) > 3 else not (fourth.isalnum() or fourth == "_")
 
 
 def _packed(first: npt.NDArray[Any], second: npt.NDArray[Any], third: npt.NDArray[Any]) -> Ints:
@@ -97,40 +147,8 @@ def _packed(first: npt.NDArray[Any], second: npt.NDArray[Any], third: npt.NDArra
     return packed
 
 
-def _stretches(mask: Bools) -> tuple[Ints, Ints]:
-    """Give where each stretch of the mask begins and where it has ended. The last entry of the mask is not set."""
-    edges = np.flatnonzero(mask[1:] != mask[:-1]) + 1
-    if mask[0]:
-        edges = np.concatenate(([0], edges))
-    return edges[::2], edges[1::2]
-
-
-def _read(text: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """Give a code and a kind per character. Codes beyond ASCII are 127."""
-    if text.isascii():
-        codes = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
-        return codes, _kinds(_ASCII).take(codes)
-    wide = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    return np.minimum(wide, 127).astype(np.uint8), _kinds(_PLANE).take(np.minimum(wide, _PLANE - 1))
-
-
-@cache
-def _kinds(size: int) -> npt.NDArray[np.uint8]:
-    """Tell letters, marks and spaces apart as `\\w` and `\\s` do. What lies beyond the first plane is a mark."""
-    kinds = np.full(size, _PUNCTUATION, dtype=np.uint8)
-    for code in range(size):
-        character = chr(code)
-        if character.isalnum() or character == "_":
-            kinds[code] = _WORD
-        elif character.isspace() or not (character.isprintable() or code >= _ASCII):
-            kinds[code] = _SPACE
-    return kinds
-
-
 def _carried_back(indent: Ints, is_blank: Bools) -> Ints:
-    solid = np.flatnonzero(~is_blank)
-    if solid.size == 0:
-        return np.zeros_like(indent)
-    following = np.searchsorted(solid, np.arange(indent.size))
-    carried = indent[solid[np.minimum(following, solid.size - 1)]]
-    return np.where(following < solid.size, carried, 0)
+    carried = indent.copy()
+    blank, solid = np.flatnonzero(is_blank), np.flatnonzero(~is_blank)
+    carried[blank] = np.append(indent[solid], 0)[np.searchsorted(solid, blank)]
+    return carried

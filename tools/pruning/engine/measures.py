@@ -6,8 +6,9 @@ short one, a long text and a short one, give numbers on the same scale. The judg
 
 import numpy as np
 
+from tools.pruning.engine.arrays import Bools, Floats
 from tools.pruning.engine.evidence import Evidence
-from tools.pruning.engine.layout import Floats, Layout
+from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.structure import Structure
 from tools.pruning.engine.windows import windowed
 
@@ -51,25 +52,23 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
     header_at = np.maximum(scope, 0)
     outer = np.where(in_scope, structure.parent[header_at], -1)
     weight = evidence.weight
-    said = _relative(weight @ (evidence.count / (evidence.count + _LINE_SATURATION)))
+    said = _relative(_said(evidence))
 
     nearby = terms_nearby(evidence, _REACHES)
     terms = [_relative(row) for row in nearby]
     density = [_relative(windowed(windowed(said, spread), spread)) for spread in _SPREADS]
-    support = np.mean(terms + density, axis=0)
+    support = sum(terms + density, np.zeros(total)) / len(terms + density)
 
     # Block 0 is what lies outside every definition; the others are numbered by their headers.
     block_of_header = np.cumsum(structure.is_header)
     block = np.where(in_scope, block_of_header[header_at], 0)
     blocks = int(block_of_header[-1]) + 1
     stands_in = np.zeros((weight.size, blocks), dtype=np.bool_)
-    term, line = np.nonzero(evidence.count)
-    stands_in[term, block[line]] = True
+    stands_in[evidence.term, block[evidence.line]] = True
     best = np.zeros(blocks)
     np.maximum.at(best, block, nearby[0])
-    lines_with = np.bincount(term, minlength=weight.size)
-    rarity = np.exp(-lines_with / _RARE_LINES) * evidence.is_name
-    rows = [
+    rarity = np.exp(-evidence.lines_with / _RARE_LINES) * evidence.is_name
+    rows: list[Floats | Bools] = [
         *terms[:-1],
         _relative(weight @ stands_in)[block],
         _relative(best)[block],
@@ -82,28 +81,41 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
     is_last = np.zeros(total, dtype=np.bool_)
     is_last[np.flatnonzero(~layout.is_blank)[-_LAST_LINES:]] = True
     unasked = structure.is_comment & (not asks_for_prose)
-    kinds = (structure.is_header, structure.is_comment, unasked, structure.is_import, ~in_scope, is_last)
+    rows += [structure.is_header, structure.is_comment, unasked, structure.is_import, ~in_scope, is_last]
     rows += [
-        *(kind.astype(np.float64) for kind in kinds),
         np.log1p(layout.tokens),
         np.minimum(np.arange(total) - np.where(in_scope, header_at, 0), _DEEP_LINES) / _DEEP_LINES,
         np.log1p(np.bincount(block, minlength=blocks)[block]),
     ]
-    return np.stack(rows)
+    measures = np.empty((len(MEASURES), total))
+    for measure, row in zip(measures, rows, strict=True):
+        measure[:] = row
+    return measures
 
 
 def terms_nearby(evidence: Evidence, reaches: tuple[int, ...]) -> list[Floats]:
     """Give every line the weight of the distinct terms within each reach of it."""
-    terms, total = evidence.count.shape
-    margin = max(reaches)
-    # Running counts with level margins, so that a window at the edge is a slice like any other.
-    seen = np.zeros((terms, total + 2 * margin + 1), dtype=np.int32)
-    np.cumsum(evidence.count > 0, axis=1, out=seen[:, margin + 1 : margin + 1 + total])
-    seen[:, margin + 1 + total :] = seen[:, margin + total : margin + total + 1]
-    return [
-        evidence.weight @ (seen[:, margin + reach + 1 :][:, :total] > seen[:, margin - reach :][:, :total])
-        for reach in reaches
-    ]
+    total = evidence.total_lines
+    line, weight = evidence.line, evidence.weight[evidence.term]
+    # The line of the find before, if that is one of the same term.
+    previous = np.append(-total, line[:-1])
+    previous[np.flatnonzero(np.diff(evidence.term)) + 1] = -total
+    reach = np.array(reaches)[:, None]
+    # What a find reaches and the one before does not, so that no term counts twice.
+    since = np.minimum(np.maximum(np.maximum(line - reach, previous + reach + 1), 0), total)
+    until = np.minimum(line + reach + 1, total)
+    # One row after the other in one count, each with a place for what begins or ends behind the last line.
+    row = np.arange(len(reaches))[:, None] * (total + 1)
+    weights = np.concatenate([weight, -weight] * len(reaches))
+    steps = np.bincount(np.concatenate((since + row, until + row), axis=1).ravel(), weights, len(reaches) * (total + 1))
+    return list(np.cumsum(steps.reshape(len(reaches), total + 1)[:, :-1], axis=1))
+
+
+def _said(evidence: Evidence) -> Floats:
+    """Give every line the weight of what it says."""
+    weight = evidence.weight[evidence.term] * evidence.times / (evidence.times + _LINE_SATURATION)
+    said = np.bincount(evidence.line, weight, evidence.total_lines)
+    return said.astype(np.float64, copy=False)
 
 
 def _qualified(support: Floats, evidence: Evidence, nearby: Floats) -> list[Floats]:

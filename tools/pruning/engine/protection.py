@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Layout
+from tools.pruning.engine.arrays import Bools
+from tools.pruning.engine.layout import Layout
 
 _BEGIN = "⟦NO_PRUNE_BEGIN⟧"
 _END = "⟦NO_PRUNE_END⟧"
@@ -18,7 +19,7 @@ def protected_lines(text: str, layout: Layout) -> Bools:
     if _BEGIN not in text and _END not in text:
         return is_protected
     opened = -1
-    for i, line in enumerate(layout.lines):
+    for i, line in enumerate(text.split("\n")):
         if _BEGIN in line and opened < 0:
             opened = i
         if _END in line:

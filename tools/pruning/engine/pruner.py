@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tools.pruning.engine.arrays import Bools
 from tools.pruning.engine.choice import Candidates, choose, runs
 from tools.pruning.engine.evidence import Evidence, evidence_of
 from tools.pruning.engine.failures import failure_worth, with_context
-from tools.pruning.engine.layout import Bools
+from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.measures import measures_of, terms_nearby
 from tools.pruning.engine.question import Question, question_of
 from tools.pruning.engine.relevance import worth_of
@@ -48,7 +49,7 @@ def select(
     layout, kind = shape.layout, shape.kind
     total = len(layout)
     # The empty string after a final newline is kept and not counted, so that the newline survives every ratio.
-    counted = total - 1 if layout.lines[-1] == "" else total
+    counted = total - 1 if layout.ends_in_newline else total
     quota = max(counted - int(max_prune_ratio * counted + 1e-9), min_keep_lines)
     if min_keep_lines > counted:
         return Selection(dropped=(), total_lines=total, source_type=kind, warnings=("constraints_unmet",))
@@ -56,7 +57,7 @@ def select(
         return Selection(dropped=(), total_lines=total, source_type=kind)
     check()
     asked = question_of(question)
-    evidence = evidence_of(asked, layout)
+    evidence = evidence_of(asked, layout, shape.words)
     if evidence.found == 0 and kind != "logs":
         # Nothing says where to look, and a line that is needed costs more than many that are not.
         return Selection(dropped=(), total_lines=total, source_type=kind)
@@ -71,7 +72,7 @@ def select(
     check()
     top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     kept = choose(candidates, quota=quota + total - counted, top_price=top_price, check=check)
-    return Selection(dropped=_dropped(kept, _REASONS[kind]), total_lines=total, source_type=kind)
+    return Selection(dropped=_dropped(kept, _REASONS[kind], layout), total_lines=total, source_type=kind)
 
 
 def _of_log(shape: Shape, evidence: Evidence, protected: Bools) -> Candidates:
@@ -103,10 +104,13 @@ def _of_sections(
     )
 
 
-def _dropped(kept: Bools, reason: str) -> tuple[DroppedBlock, ...]:
+def _dropped(kept: Bools, reason: str, layout: Layout) -> tuple[DroppedBlock, ...]:
     starts, lengths = runs(kept)
+    is_dropped = ~kept[starts]
+    first = starts[is_dropped]
+    last = first + lengths[is_dropped] - 1
+    places = layout.start[first].tolist(), np.minimum(layout.end[last] + 1, len(layout.text)).tolist()
     return tuple(
-        DroppedBlock(start=start + 1, end=start + length, reason=reason)
-        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-        if not kept[start]
+        DroppedBlock(start + 1, end + 1, reason, start_char, end_char)
+        for start, end, start_char, end_char in zip(first.tolist(), last.tolist(), *places, strict=True)
     )

@@ -6,6 +6,7 @@ followed as an instruction.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tools.pruning.engine.stems import stem
 from tools.pruning.engine.words import parts_of
@@ -18,8 +19,11 @@ _SUBJECT_WEIGHT = 1.0
 _BODY_WEIGHT = 0.45
 _NAME_WEIGHT = 1.4
 _QUOTED_WEIGHT = 1.6
+# The text may divide a name where the question does not: `file_name` is asked for as `filename`.
+_NAME_PREFIX = 3
 _MAX_TERMS = 24
 _MAX_CHARS = 10_000
+_REMEMBERED_QUESTIONS = 16
 
 _STOP_WORDS = frozenset(
     """
@@ -50,13 +54,14 @@ _PROSE_STEMS = frozenset(map(stem, _PROSE_WORDS.split()))
 class Term:
     """A stem, or for `is_name` a whole identifier in lower case without underscores.
 
-    A word that answers to the term holds one of its `pieces`, in lower case; one that holds a piece need not answer.
+    What answers to the term, a part of a word or for `is_name` the first part, begins with `prefix` in lower case. What
+    begins with it need not answer.
     """
 
     key: str
     weight: float
     is_name: bool
-    pieces: tuple[str, ...]
+    prefix: str
 
 
 @record
@@ -68,10 +73,16 @@ class Question:
 
 
 def question_of(text: str) -> Question:
+    """Read a question. The last few are remembered: what is asked of one text is often asked of the next."""
+    return _read(text[:_MAX_CHARS])
+
+
+@lru_cache(maxsize=_REMEMBERED_QUESTIONS)
+def _read(text: str) -> Question:
     weights: dict[tuple[str, bool], float] = {}
-    spellings: dict[str, str] = {}
+    first_parts: dict[str, str] = {}
     everything: set[str] = set()
-    for weight, line in _weighted_lines(_NOISE.sub(" ", text[:_MAX_CHARS])):
+    for weight, line in _weighted_lines(_NOISE.sub(" ", text)):
         previous = ""
         for found in _WORD.findall(line):
             is_quoted = found.startswith("`")
@@ -86,14 +97,14 @@ def question_of(text: str) -> Question:
                         _raise(weights, (stem(part), False), emphasis)
                 if is_quoted or len(parts) > 1:
                     _raise(weights, (_whole(name), True), emphasis)
-                    spellings[_whole(name)] = "_".join(parts)
+                    first_parts[_whole(name)] = parts[0] if parts else ""
                 elif previous and parts and not _STOP_WORDS.intersection((previous, parts[0])):
                     _raise(weights, (previous + parts[0], True), weight)
-                    spellings[previous + parts[0]] = f"{previous}_{parts[0]}"
+                    first_parts[previous + parts[0]] = previous
                 previous = parts[0] if len(parts) == 1 else ""
     ranked = sorted(weights.items(), key=lambda item: -item[1])[:_MAX_TERMS]
     terms = tuple(
-        Term(key, weight, is_name, (key, spellings[key]) if is_name else (_shared(key),))
+        Term(key, weight, is_name, first_parts[key][:_NAME_PREFIX] if is_name else _shared(key))
         for (key, is_name), weight in ranked
         if len(key) > 1 or key.isdigit()
     )

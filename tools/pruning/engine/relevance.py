@@ -6,7 +6,7 @@ description of the change as the question and the lines it touched as the answer
 
 import numpy as np
 
-from tools.pruning.engine.layout import Floats
+from tools.pruning.engine.arrays import Floats
 from tools.pruning.engine.measures import MEASURES
 from tools.pruning.engine.windows import smoothed
 

@@ -30,23 +30,29 @@ def render(
     With nothing dropped and no annotation the text comes back as it is, character for character. The empty string
     after a final newline is no line to a reader, so it gets no number.
     """
-    lines = text.split("\n")
-    if len(lines) != selection.total_lines:
-        raise ValueError(f"the selection is of {selection.total_lines} lines and the text has {len(lines)}")
-    if annotate_lines:
-        unnumbered = lines[-1:] if lines[-1] == "" else []
-        numbered = lines[: len(lines) - len(unnumbered)]
-        lines = [f"{number}│ {line}" for number, line in enumerate(numbered, start=1)] + unnumbered
+    total = text.count("\n") + 1
+    if total != selection.total_lines:
+        raise ValueError(f"the selection is of {selection.total_lines} lines and the text has {total}")
     annotations = tuple(_annotation(block, prune_id) for block in selection.dropped)
     written: list[str] = []
-    following = 0
+    line, place = 1, 0
     for block, annotation in zip(selection.dropped, annotations, strict=True):
-        written += lines[following : block.start - 1]
+        if block.start > line:
+            # Without the newline before the block: every piece gets one when they are joined.
+            kept = text[place : block.start_char - 1]
+            written.append(_numbered(kept, line) if annotate_lines else kept)
         if include_markers:
             written.append(annotation.marker)
-        following = block.end
-    written += lines[following:]
+        line, place = block.end + 1, block.end_char
+    if line <= total:
+        written.append(_numbered(text[place:], line, ends_text=True) if annotate_lines else text[place:])
     return Rendered(pruned_text="\n".join(written), annotations=annotations)
+
+
+def _numbered(text: str, first: int, *, ends_text: bool = False) -> str:
+    lines = text.split("\n")
+    unnumbered = [lines.pop()] if ends_text and lines[-1] == "" else []
+    return "\n".join([f"{number}│ {line}" for number, line in enumerate(lines, start=first)] + unnumbered)
 
 
 def _annotation(block: DroppedBlock, prune_id: str) -> Annotation:

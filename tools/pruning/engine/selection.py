@@ -1,6 +1,7 @@
 """What pruning decides: the blocks of lines to leave out, and why."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Literal
 
 from tools.records import record
@@ -15,11 +16,16 @@ class GaveUp(Exception):
 
 @record
 class DroppedBlock:
-    """Lines `start` to `end`, both included and counted from 1, with a short reason in French."""
+    """Lines `start` to `end`, both included and counted from 1, with a short reason in French.
+
+    They are `text[start_char:end_char]`, each with its newline.
+    """
 
     start: int
     end: int
     reason: str
+    start_char: int
+    end_char: int
 
     @property
     def line_count(self) -> int:
@@ -41,8 +47,6 @@ class Selection:
 
     def kept(self) -> Iterator[int]:
         """Give the numbers of the kept lines, from 1, in order."""
-        following = 1
-        for block in self.dropped:
-            yield from range(following, block.start)
-            following = block.end + 1
-        yield from range(following, self.total_lines + 1)
+        firsts = [1, *(block.end + 1 for block in self.dropped)]
+        ends = [*(block.start for block in self.dropped), self.total_lines + 1]
+        return chain.from_iterable(map(range, firsts, ends))

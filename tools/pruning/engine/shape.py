@@ -7,13 +7,16 @@ from functools import lru_cache
 
 import numpy as np
 
+from tools.pruning.engine.arrays import Bools, Ints
+from tools.pruning.engine.characters import characters_of
 from tools.pruning.engine.failures import failure_lines
 from tools.pruning.engine.headings import code_blocks, sections_of, units_of
-from tools.pruning.engine.layout import Bools, Ints, Layout, layout_of
+from tools.pruning.engine.layout import Layout, layout_of
 from tools.pruning.engine.protection import protected_lines
 from tools.pruning.engine.selection import SourceType
 from tools.pruning.engine.source_type import detect
-from tools.pruning.engine.structure import Structure, flat, structure_of
+from tools.pruning.engine.structure import Structure, flat, in_triple_quotes, structure_of
+from tools.pruning.engine.words import Words
 from tools.records import record
 
 _REMEMBERED_TEXTS = 4
@@ -26,6 +29,7 @@ class Shape:
 
     kind: SourceType
     layout: Layout
+    words: Words
     structure: Structure
     unit: Ints
     protected: Bools
@@ -38,21 +42,25 @@ def shape_of(text: str, source_type: SourceType | None) -> Shape:
 
 
 def _read(text: str, source_type: SourceType | None) -> Shape:
-    layout = layout_of(text)
+    characters = characters_of(text)
+    layout = layout_of(text, characters)
+    words = Words(text, characters)
     total = len(layout)
-    kind = source_type or detect(layout)
+    quoted = in_triple_quotes(layout)
+    kind = source_type or detect(layout, quoted)
     blocks = code_blocks(layout) if kind == "docs" else []
     if kind == "code":
-        structure = structure_of(layout)
+        structure = structure_of(layout, quoted)
     else:
         structure = sections_of(layout, blocks) if kind == "docs" else flat(total)
     return Shape(
         kind=kind,
         layout=layout,
+        words=words,
         structure=structure,
         unit=units_of(total, blocks),
         protected=protected_lines(text, layout),
-        reports=failure_lines(layout) if kind == "logs" else np.zeros(total, dtype=np.bool_),
+        reports=failure_lines(layout, words) if kind == "logs" else np.zeros(total, dtype=np.bool_),
     )
 
 

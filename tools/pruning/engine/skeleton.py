@@ -6,8 +6,8 @@ headings, the most promising first, each charged for the marker that sets it apa
 
 import numpy as np
 
+from tools.pruning.engine.arrays import Bools, Floats, Ints
 from tools.pruning.engine.choice import MARKER_TOKENS, runs
-from tools.pruning.engine.layout import Bools, Floats, Ints
 from tools.pruning.engine.structure import Structure
 
 
@@ -16,12 +16,14 @@ def skeleton_of(structure: Structure, tokens: Ints, worth: Floats, *, allowance_
     outline = np.zeros(tokens.size, dtype=np.bool_)
     left = allowance_tokens
     starts, lengths = runs(structure.is_import)
-    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-        if structure.is_import[start]:
-            price = float(tokens[start : start + length].sum()) + (MARKER_TOKENS if start > 0 else 0)
-            if price <= left:
-                outline[start : start + length] = True
-                left -= price
+    is_import = structure.is_import[starts]
+    prices = np.add.reduceat(tokens, starts)[is_import] + MARKER_TOKENS * (starts[is_import] > 0)
+    for start, length, price in zip(
+        starts[is_import].tolist(), lengths[is_import].tolist(), prices.tolist(), strict=True
+    ):
+        if price <= left:
+            outline[start : start + length] = True
+            left -= price
     headers = np.flatnonzero(structure.is_header)
     ranked = headers[np.argsort(-worth[headers], kind="stable")]
     spent = np.cumsum(tokens[ranked] + MARKER_TOKENS)

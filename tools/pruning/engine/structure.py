@@ -8,29 +8,32 @@ import re
 
 import numpy as np
 
-from tools.pruning.engine.layout import Bools, Ints, Layout, opening_of
+from tools.pruning.engine.arrays import Bools, Ints
+from tools.pruning.engine.layout import Layout, Openings
 from tools.records import record
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
     r"|extern|const|override|virtual|inline|sealed|synchronized|open|suspend|data|partial|declare)\s+)"
 )
-_HEADER = re.compile(
-    r"\s*+(?:"
-    + _MODIFIERS
-    + r"*(?:def|class|func|fn|fun|function|impl|struct|enum|trait|interface|mod|module|namespace|type|macro_rules!"
-    r"|object|record|protocol|extension)\b[\s<*(]+[\w<$(]"
-    r"|" + _MODIFIERS + r"+[\w<>\[\],.?&@ ]+\("
-    r"|(?!(?:if|for|while|switch|catch|return|else|do|with|match|elif|using|lock|loop|go|defer|select|await|yield|new)\b)"
+_KEYWORDS = (
+    r"(?:def|class|func|fn|fun|function|impl|struct|enum|trait|interface|mod|module|namespace|type|macro_rules!|object"
+    r"|record|protocol|extension)\b[\s<*(]+[\w<$(]"
+)
+_NAMED = rf"{_KEYWORDS}|{_MODIFIERS}+(?:{_KEYWORDS}|[\w<>\[\],.?&@ ]+\()"
+_BRACED = (
+    r"(?!(?:if|for|while|switch|catch|return|else|do|with|match|elif|using|lock|loop|go|defer|select|await|yield|new)\b)"
     r"(?:[\w<>\[\],.?&]+\s+)*\w+\([^;]*\)[^;=]*\{\s*$"
     r"|[^=;/*#]*(?:=|\(|:|,)\s*(?:async\s+)?(?:function\b[^;]*|(?:\([^()]*\)|\w+)\s*=>)\s*\{\s*$"
-    r")"
 )
+_HEADER = re.compile(rf"\s*+(?:{_NAMED}|{_BRACED})")
+_PLAIN_HEADER = re.compile(rf"\s*+(?:{_NAMED})")
 _IMPORT = re.compile(
     r"\s*+(?:import\b|from\s+\S+\s+import\b|(?:pub\s+)?use\s+\w|#include\b|package\s|extern\s+crate\b|require\b"
     r"|(?:const|let|var)\s.*=\s*require\()"
 )
 _LONGEST_HEADER = 400
+_FEW_LINES = 100
 # What a line begins with on which a definition opens, unless it ends in a brace.
 _HEADER_WORDS = (
     "def class func fn fun function impl struct enum trait interface mod module namespace type macro_rules object"
@@ -39,16 +42,11 @@ _HEADER_WORDS = (
 ).split()
 _IMPORT_WORDS = "import from use pub #include package extern require".split()
 _REQUIRING_WORDS = "const let var".split()
-_TRIPLE_QUOTES = (re.compile('"""'), re.compile("'''"))
 _CONTINUES = np.zeros(128, dtype=np.bool_)
 _CONTINUES[[ord(c) for c in "})]{"]] = True
 _LEADS = np.zeros(128, dtype=np.bool_)
 _LEADS[[ord(c) for c in "#@/*"]] = True
-
-
-_MAY_OPEN = np.array(sorted(map(opening_of, _HEADER_WORDS)))
-_MAY_IMPORT = np.array(sorted(map(opening_of, _IMPORT_WORDS)))
-_MAY_REQUIRE = np.array(sorted(map(opening_of, _REQUIRING_WORDS)))
+_OPENINGS = Openings(_HEADER_WORDS, _IMPORT_WORDS, _REQUIRING_WORDS)
 
 
 @record
@@ -66,22 +64,23 @@ class Structure:
     parent: Ints
 
 
-def structure_of(layout: Layout) -> Structure:
-    lines = layout.lines
-    total = len(lines)
-    quoted = in_triple_quotes(layout)
+def structure_of(layout: Layout, quoted: Bools) -> Structure:
+    """Find the definitions of a text; `quoted` marks the lines of triple-quoted strings."""
+    total = len(layout)
     is_comment = _LEADS[layout.first] | quoted
-    may_open = (np.isin(layout.opening, _MAY_OPEN) | (layout.last == ord("{"))) & ~is_comment
-    headers = [i for i in np.flatnonzero(may_open).tolist() if _HEADER.match(lines[i], 0, _LONGEST_HEADER)]
+    has_brace = (layout.last == ord("{")) & ~is_comment
+    may_open, may_import, may_require = _OPENINGS.of(layout)
+    is_plain = may_open & ~is_comment & ~has_brace
     is_header = np.zeros(total, dtype=np.bool_)
-    is_header[headers] = True
+    is_header[layout.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)] = True
+    is_header[layout.matching(_PLAIN_HEADER, np.flatnonzero(is_plain), _LONGEST_HEADER)] = True
     continues = _CONTINUES[layout.first]
-    may_import = np.isin(layout.opening, _MAY_IMPORT)
-    if "require(" in layout.text:
-        may_import |= np.isin(layout.opening, _MAY_REQUIRE)
-    imports = [i for i in np.flatnonzero(may_import & ~quoted).tolist() if _IMPORT.match(lines[i], 0, _LONGEST_HEADER)]
+    # A few lines are tried faster than the text is searched.
+    if np.count_nonzero(may_require) <= _FEW_LINES or "require(" in layout.text:
+        may_import |= may_require
+    imports = layout.matching(_IMPORT, np.flatnonzero(may_import & ~quoted), _LONGEST_HEADER)
     scope, parent = _scopes(layout, is_header, continues)
-    _claim_leads(scope, headers, layout, is_comment)
+    _claim_leads(scope, np.flatnonzero(is_header), layout, is_comment)
     return Structure(
         is_header=is_header,
         is_import=_imports(layout, imports, continues),
@@ -99,29 +98,31 @@ def flat(total_lines: int) -> Structure:
 
 
 def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, Ints]:
-    """Walk the lines at which a scope can open or close; between them nothing changes."""
+    """Walk the lines at which a scope can open or close; between them nothing changes.
+
+    A line that is indented more than the last header above it closes nothing.
+    """
     total = len(layout)
     parent = np.full(total, -1, dtype=np.int64)
-    solid = np.flatnonzero(~layout.is_blank)
-    indent, opens, goes_on = layout.indent[solid], is_header[solid], continues[solid]
-    turns = opens.copy()
-    turns[1:] |= (indent[1:] < indent[:-1]) | opens[:-1] | goes_on[:-1]
-    at = solid[turns]
-    scopes: list[int] = []
+    headers = np.flatnonzero(is_header)
+    until = np.append(headers, total)
+    last_indent = np.repeat(np.append(-1, layout.indent[headers]), until - np.append(0, headers))
+    at = np.flatnonzero((layout.indent <= last_indent) & ~layout.is_blank)
+    scopes, parents = [-1], list[int]()
     open_headers, open_indents = [-1], [-1]
     for i, column, is_open, is_closer in zip(
-        at.tolist(), indent[turns].tolist(), opens[turns].tolist(), goes_on[turns].tolist(), strict=True
+        at.tolist(), layout.indent[at].tolist(), is_header[at].tolist(), continues[at].tolist(), strict=True
     ):
         while column < open_indents[-1] or (column == open_indents[-1] and not is_closer):
             open_headers.pop()
             open_indents.pop()
         if is_open:
-            parent[i] = open_headers[-1]
+            parents.append(open_headers[-1])
             open_headers.append(i)
             open_indents.append(column)
         scopes.append(open_headers[-1])
-    lengths = np.diff(np.concatenate(([0], at, [total])))
-    return np.repeat(np.array([-1, *scopes], dtype=np.int64), lengths), parent
+    parent[headers] = parents
+    return np.repeat(np.array(scopes), np.append(at, total) - np.append(0, at)), parent
 
 
 def _imports(layout: Layout, opening: list[int], continues: Bools) -> Bools:
@@ -140,20 +141,19 @@ def _imports(layout: Layout, opening: list[int], continues: Bools) -> Bools:
     return is_import
 
 
-def _claim_leads(scope: Ints, headers: list[int], layout: Layout, is_comment: Bools) -> None:
-    for header in headers:
+def _claim_leads(scope: Ints, headers: Ints, layout: Layout, is_comment: Bools) -> None:
+    may_lead = is_comment & ~layout.is_blank
+    for header in headers[may_lead[headers - 1] & (headers > 0)].tolist():
         above = header - 1
         indent = layout.indent[header]
-        while (
-            above >= 0 and is_comment[above] and not layout.is_blank[above] and abs(layout.indent[above] - indent) <= 1
-        ):
+        while above >= 0 and may_lead[above] and abs(layout.indent[above] - indent) <= 1:
             scope[above] = header
             above -= 1
 
 
 def in_triple_quotes(layout: Layout) -> Bools:
     """Mark the lines of triple-quoted strings, with the lines on which one opens or closes."""
-    marks = [match.start() for quotes in _TRIPLE_QUOTES for match in quotes.finditer(layout.text)]
-    toggles = np.bincount(layout.line_of(np.array(marks, dtype=np.int64)), minlength=len(layout))
+    marks = np.concatenate([layout.tripled(quote) for quote in "\"'"])
+    toggles = np.bincount(layout.line_of(marks), minlength=len(layout))
     is_open: Bools = np.cumsum(toggles) % 2 == 1
     return is_open | (toggles > 0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tools.pruning.engine.layout import Floats
+from tools.pruning.engine.arrays import Floats
 
 
 def windowed(row: Floats, reach: int) -> Floats:
@@ -16,4 +16,7 @@ def windowed(row: Floats, reach: int) -> Floats:
 
 def smoothed(row: Floats, reach: int) -> Floats:
     """Give every line the mean of the lines from `reach` before it to `reach` after it."""
-    return windowed(row, reach) / windowed(np.ones_like(row), reach)
+    line = np.arange(row.size)
+    lines = np.minimum(line, reach) + np.minimum(line[::-1], reach) + 1
+    mean: Floats = windowed(row, reach) / lines
+    return mean

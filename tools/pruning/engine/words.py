@@ -1,44 +1,71 @@
-"""Finding words in a text by what they hold, and taking a word apart."""
+"""The words of a text, found by how their parts begin or by what they hold, and how a word is taken apart."""
 
 import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tools.pruning.engine.layout import Ints, Layout
-from tools.records import record
+from tools.pruning.engine.arrays import Ints
+from tools.pruning.engine.characters import Characters, folded
+from tools.pruning.engine.marks import Marks
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
+_PREFIX_CHARS = 4
 
 
-@record
-class Found:
-    """`spelled` has the distinct words that were found; `word[k]` is the k-th place, as an index into it."""
+class Words:
+    """The words of one text.
 
-    spelled: list[str]
-    word: Ints
-    line: Ints
-
-
-def words_with(pieces: Iterable[str], layout: Layout) -> Found:
-    """Find the words that hold one of these pieces, which are of letters and digits in lower case.
-
-    Asking the text for a few pieces is several times faster than reading all of its words.
+    What a question asks for is always the beginning of a part. The first letters of every part are kept as one number:
+    to compare numbers is several times faster than to search the text.
     """
-    lowered = layout.text.lower()
-    if len(lowered) != len(layout.text):
-        # One letter has two in lower case; places in the text must stay places in the text.
-        lowered = layout.text.replace("\u0130", "I").lower()
-    places = [place for piece in _shortest(pieces) for place in _places(piece, lowered)]
-    at = np.unique(np.searchsorted(layout.word_start, np.array(places, dtype=np.int64), side="right") - 1)
-    begins, ends = layout.word_start[at], layout.word_end[at]
-    text = layout.text
-    numbers: dict[str, int] = {}
-    word = [
-        numbers.setdefault(text[begin:end], len(numbers))
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
-    ]
-    return Found(spelled=list(numbers), word=np.array(word, dtype=np.int64), line=layout.line_of(begins))
+
+    def __init__(self, text: str, characters: Characters) -> None:
+        self._text = text
+        starts = np.flatnonzero(characters.begins_part)
+        padded = np.append(characters.folded, np.zeros(_PREFIX_CHARS, dtype=np.uint8))
+        self._prefix = np.ndarray(characters.folded.shape, "<u4", padded, strides=(1,)).take(starts)
+        # With one more, so that every part has a next one.
+        self._part_start = np.append(starts, characters.folded.size)
+        self._gaps = Marks(~characters.is_word)
+        self._breaks = Marks(~characters.is_word | (characters.codes == ord("_")))
+
+    def beginning(self, prefix: str) -> Ints:
+        """Find the parts that begin with this, which is in lower case. Of a long one only the first letters count."""
+        wanted = folded(prefix[:_PREFIX_CHARS])
+        every = self._prefix
+        if len(wanted) < _PREFIX_CHARS:
+            every = every & np.uint32((1 << 8 * len(wanted)) - 1)
+        return np.flatnonzero(every == np.uint32(int.from_bytes(wanted, "little")))
+
+    def parts(self, found: Ints) -> tuple[Ints, Ints]:
+        """Give where these parts begin and where they have ended."""
+        start = self._part_start[found]
+        return start, np.minimum(self._part_start[found + 1], self._breaks.first_from(start))
+
+    def around(self, places: Ints) -> tuple[Ints, Ints]:
+        """Give where the words begin in which these places are, and where they have ended."""
+        return self._gaps.last_before(places) + 1, self._gaps.first_from(places)
+
+    def number(self, places: Ints) -> Ints:
+        """Give a number for the word at each place, the same for two places in one word. It grows to the right."""
+        return self._gaps.before(places)
+
+    def holding(self, pieces: Iterable[str]) -> tuple[Ints, Ints]:
+        """Find the words that hold one of these pieces, which are of letters and digits in lower case."""
+        lowered = self._text.lower()
+        if len(lowered) != len(self._text):
+            # One letter has two in lower case; places in the text must stay places in the text.
+            lowered = self._text.replace("\u0130", "I").lower()
+        places = [place for piece in _shortest(pieces) for place in _places(piece, lowered)]
+        start, end = self.around(np.array(places, dtype=np.int64))
+        start, at = np.unique(start, return_index=True)
+        return start, end[at]
+
+    def spelled(self, start: Ints, end: Ints) -> list[str]:
+        """Give what stands between these places."""
+        text = self._text
+        return [text[begin:after] for begin, after in zip(start.tolist(), end.tolist(), strict=True)]
 
 
 def parts_of(word: str) -> list[str]:

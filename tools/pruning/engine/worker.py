@@ -1,8 +1,8 @@
 """The engine in a process of its own: requests come in on standard input, choices go out on standard output.
 
 A long text keeps the interpreter busy in single steps of a tenth of a second, during which no other thread runs. In
-its own process that is nobody's loss; and one that hangs can be ended. Each message is a length and so many bytes.
-The process ends when its input does.
+its own process that is nobody's loss; and one that hangs can be ended. Each message is a length and so many bytes. A
+request is two: its text as it is, and everything else as JSON. The process ends when its input does.
 """
 
 import sys
@@ -16,7 +16,7 @@ if __name__ == "__main__":
 
 import orjson
 
-from tools.pruning.engine import GaveUp, prune
+from tools.pruning.engine import GaveUp, Selection, prune
 
 LENGTH_BYTES = 8
 
@@ -26,25 +26,19 @@ def main() -> None:
 
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     write(sink, b"ready")
-    while (request := read(source)) is not None:
-        write(sink, orjson.dumps(answer(orjson.loads(request))))
+    while (request := read(source)) is not None and (text := read(source)) is not None:
+        write(sink, orjson.dumps(answer(text.decode("utf-8", "surrogatepass"), orjson.loads(request))))
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def answer(text: str, request: dict[str, Any]) -> Selection | dict[str, str]:
     ends = time.monotonic() + request.pop("timeout_s")
     try:
-        selection = prune(**request, deadline=lambda: time.monotonic() > ends)
+        return prune(text, **request, deadline=lambda: time.monotonic() > ends)
     except GaveUp as error:
         return {"gave_up": str(error)}
     except Exception as error:
         # A boundary: the process that asked decides what a failure means for its caller.
         return {"failed": f"{type(error).__name__}: {error}"}
-    return {
-        "dropped": [[block.start, block.end, block.reason] for block in selection.dropped],
-        "total_lines": selection.total_lines,
-        "source_type": selection.source_type,
-        "warnings": selection.warnings,
-    }
 
 
 def read(source: BinaryIO) -> bytes | None:

@@ -1,0 +1,22 @@
+"""The name of a file says what its text is only where that leaves no doubt."""
+
+import pytest
+
+from tools.pruning.named_kind import named_kind
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("src/app.py", "code"),
+        ("/srv/demo/Main.JAVA", "code"),
+        ("docs/index.md", "docs"),
+        ("logs/2026-01-01.log", "logs"),
+        ("notes.txt", None),
+        ("Makefile", None),
+        ("py", None),
+        ("a.py/data", None),
+    ],
+)
+def test_a_kind_is_named_or_left_open(path: str, kind: str | None) -> None:
+    assert named_kind(path) == kind
