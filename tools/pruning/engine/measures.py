@@ -7,7 +7,7 @@ short one, a long text and a short one, give numbers on the same scale. The judg
 import numpy as np
 
 from tools.pruning.engine.evidence import Evidence
-from tools.pruning.engine.layout import Floats, Layout
+from tools.pruning.engine.layout import Bools, Floats, Ints, Layout
 from tools.pruning.engine.structure import Structure
 from tools.pruning.engine.windows import windowed
 
@@ -21,7 +21,9 @@ _DEEP_LINES = 60
 
 MEASURES = (
     *(f"terms_within_{reach}" for reach in _REACHES[:-1]),
+    "terms_here_and_above",
     "block_terms",
+    "block_terms_and_above",
     "block_best",
     "rare_name_in_block",
     "header",
@@ -37,6 +39,7 @@ MEASURES = (
     "is_import",
     "is_outside",
     "is_last",
+    "is_block_end",
     "tokens",
     "depth_in_block",
     "block_size",
@@ -53,13 +56,14 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
     weight = evidence.weight
     said = _relative(weight @ (evidence.count / (evidence.count + _LINE_SATURATION)))
 
-    nearby = terms_nearby(evidence, _REACHES)
+    within = _standing_within(evidence, _REACHES)
+    nearby = [weight @ stands for stands in within]
     terms = [_relative(row) for row in nearby]
     density = [_relative(windowed(windowed(said, spread), spread)) for spread in _SPREADS]
     support = np.mean(terms + density, axis=0)
 
     # Block 0 is what lies outside every definition; the others are numbered by their headers.
-    block_of_header = np.cumsum(structure.is_header)
+    block_of_header: Ints = np.cumsum(structure.is_header, dtype=np.int64)
     block = np.where(in_scope, block_of_header[header_at], 0)
     blocks = int(block_of_header[-1]) + 1
     stands_in = np.zeros((weight.size, blocks), dtype=np.bool_)
@@ -69,9 +73,12 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
     np.maximum.at(best, block, nearby[0])
     lines_with = np.bincount(term, minlength=weight.size)
     rarity = np.exp(-lines_with / _RARE_LINES) * evidence.is_name
+    above = _standing_above(evidence, structure, block_of_header)
     rows = [
         *terms[:-1],
+        _relative(weight @ (within[0] | above[:, block])),
         _relative(weight @ stands_in)[block],
+        _relative(weight @ (stands_in | above))[block],
         _relative(best)[block],
         np.minimum(rarity @ stands_in, 1.0)[block],
         np.where(in_scope, said[header_at], 0.0),
@@ -79,10 +86,22 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
         *_qualified(support, evidence, nearby[1]),
     ]
 
+    solid = np.flatnonzero(~layout.is_blank)
     is_last = np.zeros(total, dtype=np.bool_)
-    is_last[np.flatnonzero(~layout.is_blank)[-_LAST_LINES:]] = True
+    is_last[solid[-_LAST_LINES:]] = True
+    is_block_end = np.zeros(total, dtype=np.bool_)
+    is_block_end[solid[:-1]] = structure.is_header[solid[1:]]
+    is_block_end[solid[-1:]] = True
     unasked = structure.is_comment & (not asks_for_prose)
-    kinds = (structure.is_header, structure.is_comment, unasked, structure.is_import, ~in_scope, is_last)
+    kinds = (
+        structure.is_header,
+        structure.is_comment,
+        unasked,
+        structure.is_import,
+        ~in_scope,
+        is_last,
+        is_block_end,
+    )
     rows += [
         *(kind.astype(np.float64) for kind in kinds),
         np.log1p(layout.tokens),
@@ -94,16 +113,33 @@ def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, ask
 
 def terms_nearby(evidence: Evidence, reaches: tuple[int, ...]) -> list[Floats]:
     """Give every line the weight of the distinct terms within each reach of it."""
+    return [evidence.weight @ stands for stands in _standing_within(evidence, reaches)]
+
+
+def _standing_within(evidence: Evidence, reaches: tuple[int, ...]) -> list[Bools]:
+    """Tell for each reach which terms stand within it, one row per term and one column per line."""
     terms, total = evidence.count.shape
     margin = max(reaches)
     # Running counts with level margins, so that a window at the edge is a slice like any other.
     seen = np.zeros((terms, total + 2 * margin + 1), dtype=np.int32)
     np.cumsum(evidence.count > 0, axis=1, out=seen[:, margin + 1 : margin + 1 + total])
     seen[:, margin + 1 + total :] = seen[:, margin + total : margin + total + 1]
-    return [
-        evidence.weight @ (seen[:, margin + reach + 1 :][:, :total] > seen[:, margin - reach :][:, :total])
-        for reach in reaches
-    ]
+    return [seen[:, margin + reach + 1 :][:, :total] > seen[:, margin - reach :][:, :total] for reach in reaches]
+
+
+def _standing_above(evidence: Evidence, structure: Structure, block_of_header: Ints) -> Bools:
+    """Tell which terms stand in the headers around each block, its own among them; a row per term."""
+    headers = np.flatnonzero(structure.is_header)
+    parents = structure.parent[headers]
+    stands = np.zeros((evidence.weight.size, headers.size + 1), dtype=np.bool_)
+    stands[:, 1:] = evidence.count[:, headers] > 0
+    outer = np.zeros(headers.size + 1, dtype=np.int64)
+    outer[1:] = np.where(parents >= 0, block_of_header[parents], 0)
+    # Each round reaches twice as far out as the one before.
+    while outer.any():
+        stands |= stands[:, outer]
+        outer = outer[outer]
+    return stands
 
 
 def _qualified(support: Floats, evidence: Evidence, nearby: Floats) -> list[Floats]:

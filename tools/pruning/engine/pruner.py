@@ -19,7 +19,7 @@ from tools.pruning.engine.skeleton import skeleton_of
 _REASONS: dict[SourceType, str] = {"code": "accessoire", "logs": "routine", "docs": "accessoire"}
 # What a share of the text must bring, as a share of the answer, to be kept beyond the quota, when the quota is
 # `_PRICED_AT` of the lines. A smaller quota asks for more. A log needs its errors, and those are kept at any price.
-_PRICES: dict[SourceType, float] = {"code": 0.85, "logs": 6.0, "docs": 1.3}
+_PRICES: dict[SourceType, float] = {"code": 0.9, "logs": 6.0, "docs": 0.9}
 _PRICED_AT = 0.30
 _SMALLEST_QUOTA = 0.05
 # How much of the budget the outline may take. A heading that stands alone costs a marker more than it says.
