@@ -8,9 +8,9 @@ from tools.pruning.engine.choice import Candidates, choose, runs
 from tools.pruning.engine.evidence import Evidence, evidence_of
 from tools.pruning.engine.failures import failure_worth, with_context
 from tools.pruning.engine.layout import Bools
-from tools.pruning.engine.measures import measures_of, terms_nearby
+from tools.pruning.engine.measures import code_measures, prose_measures, terms_nearby
 from tools.pruning.engine.question import Question, question_of
-from tools.pruning.engine.relevance import worth_of
+from tools.pruning.engine.relevance import worth_in_code, worth_in_prose
 from tools.pruning.engine.selection import DroppedBlock, GaveUp, Selection, SourceType
 from tools.pruning.engine.shape import Shape, shape_of
 from tools.pruning.engine.skeleton import skeleton_of
@@ -91,8 +91,11 @@ def _of_sections(
 ) -> Candidates:
     """Judge code by its definitions and a document by its sections."""
     structure, tokens = shape.structure, shape.layout.tokens
-    measures = measures_of(evidence, shape.layout, structure, asks_for_prose=question.asks_for_prose)
-    worth = worth_of(measures, is_prose=shape.kind == "docs")
+    if shape.kind == "docs":
+        worth = worth_in_prose(prose_measures(evidence, shape.layout, structure))
+    else:
+        asks_for_prose = question.asks_for_prose
+        worth = worth_in_code(code_measures(evidence, shape.layout, structure, asks_for_prose=asks_for_prose))
     outline = skeleton_of(structure, tokens, worth, allowance_tokens=_OUTLINE_SHARES[shape.kind] * budget_tokens)
     return Candidates(
         worth=worth,

@@ -9,10 +9,9 @@ of either are worth the same price.
 import numpy as np
 
 from tools.pruning.engine.layout import Floats
-from tools.pruning.engine.measures import MEASURES
+from tools.pruning.engine.measures import CODE_MEASURES, PROSE_MEASURES
 from tools.pruning.engine.windows import smoothed
 
-# A measure that is not named says nothing.
 _IN_CODE: dict[str, float] = {
     "terms_within_2": 0.52,
     "terms_within_6": 0.13,
@@ -50,13 +49,21 @@ _IN_PROSE: dict[str, float] = {
 }
 _BLUR = 2
 
-_CODE_WEIGHTS = np.array([_IN_CODE.get(name, 0.0) for name in MEASURES])
-_PROSE_WEIGHTS = np.array([_IN_PROSE.get(name, 0.0) for name in MEASURES])
+_CODE_WEIGHTS = np.array([_IN_CODE[name] for name in CODE_MEASURES])
+_PROSE_WEIGHTS = np.array([_IN_PROSE[name] for name in PROSE_MEASURES])
 
 
-def worth_of(measures: Floats, *, is_prose: bool) -> Floats:
-    """Give every line its share of what the question needs. The shares sum to 1."""
-    score = (_PROSE_WEIGHTS if is_prose else _CODE_WEIGHTS) @ measures
+def worth_in_code(measures: Floats) -> Floats:
+    """Give every line its share of what the question needs, by `code_measures`. The shares sum to 1."""
+    return _shares(_CODE_WEIGHTS @ measures)
+
+
+def worth_in_prose(measures: Floats) -> Floats:
+    """Give every line its share of what the question needs, by `prose_measures`. The shares sum to 1."""
+    return _shares(_PROSE_WEIGHTS @ measures)
+
+
+def _shares(score: Floats) -> Floats:
     share = smoothed(np.exp(score - score.max()), _BLUR)
     shares: Floats = share / share.sum()
     return shares
