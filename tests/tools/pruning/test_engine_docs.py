@@ -44,3 +44,27 @@ def test_a_code_block_that_never_closes_is_one_block() -> None:
     lines = [*manual("## {}"), "```", *(f"output {n}" for n in range(30))]
     kept = kept_of(lines, "install")
     assert sum(line.startswith("output ") for line in kept) in (0, 30)
+
+
+def test_a_line_answers_for_all_the_headings_above_it() -> None:
+    steps = [f"Read step {n} of this part with care." for n in range(20)]
+    lines: list[str] = []
+    for language in ("Ruby", "Python", "Lua"):
+        lines += [f"# {language}", "", *steps, "", "## Reference", "", *steps, "", "### Options", ""]
+        lines += [f"The timeout is {len(language)} seconds.", "", "### Errors", "", *steps, *steps, ""]
+    kept = kept_of(lines, "what is the timeout for Python?", ratio=0.96)
+    assert [line for line in kept if "timeout" in line] == ["The timeout is 6 seconds."]
+
+
+def test_a_section_that_is_asked_for_is_kept_to_its_end_and_the_heading_after_it() -> None:
+    steps = [f"Read step {n} of this part with care." for n in range(30)]
+    programs = [f"- Program {n}, of many uses" for n in range(40)]
+    lines: list[str] = []
+    for topic in TOPICS[:4]:
+        lines += [f"## {topic}", "", *steps, ""]
+    listed = ["## Projects", "", *programs, "", f"## {TOPICS[4]}"]
+    lines += listed
+    for topic in TOPICS[5:]:
+        lines += ["", *steps, "", f"## {topic}"]
+    kept = kept_of(lines, "Add gardener to the list of projects", ratio=0.9)
+    assert "\n".join(listed) in "\n".join(kept)

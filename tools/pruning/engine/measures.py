@@ -6,11 +6,12 @@ short one, a long text and a short one, give numbers on the same scale. The judg
 
 import numpy as np
 
-from tools.pruning.engine.arrays import Bools, Floats
+from tools.pruning.engine.arrays import Bools, Floats, Ints
 from tools.pruning.engine.evidence import Evidence
 from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.structure import Structure
 from tools.pruning.engine.windows import windowed
+from tools.records import record
 
 _REACHES = (2, 6, 15, 40)
 _SPREADS = (3, 10, 20)
@@ -20,7 +21,7 @@ _RARE_LINES = 6.0
 _LAST_LINES = 3
 _DEEP_LINES = 60
 
-MEASURES = (
+CODE_MEASURES = (
     *(f"terms_within_{reach}" for reach in _REACHES[:-1]),
     "block_terms",
     "block_best",
@@ -29,9 +30,9 @@ MEASURES = (
     "outer_header",
     "evidence_by_share_found",
     "evidence_by_terms_asked",
+    "evidence_by_length",
     "evidence_by_best_place",
     "evidence_by_names_found",
-    "evidence_by_length",
     "is_header",
     "is_comment",
     "is_comment_unasked",
@@ -42,55 +43,94 @@ MEASURES = (
     "depth_in_block",
     "block_size",
 )
+PROSE_MEASURES = (
+    "terms_here_and_above",
+    "block_terms_and_above",
+    "evidence_by_share_found",
+    "evidence_by_terms_asked",
+    "evidence_by_length",
+    "is_header",
+    "is_last",
+    "is_block_end",
+)
 
 
-def measures_of(evidence: Evidence, layout: Layout, structure: Structure, *, asks_for_prose: bool) -> Floats:
-    """Give one row per name in `MEASURES` and one column per line."""
+@record
+class _Blocks:
+    """Block 0 is what lies outside every definition or section; the others are numbered by their headers.
+
+    `of_line` gives the block of each line, and `of_header` that of each header, at its line. `stands_in[t, b]` tells
+    whether term t stands in block b.
+    """
+
+    of_line: Ints
+    of_header: Ints
+    stands_in: Bools
+
+
+def code_measures(evidence: Evidence, layout: Layout, structure: Structure, *, asks_for_prose: bool) -> Floats:
+    """Give one row per name in `CODE_MEASURES` and one column per line."""
     total = len(layout)
     scope = structure.scope
     in_scope = scope >= 0
     header_at = np.maximum(scope, 0)
     outer = np.where(in_scope, structure.parent[header_at], -1)
     weight = evidence.weight
-    said = _relative(_said(evidence))
-
+    said = _said(evidence)
     nearby = terms_nearby(evidence, _REACHES)
     terms = [_relative(row) for row in nearby]
-    density = [_relative(windowed(windowed(said, spread), spread)) for spread in _SPREADS]
-    support = sum(terms + density, np.zeros(total)) / len(terms + density)
+    support = _support(terms, said)
 
-    # Block 0 is what lies outside every definition; the others are numbered by their headers.
-    block_of_header = np.cumsum(structure.is_header)
-    block = np.where(in_scope, block_of_header[header_at], 0)
-    blocks = int(block_of_header[-1]) + 1
-    stands_in = np.zeros((weight.size, blocks), dtype=np.bool_)
-    stands_in[evidence.term, block[evidence.line]] = True
-    best = np.zeros(blocks)
+    blocks = _blocks(evidence, structure)
+    block, stands_in = blocks.of_line, blocks.stands_in
+    best = np.zeros(stands_in.shape[1])
     np.maximum.at(best, block, nearby[0])
     rarity = np.exp(-evidence.lines_with / _RARE_LINES) * evidence.is_name
-    rows: list[Floats | Bools] = [
-        *terms[:-1],
-        _relative(weight @ stands_in)[block],
-        _relative(best)[block],
-        np.minimum(rarity @ stands_in, 1.0)[block],
-        np.where(in_scope, said[header_at], 0.0),
-        np.where(outer >= 0, said[np.maximum(outer, 0)], 0.0),
-        *_qualified(support, evidence, nearby[1]),
-    ]
+    best_place = nearby[1].max() / evidence.weight_asked if evidence.weight_asked else 0.0
+    return _stacked(
+        [
+            *terms[:-1],
+            _relative(weight @ stands_in)[block],
+            _relative(best)[block],
+            np.minimum(rarity @ stands_in, 1.0)[block],
+            np.where(in_scope, said[header_at], 0.0),
+            np.where(outer >= 0, said[np.maximum(outer, 0)], 0.0),
+            *_qualified(support, evidence),
+            support * best_place,
+            support * float(evidence.is_name.any()),
+            structure.is_header,
+            structure.is_comment,
+            structure.is_comment & (not asks_for_prose),
+            structure.is_import,
+            ~in_scope,
+            _last(layout),
+            np.log1p(layout.tokens),
+            np.minimum(np.arange(total) - np.where(in_scope, header_at, 0), _DEEP_LINES) / _DEEP_LINES,
+            np.log1p(np.bincount(block, minlength=best.size)[block]),
+        ]
+    )
 
-    is_last = np.zeros(total, dtype=np.bool_)
-    is_last[np.flatnonzero(~layout.is_blank)[-_LAST_LINES:]] = True
-    unasked = structure.is_comment & (not asks_for_prose)
-    rows += [structure.is_header, structure.is_comment, unasked, structure.is_import, ~in_scope, is_last]
-    rows += [
-        np.log1p(layout.tokens),
-        np.minimum(np.arange(total) - np.where(in_scope, header_at, 0), _DEEP_LINES) / _DEEP_LINES,
-        np.log1p(np.bincount(block, minlength=blocks)[block]),
-    ]
-    measures = np.empty((len(MEASURES), total))
-    for measure, row in zip(measures, rows, strict=True):
-        measure[:] = row
-    return measures
+
+def prose_measures(evidence: Evidence, layout: Layout, structure: Structure) -> Floats:
+    """Give one row per name in `PROSE_MEASURES` and one column per line."""
+    weight = evidence.weight
+    support = _support([_relative(row) for row in terms_nearby(evidence, _REACHES)], _said(evidence))
+    blocks = _blocks(evidence, structure)
+    above = _standing_above(evidence, structure, blocks.of_header)
+    solid = np.flatnonzero(~layout.is_blank)
+    is_block_end = np.zeros(len(layout), dtype=np.bool_)
+    is_block_end[solid[:-1]] = structure.is_header[solid[1:]]
+    is_block_end[solid[-1:]] = True
+    return _stacked(
+        [
+            _relative(weight @ (_standing_within(evidence, _REACHES[0]) | above[:, blocks.of_line])),
+            _relative(weight @ (blocks.stands_in | above))[blocks.of_line],
+            *_qualified(support, evidence),
+            structure.is_header,
+            _last(layout),
+            is_block_end,
+        ]
+    )
 
 
 def terms_nearby(evidence: Evidence, reaches: tuple[int, ...]) -> list[Floats]:
@@ -111,26 +151,72 @@ def terms_nearby(evidence: Evidence, reaches: tuple[int, ...]) -> list[Floats]:
     return list(np.cumsum(steps.reshape(len(reaches), total + 1)[:, :-1], axis=1))
 
 
+def _standing_within(evidence: Evidence, reach: int) -> Bools:
+    """Tell which terms stand within a reach of each line, one row per term and one column per line."""
+    # With margins, so that what is near the edge is marked like all the rest.
+    stands = np.zeros((evidence.weight.size, evidence.total_lines + 2 * reach), dtype=np.bool_)
+    for shift in range(2 * reach + 1):
+        stands[evidence.term, evidence.line + shift] = True
+    return stands[:, reach : reach + evidence.total_lines]
+
+
+def _standing_above(evidence: Evidence, structure: Structure, block_of_header: Ints) -> Bools:
+    """Tell which terms stand in the headers around each block, its own among them; a row per term."""
+    headers = np.flatnonzero(structure.is_header)
+    parents = structure.parent[headers]
+    stands = np.zeros((evidence.weight.size, headers.size + 1), dtype=np.bool_)
+    in_header = np.flatnonzero(structure.is_header[evidence.line])
+    stands[evidence.term[in_header], block_of_header[evidence.line[in_header]]] = True
+    outer = np.zeros(headers.size + 1, dtype=np.int64)
+    outer[1:] = np.where(parents >= 0, block_of_header[parents], 0)
+    # Each round reaches twice as far out as the one before.
+    while outer.any():
+        stands |= stands[:, outer]
+        outer = outer[outer]
+    return stands
+
+
+def _blocks(evidence: Evidence, structure: Structure) -> _Blocks:
+    of_header: Ints = np.cumsum(structure.is_header, dtype=np.int64)
+    of_line: Ints = np.where(structure.scope >= 0, of_header[structure.scope], 0)
+    stands_in = np.zeros((evidence.weight.size, int(of_header[-1]) + 1), dtype=np.bool_)
+    stands_in[evidence.term, of_line[evidence.line]] = True
+    return _Blocks(of_line=of_line, of_header=of_header, stands_in=stands_in)
+
+
 def _said(evidence: Evidence) -> Floats:
-    """Give every line the weight of what it says."""
+    """Give every line the weight of what it says, as a share of the most that one says."""
     weight = evidence.weight[evidence.term] * evidence.times / (evidence.times + _LINE_SATURATION)
     said = np.bincount(evidence.line, weight, evidence.total_lines)
-    return said.astype(np.float64, copy=False)
+    return _relative(said.astype(np.float64, copy=False))
 
 
-def _qualified(support: Floats, evidence: Evidence, nearby: Floats) -> list[Floats]:
+def _support(terms: list[Floats], said: Floats) -> Floats:
+    """Give the mean of all evidence around each line: distinct terms, and how densely they are said."""
+    density = [_relative(windowed(windowed(said, spread), spread)) for spread in _SPREADS]
+    support: Floats = sum(terms + density, np.zeros(said.size)) / len(terms + density)
+    return support
+
+
+def _qualified(support: Floats, evidence: Evidence) -> list[Floats]:
     """Repeat the support of each line by what makes it believable in this text at all.
 
-    The same support means more where much of the question is found, and found in one place.
+    The same support means more where much of the question is found.
     """
-    qualities = (
-        evidence.found,
-        np.log1p(evidence.terms_asked),
-        nearby.max() / evidence.weight_asked if evidence.weight_asked else 0.0,
-        float(evidence.is_name.any()),
-        np.log(support.size),
-    )
-    return [support * quality for quality in qualities]
+    return [support * evidence.found, support * np.log1p(evidence.terms_asked), support * np.log(support.size)]
+
+
+def _last(layout: Layout) -> Bools:
+    is_last = np.zeros(len(layout), dtype=np.bool_)
+    is_last[np.flatnonzero(~layout.is_blank)[-_LAST_LINES:]] = True
+    return is_last
+
+
+def _stacked(rows: list[Floats | Bools]) -> Floats:
+    measures = np.empty((len(rows), rows[0].size))
+    for measure, row in zip(measures, rows, strict=True):
+        measure[:] = row
+    return measures
 
 
 def _relative(row: Floats) -> Floats:

@@ -9,9 +9,9 @@ from tools.pruning.engine.choice import Candidates, choose, runs
 from tools.pruning.engine.evidence import Evidence, evidence_of
 from tools.pruning.engine.failures import failure_worth, with_context
 from tools.pruning.engine.layout import Layout
-from tools.pruning.engine.measures import measures_of, terms_nearby
+from tools.pruning.engine.measures import code_measures, prose_measures, terms_nearby
 from tools.pruning.engine.question import Question, question_of
-from tools.pruning.engine.relevance import worth_of
+from tools.pruning.engine.relevance import worth_in_code, worth_in_prose
 from tools.pruning.engine.selection import DroppedBlock, GaveUp, Selection, SourceType
 from tools.pruning.engine.shape import Shape, shape_of
 from tools.pruning.engine.skeleton import skeleton_of
@@ -20,7 +20,7 @@ from tools.pruning.engine.skeleton import skeleton_of
 _REASONS: dict[SourceType, str] = {"code": "accessoire", "logs": "routine", "docs": "accessoire"}
 # What a share of the text must bring, as a share of the answer, to be kept beyond the quota, when the quota is
 # `_PRICED_AT` of the lines. A smaller quota asks for more. A log needs its errors, and those are kept at any price.
-_PRICES: dict[SourceType, float] = {"code": 0.85, "logs": 6.0, "docs": 1.3}
+_PRICES: dict[SourceType, float] = {"code": 0.9, "logs": 6.0, "docs": 0.9}
 _PRICED_AT = 0.30
 _SMALLEST_QUOTA = 0.05
 # How much of the budget the outline may take. A heading that stands alone costs a marker more than it says.
@@ -92,8 +92,11 @@ def _of_sections(
 ) -> Candidates:
     """Judge code by its definitions and a document by its sections."""
     structure, tokens = shape.structure, shape.layout.tokens
-    measures = measures_of(evidence, shape.layout, structure, asks_for_prose=question.asks_for_prose)
-    worth = worth_of(measures, is_prose=shape.kind == "docs")
+    if shape.kind == "docs":
+        worth = worth_in_prose(prose_measures(evidence, shape.layout, structure))
+    else:
+        asks_for_prose = question.asks_for_prose
+        worth = worth_in_code(code_measures(evidence, shape.layout, structure, asks_for_prose=asks_for_prose))
     outline = skeleton_of(structure, tokens, worth, allowance_tokens=_OUTLINE_SHARES[shape.kind] * budget_tokens)
     return Candidates(
         worth=worth,

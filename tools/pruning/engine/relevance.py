@@ -1,16 +1,18 @@
 """How likely each line is to be needed to answer a question.
 
 The judgement is a weighted sum of measures. The weights were fitted on real changes to real files, with the
-description of the change as the question and the lines it touched as the answer.
+description of the change as the question and the lines it touched as the answer: for code on commits, for documents on
+what releases changed in their manuals, with entries of their changelogs. Both come out as likelihoods, so that lines
+of either are worth the same price.
 """
 
 import numpy as np
 
 from tools.pruning.engine.arrays import Floats
-from tools.pruning.engine.measures import MEASURES
+from tools.pruning.engine.measures import CODE_MEASURES, PROSE_MEASURES
 from tools.pruning.engine.windows import smoothed
 
-_WEIGHTS: dict[str, float] = {
+_IN_CODE: dict[str, float] = {
     "terms_within_2": 0.52,
     "terms_within_6": 0.13,
     "terms_within_15": 0.40,
@@ -34,27 +36,34 @@ _WEIGHTS: dict[str, float] = {
     "depth_in_block": 0.23,
     "block_size": 0.03,
 }
+# What is added to a document goes to the end of a section, before the next heading, or to the end of the text.
+_IN_PROSE: dict[str, float] = {
+    "terms_here_and_above": 1.23,
+    "block_terms_and_above": 1.03,
+    "evidence_by_share_found": 4.82,
+    "evidence_by_terms_asked": 0.52,
+    "evidence_by_length": -0.22,
+    "is_header": 1.87,
+    "is_last": 1.53,
+    "is_block_end": 1.44,
+}
 _BLUR = 2
-# Fitted on code. In prose the same evidence says less, and the shape of a line says nothing.
-_PROSE_SHARE = 0.7
-_SHAPES = (
-    "is_header",
-    "is_comment",
-    "is_comment_unasked",
-    "is_import",
-    "is_outside",
-    "tokens",
-    "depth_in_block",
-    "block_size",
-)
 
-_IN_CODE = np.array([_WEIGHTS[name] for name in MEASURES])
-_IN_PROSE = np.array([0.0 if name in _SHAPES else _PROSE_SHARE * _WEIGHTS[name] for name in MEASURES])
+_CODE_WEIGHTS = np.array([_IN_CODE[name] for name in CODE_MEASURES])
+_PROSE_WEIGHTS = np.array([_IN_PROSE[name] for name in PROSE_MEASURES])
 
 
-def worth_of(measures: Floats, *, is_prose: bool) -> Floats:
-    """Give every line its share of what the question needs. The shares sum to 1."""
-    score = (_IN_PROSE if is_prose else _IN_CODE) @ measures
+def worth_in_code(measures: Floats) -> Floats:
+    """Give every line its share of what the question needs, by `code_measures`. The shares sum to 1."""
+    return _shares(_CODE_WEIGHTS @ measures)
+
+
+def worth_in_prose(measures: Floats) -> Floats:
+    """Give every line its share of what the question needs, by `prose_measures`. The shares sum to 1."""
+    return _shares(_PROSE_WEIGHTS @ measures)
+
+
+def _shares(score: Floats) -> Floats:
     share = smoothed(np.exp(score - score.max()), _BLUR)
     shares: Floats = share / share.sum()
     return shares
