@@ -92,15 +92,14 @@ class Cycle(RequestResponseCycle):
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(self, message: Message) -> None:  # type: ignore[override]  # the same messages
-        head = self._head
-        if head is None:
-            if message["type"] == "http.response.start":
-                self._length = _declared_length(message)
-                if self._length is not None:
-                    self._head = message
-                    return
-        else:
-            self._head = None
+        if message["type"] == "http.response.start":
+            # Also in place of one that was held, should what was to follow it have failed.
+            self._length = _declared_length(message)
+            self._head = None if self._length is None else message
+            if self._head is not None:
+                return
+        elif self._head is not None:
+            head, self._head = self._head, None
             body = message.get("body", b"")
             is_whole = len(body) == self._length and not message.get("more_body")
             if is_whole and self.answer(head["status"], head["headers"], body):
@@ -131,12 +130,14 @@ class Cycle(RequestResponseCycle):
 
 
 def _declared_length(head: Message) -> int | None:
+    """How long the body is that follows a head; None if it does not say, or says that the connection ends with it."""
+    length = None
     for name, value in head["headers"]:
         if name == b"connection":
             return None
         if name == b"content-length":
-            return int(value)
-    return None
+            length = int(value)
+    return length
 
 
 # The first lines of an answer by its status, with the headers that every answer has, which change every second.

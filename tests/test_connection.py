@@ -86,6 +86,20 @@ def test_a_client_that_wants_the_connection_closed_has_it_closed(shared_daemon: 
     assert b'{"status":"ok"' in received
 
 
+def test_who_brings_too_much_is_told_and_not_waited_for(shared_daemon: Daemon) -> None:
+    token = f"Authorization: Bearer {shared_daemon.token}"
+    with _connected(shared_daemon) as connection:
+        connection.sendall(
+            _asked("/mcp", "POST", token, "Content-Type: application/json", "Content-Length: 20000000") + b"{"
+        )
+        received = b""
+        while chunk := connection.recv(65_536):
+            received += chunk
+    head = received.partition(b"\r\n\r\n")[0]
+    assert head.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in head
+
+
 class _Served:
     """An application behind connections of ours, or of uvicorn's own, with what it was asked."""
 
@@ -204,18 +218,24 @@ async def test_who_has_answered_and_goes_on_working_holds_up_nobody() -> None:
         writer.close()
 
 
-async def test_an_application_that_fails_is_answered_for_and_does_not_take_the_next_with_it() -> None:
+async def test_an_application_that_fails_is_answered_for_and_its_connection_closed() -> None:
     async def failing(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == "/bad":
+        if scope["path"] == "/late":
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+        if scope["path"] != "/good":
             raise ValueError("it went wrong")
         await send_json(send, 200, b"{}")
 
     async with _Served(failing) as served:
-        for path, status in (("/good", b"200"), ("/bad", b"500"), ("/good", b"200")):
+        for path in ("/bad", "/late"):
             reader, writer = await served.client()
+            writer.write(_asked("/good"))
+            assert await _answer(reader) == b"{}"
             writer.write(_asked(path))
             async with asyncio.timeout(PATIENCE_S):
-                assert (await reader.readline()).split(b" ")[1] == status
+                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 500 ")
+            assert (head.count(b"connection: close"), body) == (1, b"Internal Server Error")
             writer.close()
 
 
