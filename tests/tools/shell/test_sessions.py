@@ -155,7 +155,7 @@ async def test_a_password_is_asked_for_in_a_terminal_and_not_shown(shell: ShellH
     command = "stty -echo; printf 'Password: '; read word; stty echo; echo; echo got ${#word}; sleep 300"
     session = await shell.start(command, pty=True)
     await shell.read(session, "Password: $")
-    assert (await shell.read(session, "got", input="secret\n"))["output"] == "\r\ngot 6\r\n"
+    assert (await shell.read(session, r"got 6\r\n", input="secret\n"))["output"] == "\r\ngot 6\r\n"
 
 
 async def test_stop_ends_it_and_says_how(shell: ShellHost) -> None:
