@@ -20,12 +20,15 @@ _ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 @record
 class Glob:
-    """A glob that is read: a test for relative paths, and name patterns that every match's last part fits."""
+    """A glob that is read: a test for relative paths, and name patterns that every match's last part fits.
+
+    The names have no wildcard but `*`. `is_by_name` says that whatever fits a name is a match.
+    """
 
     text: str
     pattern: re.Pattern[str]
     names: tuple[str, ...]
-    has_folders: bool
+    is_by_name: bool
     only_folders: bool
     # Fits the folders that a match can be in; None where that is all of them.
     folders: re.Pattern[str] | None
@@ -47,12 +50,17 @@ def read_glob(text: str) -> Glob:
     if not text.strip("/"):
         raise InvalidPattern(f"the glob {text!r} is empty", hint='for example "*.py" or "src/**/*.ts"')
     is_anchored = "/" in text.strip("/")
+    is_by_name = not is_anchored
     names: list[str] = []
     bodies: list[str] = []
     folders: list[str] = []
     for alternative in alternatives:
         parts = [part for part in alternative.removeprefix("./").split("/") if part]
-        names.append(parts[-1] if parts and parts[-1] != "**" else "*")
+        name = parts[-1] if parts and parts[-1] != "**" else "*"
+        if has_single_characters(name):
+            is_by_name = False
+            name = "*" + re.split(r"[*?\[\]\\]", name)[-1]
+        names.append(name)
         if not is_anchored:
             parts.insert(0, "**")
         bodies.append(path_pattern(parts, text))
@@ -62,7 +70,12 @@ def read_glob(text: str) -> Glob:
     except re.error as error:
         raise InvalidPattern(f"the glob {text!r} cannot be read: {error}") from error
     within = None if _ANYWHERE in folders else re.compile("|".join(folders), re.DOTALL)
-    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_anchored, only_folders, within)
+    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within)
+
+
+def has_single_characters(text: str) -> bool:
+    """Whether something in a glob stands for one character; to ripgrep, it stands for one byte."""
+    return not {"?", "[", "\\"}.isdisjoint(text)
 
 
 def path_pattern(parts: list[str], text: str) -> str:

@@ -18,6 +18,7 @@ import orjson
 
 from tools.errors import TooLarge
 from tools.filesystem.engines import TIME_LIMIT_S, Engine, Hit, Hits, Program, Question, plain
+from tools.filesystem.globs import has_single_characters, read_glob
 from tools.filesystem.grep import search_by_grep
 
 _HEAD_START_S = 0.010
@@ -121,6 +122,9 @@ class _JsonReader:
 
     def __init__(self, question: Question, limit: int) -> None:
         self._question, self._limit, self._is_folder = question, limit, question.file is None
+        # The engine leaves out what it takes such a glob for, and that may be less.
+        is_doubtful = question.excluded is not None and has_single_characters(question.excluded)
+        self._excluded = read_glob(question.excluded or "") if is_doubtful else None
         self._hits: list[Hit] = []
         self._around: dict[int, str] = {}
         self._file: list[Hit] = []
@@ -130,7 +134,8 @@ class _JsonReader:
     def is_choosy(self) -> bool:
         """Whether there may be matches that do not count."""
         glob = self._question.glob
-        return self._question.admits is not None or (glob is not None and glob.has_folders)
+        is_by_name = glob is None or glob.is_by_name
+        return self._question.admits is not None or self._excluded is not None or not is_by_name
 
     def take(self, line: bytes) -> bool:
         """Whether there is enough."""
@@ -153,9 +158,11 @@ class _JsonReader:
         if (
             self._is_folder
             and question.glob is not None
-            and question.glob.has_folders
+            and not question.glob.is_by_name
             and not question.glob.matches(os.fsdecode(path))
         ):
+            return False
+        if self._excluded is not None and self._excluded.matches(os.fsdecode(path)):
             return False
         if question.admits is not None and not question.admits(path):
             return False

@@ -52,6 +52,16 @@ def test_a_glob_narrows_and_never_brings_back_what_is_ignored(searcher: Bench) -
     assert _found(searcher, "fs_grep", pattern="os", glob="src/**/er/*") == ["src/deep/er/c.py"]
 
 
+@pytest.mark.parametrize("glob", ["?.md", "[^b].md", "[ü].md", "{?,x[€]}.md", "x?.md", "*?.md", "!?.md", "!x[€].md"])
+def test_one_character_of_a_glob_is_one_letter_of_any_alphabet(searcher: Bench, glob: str) -> None:
+    for name in ("a", "b", "ü", "x€", "xyz"):
+        searcher.file(f"letters/{name}.md", "needle\n")
+    everything = _found(searcher, "fs_search", glob="letters/*.md")
+    named = set(_found(searcher, "fs_search", glob=glob.removeprefix("!")))
+    wanted = [path for path in everything if (path in named) != glob.startswith("!")]
+    assert _found(searcher, "fs_grep", pattern="needle", glob=glob) == wanted
+
+
 def test_patterns_are_literal_or_without_case_when_asked(searcher: Bench) -> None:
     searcher.file("x.txt", "a.b\nA.B\naxb\n-e option\n")
 
