@@ -50,8 +50,9 @@ class Cycle(RequestResponseCycle):
     response_complete = False
     chunked_encoding = None
     expected_content_length = 0
+    # Rung for who waits in `receive`; there once somebody does.
+    bell: asyncio.Event | None = None
     _is_read = False
-    _event: asyncio.Event | None = None
     _head: Message | None = None
     _length: int | None = None
 
@@ -71,24 +72,20 @@ class Cycle(RequestResponseCycle):
     @property
     def message_event(self) -> asyncio.Event:  # type: ignore[override]  # made when somebody has to wait
         """Set while there is something that `receive` has not told yet."""
-        if self._event is None:
-            self._event = asyncio.Event()
+        if self.bell is None:
+            self.bell = asyncio.Event()
             if (self.body or not self.more_body) and not self._is_read:
-                self._event.set()
-        return self._event
-
-    def wake(self) -> None:
-        """There is something new for who waits in `receive`."""
-        if self._event is not None:
-            self._event.set()
+                self.bell.set()
+        return self.bell
 
     async def receive(self) -> Any:
-        if self.more_body or self._is_read or self.disconnected or self._event is not None:
+        if self.more_body or self._is_read or self.disconnected or self.bell is not None:
             return await super().receive()
         # All of it has come before anybody asked.
         self._is_read = True
         body, self.body = bytes(self.body), bytearray()
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(self, message: Message) -> None:  # type: ignore[override]  # the same messages
@@ -124,7 +121,8 @@ class Cycle(RequestResponseCycle):
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False
         self.transport.write(b"%b%b\r\n%b" % (_opening(status, self.default_headers), lines, body))
-        self.wake()
+        if self.bell is not None:
+            self.bell.set()
         self.on_response()
         return True
 
@@ -168,10 +166,10 @@ class Connection(HttpToolsProtocol):
         self._head_due = self.loop.call_later(MOST_HEAD_S, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_complete()
-        if self._idle_due is not None:
-            self._idle_due.cancel()
-            self._idle_due = None
+        for due in (self._head_due, self._idle_due):
+            if due is not None:
+                due.cancel()
+        self._head_due = self._idle_due = None
         if self._vacancy is not None:
             self._vacancy.cancel()
         super().connection_lost(exc)
@@ -195,7 +193,9 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._kept = 0
-        self._head_complete()
+        if self._head_due is not None:
+            self._head_due.cancel()
+            self._head_due = None
         parser = self.parser
         version = parser.get_http_version()
         raw_path, query = self.url, b""
@@ -239,21 +239,24 @@ class Connection(HttpToolsProtocol):
             cycle.body += body
             if len(cycle.body) > HIGH_WATER_LIMIT:
                 self.flow.pause_reading()
-            cycle.wake()
+            if cycle.bell is not None:
+                cycle.bell.set()
 
     def on_message_complete(self) -> None:
         self._kept = 0
         cycle = self.cycle
         if not cycle.response_complete:
             cycle.more_body = False
-            cycle.wake()
+            if cycle.bell is not None:
+                cycle.bell.set()
 
     def on_response_complete(self) -> None:
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             return
         self.server_state.total_requests += 1
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         self._idle_since = self.loop.time()
         if self._idle_due is None:
             self._idle_due = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
@@ -291,8 +294,3 @@ class Connection(HttpToolsProtocol):
                 return
             self._vacancy = self.loop.create_future()
             cycle, app = await self._vacancy
-
-    def _head_complete(self) -> None:
-        if self._head_due is not None:
-            self._head_due.cancel()
-            self._head_due = None

@@ -52,7 +52,15 @@ def _call_rows(era: Era, suffix: str) -> list[Row]:
     ours = partial(_our_call, era)
     return [
         Row(f"call-bare{suffix}", what, _BARE, "µs", Goal(1.5), _between(ours, partial(_bare_call, era))),
-        Row(f"call-mcp{suffix}", what, _MCP, "µs", Goal(0.25), _between(ours, partial(_mcp_call, era))),
+        Row(f"call-mcp{suffix}", what, _MCP, "µs", Goal(0.25), _between(ours, partial(_mcp_call, era, "http"))),
+        Row(
+            f"call-mcp-json{suffix}",
+            what,
+            f"{_MCP}, plain JSON",
+            "µs",
+            Goal(0.25),
+            _between(ours, partial(_mcp_call, era, "json")),
+        ),
     ]
 
 
@@ -96,8 +104,8 @@ def _our_call(era: Era, stack: ExitStack, bench: Bench) -> Meter:
     return _processor_time(program, opened_http(_url(program), era, _TOKEN), era, bench)
 
 
-def _mcp_call(era: Era, stack: ExitStack, bench: Bench) -> Meter:
-    program = stack.enter_context(running([*subject("mcp_echo"), "http"], bench.folder))
+def _mcp_call(era: Era, wire: str, stack: ExitStack, bench: Bench) -> Meter:
+    program = stack.enter_context(running([*subject("mcp_echo"), wire], bench.folder))
     return _processor_time(program, opened_http(_url(program), era, _TOKEN), era, bench)
 
 
@@ -134,7 +142,9 @@ def processor_time(
 def _processor_time(program: Program, client: HttpClient, era: Era, bench: Bench) -> Meter:
     """Microseconds of the server's processor time for a call, over as many calls as fit into a round."""
     request = http_call(client, era, "echo", {"text": "hello"})
-    answer = orjson.loads(client.exchange(request).body)
+    said = client.exchange(request).body
+    # As the last event of a stream, or as it is.
+    answer = orjson.loads(said.rpartition(b"data: ")[2])
     if answer["result"]["structuredContent"] != {"text": "hello"}:
         raise RuntimeError(f"this is no echo: {answer}")
 

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 _PATIENCE_S = 30.0
 _READ_BYTES = 65_536
+_IN_PIECES = re.compile(rb"\r\ntransfer-encoding: chunked", re.IGNORECASE)
+_LAST_PIECE = b"\r\n0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
 
 
@@ -51,6 +53,10 @@ class HttpClient:
         found = _LENGTH.search(data, 0, end)
         if not data.startswith(b"HTTP/1.1 2"):
             raise RuntimeError(f"refused: {data.decode(errors='replace')}")
+        if found is None and _IN_PIECES.search(data, 0, end):
+            while not data.endswith(_LAST_PIECE):
+                data += self._received()
+            return Response(data[:end], _joined(data[end + 4 :]))
         if found is None:
             raise RuntimeError(f"the answer does not say its length: {data[:end].decode(errors='replace')}")
         whole = end + 4 + int(found[1])
@@ -63,3 +69,13 @@ class HttpClient:
         if not data:
             raise RuntimeError("the server closed the connection")
         return data
+
+
+def _joined(pieces: bytes) -> bytes:
+    """The body that was sent in pieces, each behind its length."""
+    body = b""
+    while pieces:
+        length, _, rest = pieces.partition(b"\r\n")
+        body += rest[: int(length, 16)]
+        pieces = rest[int(length, 16) + 2 :]
+    return body

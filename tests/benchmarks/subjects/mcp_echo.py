@@ -1,4 +1,7 @@
-"""The official package's low-level server with the trivial tool, over HTTP or over stdio."""
+"""The official package's low-level server with the trivial tool, over HTTP or over stdio.
+
+Over HTTP as it comes, with a stream for every answer (`http`), or with answers in plain JSON, which costs it less (`json`).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def _server() -> Server[Any]:
     return Server("echo", version="1", on_list_tools=_list_tools, on_call_tool=_call_tool)
 
 
-def over_http() -> None:
+def over_http(*, json_response: bool) -> None:
     import uvicorn
 
     class Announcing(uvicorn.Server):
@@ -45,8 +48,7 @@ def over_http() -> None:
             port = self.servers[0].sockets[0].getsockname()[1]
             print(f"http://127.0.0.1:{port}/mcp", flush=True)
 
-    # JSON answers cost it less than its default, a stream for every answer.
-    app = _server().streamable_http_app(json_response=True)
+    app = _server().streamable_http_app(json_response=json_response)
     # Kept open while the other side is started, however long that takes.
     config = uvicorn.Config(
         app, port=0, loop="uvloop", http="httptools", access_log=False, log_level="warning", timeout_keep_alive=60
@@ -63,7 +65,7 @@ async def over_stdio() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "http":
-        over_http()
-    else:
+    if sys.argv[1] == "stdio":
         asyncio.run(over_stdio())
+    else:
+        over_http(json_response=sys.argv[1] == "json")
