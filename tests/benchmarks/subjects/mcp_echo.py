@@ -1,6 +1,7 @@
 """The official package's low-level server with the trivial tool, over HTTP or over stdio.
 
-Over HTTP as it comes, with a stream for every answer (`http`), or with answers in plain JSON, which costs it less (`json`).
+Over HTTP as it comes, with a stream for every answer (`http`), or with answers in plain JSON, which costs it less
+(`json`).
 """
 
 from __future__ import annotations
