@@ -263,7 +263,8 @@ class Connection(HttpToolsProtocol):
 
     def _close_if_idle(self) -> None:
         self._idle_due = None
-        if not self.cycle.response_complete:
+        if not self.cycle.response_complete or self._head_due is not None:
+            # A request is under way, or its head has begun, which has a time of its own.
             return
         left_s = self._idle_since + self.timeout_keep_alive - self.loop.time()
         if left_s > 0:

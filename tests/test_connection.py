@@ -155,6 +155,22 @@ async def test_an_idle_connection_is_closed_and_one_in_use_is_not() -> None:
     assert time.monotonic() - began > 2.0
 
 
+async def test_a_head_that_has_begun_is_waited_for_longer_than_an_idle_client() -> None:
+    async with _Served(_echo, keep_alive_s=1) as served:
+        reader, writer = await served.client()
+        writer.write(_posted(b"1"))
+        assert await _answer(reader) == b"1"
+        began, rest = _cut(_posted(b"2"), 10)
+        writer.write(began)
+        # Longer than an idle connection is kept.
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.5):
+                await reader.read(1)
+        writer.write(rest)
+        assert await _answer(reader) == b"2"
+        writer.close()
+
+
 async def test_a_body_in_pieces_arrives_whole() -> None:
     async with _Served(_echo) as served:
         reader, writer = await served.client()

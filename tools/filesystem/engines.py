@@ -5,7 +5,6 @@ It is `rg` on the PATH, else the one that was installed with us, else `grep`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import re
@@ -100,19 +99,14 @@ class Hits:
 
 
 class Program:
-    """A search program at work. Ended at the end of its `with`, if it has not ended by itself.
+    """A search program at work, on an open file if one is `given`. Ended at the end of its `with` at the latest."""
 
-    `given` is what it reads: an open file, or bytes, but not many: they are written before anything is read.
-    """
-
-    def __init__(
-        self, arguments: Sequence[str | bytes], folder: Path | None, given: int | bytes = subprocess.DEVNULL
-    ) -> None:
+    def __init__(self, arguments: Sequence[str | bytes], folder: Path | None, given: int = subprocess.DEVNULL) -> None:
         environment = {key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"}
         try:
             self._process = subprocess.Popen(
                 arguments,
-                stdin=given if isinstance(given, int) else subprocess.PIPE,
+                stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=folder,
@@ -120,10 +114,6 @@ class Program:
             )
         except OSError as error:
             raise IoError(f"the search engine cannot be started: {(error.strerror or str(error)).lower()}") from error
-        if not isinstance(given, int):
-            assert self._process.stdin is not None, "it is a pipe"
-            with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
-                pipe.write(given)
 
     def __enter__(self) -> Self:
         return self
