@@ -47,7 +47,7 @@ def test_a_code_block_that_never_closes_is_one_block() -> None:
 
 
 def test_a_line_answers_for_all_the_headings_above_it() -> None:
-    steps = [f"Read step {n} of this part with care." for n in range(20)]
+    steps = [f"Read step {n} of this part with care." for n in range(10)]
     lines: list[str] = []
     for language in ("Ruby", "Python", "Lua"):
         lines += [f"# {language}", "", *steps, "", "## Reference", "", *steps, "", "### Options", ""]
@@ -68,3 +68,23 @@ def test_a_section_that_is_asked_for_is_kept_to_its_end_and_the_heading_after_it
         lines += ["", *steps, "", f"## {topic}"]
     kept = kept_of(lines, "Add gardener to the list of projects", ratio=0.9)
     assert "\n".join(listed) in "\n".join(kept)
+
+
+@pytest.mark.parametrize("ratio", [0.7, 0.9, 0.98])
+def test_an_answer_in_two_sections_is_kept_in_both(ratio: float) -> None:
+    lines = manual("## {}")
+    answers = {topic: f"The watchdog must be stopped by hand to {topic}." for topic in ("install", "upgrade")}
+    for topic, answer in answers.items():
+        lines[lines.index(f"To {topic} the product, read step 7 with care.")] = answer
+    kept = kept_of(lines, "when must the watchdog be stopped?", ratio=ratio)
+    assert [line for line in kept if "watchdog" in line] == list(answers.values())
+
+
+def test_prose_is_kept_before_an_example_that_says_the_same() -> None:
+    lines: list[str] = []
+    for topic in TOPICS:
+        lines += [f"## {topic}", "", *(f"The watchdog has a rule {n} for this." for n in range(6)), ""]
+        lines += ["```", *(f"watchdog --rule {n} --for this now" for n in range(6)), "```", ""]
+    kept = kept_of(lines, "watchdog rule", ratio=0.8)
+    assert any(line.startswith("The watchdog") for line in kept)
+    assert not any(line.startswith("watchdog") for line in kept)

@@ -14,7 +14,6 @@ from tools.pruning.engine.arrays import Bools, Floats, Ints
 from tools.records import record
 
 MARKER_TOKENS = 17
-_MARKER_DEARNESS = 2.65
 _DISCOUNT = 0.6
 _DISCOUNTS = 12
 _HALVINGS = 6
@@ -37,12 +36,17 @@ class Candidates:
     header: Ints
 
 
-def choose(candidates: Candidates, *, quota: int, top_price: float, check: Callable[[], None]) -> Bools:
-    """Keep at least `quota` lines: the best set at `top_price`, or at the highest price that keeps enough."""
+def choose(
+    candidates: Candidates, *, quota: int, top_price: float, marker_dearness: float, check: Callable[[], None]
+) -> Bools:
+    """Keep at least `quota` lines: the best set at `top_price`, or at the highest price that keeps enough.
+
+    A cut is charged `marker_dearness` times the tokens of its marker.
+    """
     total = candidates.worth.size
     text_tokens = max(int(candidates.tokens.sum()), 1)
     cost = candidates.tokens / text_tokens
-    toll = _MARKER_DEARNESS * MARKER_TOKENS / text_tokens
+    toll = marker_dearness * MARKER_TOKENS / text_tokens
     starts = np.flatnonzero(candidates.unit == np.arange(total))
 
     def kept_at(price: float) -> Bools:

@@ -45,13 +45,13 @@ CODE_MEASURES = (
 )
 PROSE_MEASURES = (
     "terms_here_and_above",
-    "block_terms_and_above",
+    "block_terms_by_best_place",
     "evidence_by_share_found",
-    "evidence_by_terms_asked",
-    "evidence_by_length",
     "is_header",
+    "header_terms",
     "is_last",
     "is_block_end",
+    "is_fenced",
 )
 
 
@@ -111,24 +111,30 @@ def code_measures(evidence: Evidence, layout: Layout, structure: Structure, *, a
     )
 
 
-def prose_measures(evidence: Evidence, layout: Layout, structure: Structure) -> Floats:
-    """Give one row per name in `PROSE_MEASURES` and one column per line."""
+def prose_measures(evidence: Evidence, layout: Layout, structure: Structure, unit: Ints) -> Floats:
+    """Give one row per name in `PROSE_MEASURES` and one column per line; a unit of several lines is a code block."""
     weight = evidence.weight
     support = _support([_relative(row) for row in terms_nearby(evidence, _REACHES)], _said(evidence))
     blocks = _blocks(evidence, structure)
     above = _standing_above(evidence, structure, blocks.of_header)
+    here = weight @ (_standing_within(evidence, _REACHES[0]) | above[:, blocks.of_line])
+    terms_here = _relative(here)
+    # What one place of the text says of the question. Where even the best says little, no section stands out.
+    best_place = here.max() / evidence.weight_asked if evidence.weight_asked else 0.0
     solid = np.flatnonzero(~layout.is_blank)
     is_block_end = np.zeros(len(layout), dtype=np.bool_)
     is_block_end[solid[:-1]] = structure.is_header[solid[1:]]
     is_block_end[solid[-1:]] = True
     return _stacked(
         [
-            _relative(weight @ (_standing_within(evidence, _REACHES[0]) | above[:, blocks.of_line])),
-            _relative(weight @ (blocks.stands_in | above))[blocks.of_line],
-            *_qualified(support, evidence),
+            terms_here,
+            best_place * _relative(weight @ (blocks.stands_in | above))[blocks.of_line],
+            support * evidence.found,
             structure.is_header,
+            terms_here * structure.is_header,
             _last(layout),
             is_block_end,
+            np.bincount(unit, minlength=len(layout))[unit] > 1,
         ]
     )
 

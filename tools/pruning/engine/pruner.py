@@ -20,9 +20,12 @@ from tools.pruning.engine.skeleton import skeleton_of
 _REASONS: dict[SourceType, str] = {"code": "accessoire", "logs": "routine", "docs": "accessoire"}
 # What a share of the text must bring, as a share of the answer, to be kept beyond the quota, when the quota is
 # `_PRICED_AT` of the lines. A smaller quota asks for more. A log needs its errors, and those are kept at any price.
-_PRICES: dict[SourceType, float] = {"code": 0.9, "logs": 6.0, "docs": 0.9}
+# Chosen by what is left: of the lines that real questions need, four in five of code and six in seven of documents.
+_PRICES: dict[SourceType, float] = {"code": 0.9, "logs": 6.0, "docs": 0.7}
 _PRICED_AT = 0.30
 _SMALLEST_QUOTA = 0.05
+# What a cut costs, in markers. A piece of code is of little use without the lines around it; a paragraph stands alone.
+_MARKER_DEARNESS: dict[SourceType, float] = {"code": 2.65, "logs": 2.65, "docs": 1.0}
 # How much of the budget the outline may take. A heading that stands alone costs a marker more than it says.
 _OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.15, "docs": 0.05}
 _LOG_REACH = 2
@@ -71,7 +74,13 @@ def select(
         candidates = _of_sections(shape, asked, evidence, protected, budget_tokens)
     check()
     top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
-    kept = choose(candidates, quota=quota + total - counted, top_price=top_price, check=check)
+    kept = choose(
+        candidates,
+        quota=quota + total - counted,
+        top_price=top_price,
+        marker_dearness=_MARKER_DEARNESS[kind],
+        check=check,
+    )
     return Selection(dropped=_dropped(kept, _REASONS[kind], layout), total_lines=total, source_type=kind)
 
 
@@ -93,7 +102,7 @@ def _of_sections(
     """Judge code by its definitions and a document by its sections."""
     structure, tokens = shape.structure, shape.layout.tokens
     if shape.kind == "docs":
-        worth = worth_in_prose(prose_measures(evidence, shape.layout, structure))
+        worth = worth_in_prose(prose_measures(evidence, shape.layout, structure, shape.unit))
     else:
         asks_for_prose = question.asks_for_prose
         worth = worth_in_code(code_measures(evidence, shape.layout, structure, asks_for_prose=asks_for_prose))

@@ -2,8 +2,8 @@
 
 The judgement is a weighted sum of measures. The weights were fitted on real changes to real files, with the
 description of the change as the question and the lines it touched as the answer: for code on commits, for documents on
-what releases changed in their manuals, with entries of their changelogs. Both come out as likelihoods, so that lines
-of either are worth the same price.
+what releases changed in their manuals, with one entry of their changelogs or with several. Both come out as
+likelihoods.
 """
 
 import numpy as np
@@ -36,16 +36,17 @@ _IN_CODE: dict[str, float] = {
     "depth_in_block": 0.23,
     "block_size": 0.03,
 }
-# What is added to a document goes to the end of a section, before the next heading, or to the end of the text.
+# What is added to a document goes to the end of a section, before the next heading, or to the end of the text. A
+# heading is needed for what stands under it, whatever it says itself.
 _IN_PROSE: dict[str, float] = {
-    "terms_here_and_above": 1.23,
-    "block_terms_and_above": 1.03,
-    "evidence_by_share_found": 4.82,
-    "evidence_by_terms_asked": 0.52,
-    "evidence_by_length": -0.22,
-    "is_header": 1.87,
-    "is_last": 1.53,
-    "is_block_end": 1.44,
+    "terms_here_and_above": 1.58,
+    "block_terms_by_best_place": 2.84,
+    "evidence_by_share_found": 4.26,
+    "is_header": 2.32,
+    "header_terms": -1.59,
+    "is_last": 1.51,
+    "is_block_end": 1.40,
+    "is_fenced": -0.67,
 }
 _BLUR = 2
 
