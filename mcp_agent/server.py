@@ -7,7 +7,6 @@ import contextlib
 import errno
 import logging
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -17,7 +16,7 @@ import orjson
 import uvicorn
 from starlette.types import ASGIApp
 
-from mcp_agent import __version__, addresses, files
+from mcp_agent import __version__, addresses, files, stopping
 from mcp_agent.app import Daemon
 from mcp_agent.config import BadConfig, Config
 from mcp_agent.connection import Connection
@@ -163,9 +162,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop in order at the first signal and at once at the second; being told to stop is no failure."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+        stopping.on_signals(self._stop)
         yield
 
     def _stop(self) -> None:

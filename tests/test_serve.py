@@ -45,7 +45,7 @@ def test_the_first_line_of_stdout_says_that_it_is_ready(home: Path) -> None:
         assert (daemon.process.stdout.read(), daemon.process.wait(PATIENCE_S)) == (b"", 0)
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(home: Path, sign: signal.Signals) -> None:
     with running(home) as daemon:
         runtime = home / ".local" / "state" / "mcp-agent" / "daemon.json"

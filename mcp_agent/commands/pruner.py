@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mcp_agent import __version__, addresses, tokens
@@ -62,18 +63,12 @@ def _serve_stdio(settings: PruningSettings) -> None:
 
     tokens.from_environment()
     host = PrunerHost(settings, _config(), READING)
-    began = time.monotonic()
     event(log, logging.INFO, "mcp_pruner.ready", root=str(settings.root))
-    is_graceful = False
-    try:
-        asyncio.run(serve_stdio(host))
-        is_graceful = True
-    except KeyboardInterrupt:
-        is_graceful = True
-    finally:
-        host.close()
-        took_ms = round((time.monotonic() - began) * 1000)
-        event(log, logging.INFO, "mcp_pruner.stopped", graceful=is_graceful, duration_ms=took_ms)
+    with _telling_of_the_end():
+        try:
+            asyncio.run(serve_stdio(host))
+        finally:
+            host.close()
 
 
 def _serve_http(settings: PruningSettings) -> int:
@@ -95,10 +90,22 @@ def _serve_http(settings: PruningSettings) -> int:
         event(log, logging.INFO, "mcp_pruner.ready", root=str(settings.root), url=url)
         print(f'{{"event":"ready","url":"{url}","pid":{os.getpid()}}}', flush=True)
 
-    server.run(host, app, listener, announce, [host.pruner.workers.prepare])
-    event(log, logging.INFO, "mcp_pruner.stopped", graceful=True)
+    with _telling_of_the_end():
+        server.run(host, app, listener, announce, [host.pruner.workers.prepare])
     sys.stdout.flush()
     return 0
+
+
+@contextlib.contextmanager
+def _telling_of_the_end() -> Iterator[None]:
+    began = time.monotonic()
+    is_graceful = False
+    try:
+        yield
+        is_graceful = True
+    finally:
+        took_ms = round((time.monotonic() - began) * 1000)
+        event(log, logging.INFO, "mcp_pruner.stopped", graceful=is_graceful, duration_ms=took_ms)
 
 
 def _config() -> Config:

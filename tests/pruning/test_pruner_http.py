@@ -358,6 +358,16 @@ def test_a_variable_that_cannot_be_used_is_told_and_nothing_starts(home: Path, n
     assert name in line["data"]["message"]
 
 
+def test_its_end_is_told_with_how_long_it_served(tmp_path: Path) -> None:
+    with pruner(tmp_path) as served:
+        pass
+    (told,) = [
+        json.loads(line)["data"] for line in served.stderr.read_text().splitlines() if "mcp_pruner.stopped" in line
+    ]
+    assert isinstance(told.pop("duration_ms"), int)
+    assert told == {"graceful": True}
+
+
 def test_prune_speaks_the_wire_of_pruning_services(served: Pruner) -> None:
     status, answer = served.request("POST", "/prune", {"code": CODE, "query": "step_42"})
     assert status == 200
