@@ -381,3 +381,24 @@ def test_prune_speaks_the_wire_of_pruning_services(served: Pruner) -> None:
     assert (answer["error_msg"], answer["left_token_cnt"] < answer["origin_token_cnt"]) == (None, True)
     assert served.request("POST", "/prune", {"code": CODE})[0] == 422
     assert served.request("GET", "/prune")[0] == 405
+
+
+def test_a_client_of_a_pruning_service_finds_all_that_it_knows(served: Pruner) -> None:
+    settings = {"threshold": 0.5, "always_keep_first_frags": False, "chunk_overlap_tokens": 50}
+    status, answer = served.request("POST", "/prune", {"code": "one\ntwo\n", "query": "two", **settings})
+    assert status == 200
+    assert (answer.pop("origin_token_cnt"), answer.pop("left_token_cnt")) == (4, 4)
+    assert answer == {
+        "pruned_code": "one\ntwo\n",
+        "kept_frags": [1, 2],
+        "score": 0.0,
+        "token_scores": [],
+        "model_input_token_cnt": 0,
+        "error_msg": None,
+    }
+
+
+def test_what_prune_leaves_of_a_long_text_is_never_cut(served: Pruner) -> None:
+    code = CODE * 350
+    status, answer = served.request("POST", "/prune", {"code": code, "query": "step_42"})
+    assert (status, answer["error_msg"], answer["pruned_code"]) == (200, "input_too_large", code)
