@@ -36,8 +36,8 @@ _DRAIN_S = 3
 _GRACE_S = 4.0
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises BadConfig with one sentence if there is none to be had."""
+def bind(host: str, port: int, advice: str = "pass --port") -> socket.socket:
+    """A listening socket. Raises BadConfig with one sentence, and `advice` if another port would do."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio sets TCP_NODELAY only then; without it an answer takes 40 ms more.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -48,7 +48,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise BadConfig(f"port {port} of {host} is taken; stop what uses it, or pass --port") from None
+            raise BadConfig(f"port {port} of {host} is taken; stop what uses it, or {advice}") from None
         reason = (error.strerror or str(error)).lower()
         raise BadConfig(f"cannot listen on {host} port {port}: {reason}") from None
     except (UnicodeError, OverflowError):

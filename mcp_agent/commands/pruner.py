@@ -81,7 +81,7 @@ def _serve_http(settings: PruningSettings) -> int:
     known = tokens.Tokens(config.token_file, config.clients_file, token)
     if is_open or token is not None:
         known.reload()
-    listener = server.bind(settings.host, settings.port)
+    listener = server.bind(settings.host, settings.port, "set MCP_PRUNER_PORT")
     url = f"http://{addresses.in_url(settings.host)}:{listener.getsockname()[1]}"
     host = PrunerHost(settings, config, PRUNING)
     app = pruner_app(host, known if is_open or token is not None else None, is_open_to_the_network=is_open)

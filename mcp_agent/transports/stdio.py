@@ -112,7 +112,7 @@ class _StdioServer:
                 await self._answer(message, message.id)
         except RpcError as error:
             event(log, logging.INFO, "tool.request_parse_failed", message=error.message)
-            self._out.write(jsonrpc.failure(jsonrpc.id_of(value), error))
+            self._out.write(jsonrpc.failure(jsonrpc.id_of(value), self._host.methods.told(error)))
 
     async def _answer(self, message: Message, request_id: RequestId) -> None:
         task = asyncio.current_task()

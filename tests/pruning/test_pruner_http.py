@@ -317,6 +317,7 @@ def test_the_handshake_and_the_empty_lists_are_there(served: Pruner) -> None:
     assert "context_focus_question" not in begun["instructions"], "no tool here takes one"
     note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert served.request("POST", "/rpc", note) == (204, None)
+    assert served.rpc("notifications/initialized")["result"] == {}
     assert served.rpc("resources/list")["result"] == {"resources": []}
     assert served.rpc("resources/templates/list")["result"] == {"resourceTemplates": []}
     assert served.rpc("prompts/list")["result"] == {"prompts": []}
@@ -334,6 +335,22 @@ def test_the_handshake_and_the_empty_lists_are_there(served: Pruner) -> None:
 def test_a_web_page_cannot_reach_it(served: Pruner, headers: dict[str, str], status: int) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     assert served.request("POST", "/rpc", message, **headers)[0] == status
+
+
+def test_its_advice_names_only_what_it_has(served: Pruner) -> None:
+    _, refusal = served.request("GET", "/health", Host="rebound.example")
+    assert refusal["error"]["hint"] == "use a name or an address of the machine that it runs on"
+    port = served.url.rpartition(":")[2]
+    home = served.stderr.parent
+    second = subprocess.run(
+        [PRUNER, "http"],
+        capture_output=True,
+        env=clean(home, {"MCP_PRUNER_PORT": port}),
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    told = json.loads(second.stderr)["data"]["message"]
+    assert told == f"port {port} of 127.0.0.1 is taken; stop what uses it, or set MCP_PRUNER_PORT"
 
 
 def test_beyond_loopback_it_needs_a_token(tmp_path: Path) -> None:
