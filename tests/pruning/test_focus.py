@@ -233,3 +233,14 @@ async def test_a_log_of_two_megabytes_holds_up_nobody(host: ShellHost) -> None:
     assert took_s < 1.5 + 1.0, "the limit is the engine's; keeping and writing the text come on top"
     if not told["warnings"]:
         assert lines[30_000] in told["pruned_text"]
+    back = {
+        "prune_id": told["prune_id"],
+        "ranges": [{"start_line": 1, "end_line": 50_000}],
+        "include_line_numbers": True,
+    }
+
+    async def recovered() -> Outcome:
+        return await host.daemon.dispatcher.call(Call("t", Caller("o", Access(), "rpc"), "recover_text", back))
+
+    waits = [await _longest_wait(recovered()) for _ in range(3)]
+    assert min(waits) <= 0.02, waits
