@@ -6,8 +6,8 @@ the base.
 
 from __future__ import annotations
 
+import itertools
 import re
-from itertools import pairwise
 
 from tools.errors import InvalidPattern
 from tools.records import record
@@ -15,6 +15,9 @@ from tools.records import record
 _MOST_ALTERNATIVES = 200
 # What "**" stands for where nothing comes before it.
 _ANYWHERE = ".+"
+# A name in which no letter has a meaning, to us or to an ignore file, and no step up or on the spot.
+_PLAIN = re.compile(r"(?!\.{1,2}$)[^*?\[\]{}\\\x00-\x1f]{1,255}")
+_MOST_LEAD = 32
 _ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 
@@ -32,6 +35,8 @@ class Glob:
     only_folders: bool
     # Fits the folders that a match can be in; None where that is all of them.
     folders: re.Pattern[str] | None
+    # Plain names of folders, the outermost first, that every match is in.
+    lead: tuple[str, ...]
 
     def matches(self, relative: str) -> bool:
         return self.pattern.fullmatch(relative) is not None
@@ -54,6 +59,7 @@ def read_glob(text: str) -> Glob:
     names: list[str] = []
     bodies: list[str] = []
     folders: list[str] = []
+    leads: list[tuple[str, ...]] = []
     for alternative in alternatives:
         parts = [part for part in alternative.removeprefix("./").split("/") if part]
         name = parts[-1] if parts and parts[-1] != "**" else "*"
@@ -65,12 +71,14 @@ def read_glob(text: str) -> Glob:
             parts.insert(0, "**")
         bodies.append(path_pattern(parts, text))
         folders += _folder_patterns(parts, text)
+        leads.append(tuple(itertools.takewhile(_PLAIN.fullmatch, parts[:-1]))[:_MOST_LEAD])
     try:
         pattern = re.compile("|".join(bodies), re.DOTALL)
     except re.error as error:
         raise InvalidPattern(f"the glob {text!r} cannot be read: {error}") from error
     within = None if _ANYWHERE in folders else re.compile("|".join(folders), re.DOTALL)
-    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within)
+    lead = tuple(each[0] for each in itertools.takewhile(_are_equal, zip(*leads, strict=False)))
+    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within, lead)
 
 
 def has_single_characters(text: str) -> bool:
@@ -100,6 +108,10 @@ def _folder_patterns(parts: list[str], text: str) -> list[str]:
         if is_deep:
             break
     return found
+
+
+def _are_equal(names: tuple[str, ...]) -> bool:
+    return len(set(names)) == 1
 
 
 def _name(part: str, text: str) -> str:
@@ -147,7 +159,7 @@ def _expanded(text: str) -> list[str]:
         raise InvalidPattern(f"the glob {text!r} has a {{ without its }}")
     head, tail = text[:start], text[commas[-1] + 1 :]
     found: list[str] = []
-    for begin, end in pairwise(commas):
+    for begin, end in itertools.pairwise(commas):
         found += _expanded(head + text[begin + 1 : end] + tail)
         if len(found) > _MOST_ALTERNATIVES:
             raise InvalidPattern(f"the glob {text[:60]!r} stands for more than {_MOST_ALTERNATIVES} patterns")

@@ -8,8 +8,10 @@ search, and the complete answer is sorted; one that is cut is asked for again in
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -18,7 +20,7 @@ import orjson
 
 from tools.errors import TooLarge
 from tools.filesystem.engines import TIME_LIMIT_S, Engine, Hit, Hits, Program, Question, plain
-from tools.filesystem.globs import has_single_characters, read_glob
+from tools.filesystem.globs import Glob, has_single_characters, read_glob
 from tools.filesystem.grep import search_by_grep
 
 _HEAD_START_S = 0.010
@@ -36,20 +38,47 @@ def search(engine: Engine, question: Question, limit: int, check: Callable[[], N
     if question.file is not None:
         with Program(_arguments(engine, question, in_order=False), None, question.file) as program:
             return _read_whole(_lines(program.output(check, deadline)), reader())
-    in_order = _arguments(engine, question, in_order=True)
-    with Program(in_order, question.base) as program:
-        # Where little is to be searched, or much is found at once, this is all it takes.
-        lines = _lines(program.output(check, deadline, tick_ms=1))
-        found = _read(lines, reader(), give_up=time.monotonic() + _HEAD_START_S)
-    if found is not None:
-        return found
-    with Program(_arguments(engine, question, in_order=False), question.base) as program:
-        found = _all_or_cut(program.output(check, deadline), reader(), limit)
-    if not found.is_cut:
-        found.hits.sort(key=lambda hit: (_path_order(hit.path), hit.line))
-        return found
-    with Program(in_order, question.base) as program:
-        return _read_whole(_lines(program.output(check, deadline)), reader())
+    with _rules(question.glob) as rules:
+        start = functools.partial(_started, engine, question, rules)
+        with start(in_order=True) as program:
+            # Where little is to be searched, or much is found at once, this is all it takes.
+            lines = _lines(program.output(check, deadline, tick_ms=1))
+            found = _read(lines, reader(), give_up=time.monotonic() + _HEAD_START_S)
+        if found is not None:
+            return found
+        with start(in_order=False) as program:
+            found = _all_or_cut(program.output(check, deadline), reader(), limit)
+        if not found.is_cut:
+            found.hits.sort(key=lambda hit: (_path_order(hit.path), hit.line))
+            return found
+        with start(in_order=True) as program:
+            return _read_whole(_lines(program.output(check, deadline)), reader())
+
+
+@contextlib.contextmanager
+def _rules(glob: Glob | None) -> Iterator[int | None]:
+    """A file of rules that keep the engine out of folders in which no match of the glob can be; None without any.
+
+    An ignore file, because a glob or a path that names a folder would also bring back what .gitignore leaves out.
+    """
+    if glob is None or not glob.lead:
+        yield None
+        return
+    with tempfile.TemporaryFile() as file:
+        above = ""
+        for name in glob.lead:
+            file.write(f"{above}/*\n!{above}/{name}/\n".encode("utf-8", "surrogateescape"))
+            above += f"/{name}"
+        file.flush()
+        yield file.fileno()
+
+
+def _started(engine: Engine, question: Question, rules: int | None, *, in_order: bool) -> Program:
+    arguments = _arguments(engine, question, in_order=in_order)
+    if rules is None:
+        return Program(arguments, question.base)
+    os.lseek(rules, 0, os.SEEK_SET)
+    return Program([arguments[0], "--ignore-file", "/dev/stdin", *arguments[1:]], question.base, rules)
 
 
 def _path_order(path: bytes) -> bytes:
