@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mcp_agent import __version__, addresses, tokens
+from mcp_agent import __version__, addresses, state, tokens
 from mcp_agent.config import BadConfig, Config, load
 from mcp_agent.logs import event, logging_to, standard_error
 from mcp_agent.pruning import settings as pruning_settings
@@ -110,4 +110,8 @@ def _telling_of_the_end() -> Iterator[None]:
 
 def _config() -> Config:
     """Where things are kept. The daemon's other settings are not the pruner's."""
-    return load({}, {name: os.environ[name] for name in (_STATE_VARIABLE,) if name in os.environ})
+    config = load({}, {name: os.environ[name] for name in (_STATE_VARIABLE,) if name in os.environ})
+    state.close(config)
+    if (problem := state.open_to_others(config)) is not None:
+        event(log, logging.WARNING, "security.state_is_open", message=problem)
+    return config
