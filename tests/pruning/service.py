@@ -83,6 +83,11 @@ class Service:
                 request.end_headers()
                 while not self.is_over.wait(0.02):
                     request.wfile.write(b" ")
+            case "endless headers":
+                request.send_response(200)
+                request.flush_headers()
+                while not self.is_over.is_set():
+                    request.wfile.write(b"X-More: " + b"x" * 60_000 + b"\r\n")
             case "hang up":
                 request.send_response(200)
                 request.send_header("Content-Length", "1000")
