@@ -13,11 +13,13 @@ from tools.errors import InvalidPattern
 from tools.records import record
 
 _MOST_ALTERNATIVES = 200
+# Longer than any path, also where braces stand for many; what is longer takes seconds to read.
+_MOST_CHARS = 50_000
+_MOST_PARTS = 100
 # What "**" stands for where nothing comes before it.
 _ANYWHERE = ".+"
 # A name in which no letter has a meaning, to us or to an ignore file, and no step up or on the spot.
 _PLAIN = re.compile(r"(?!\.{1,2}$)[^*?\[\]{}\\\x00-\x1f]{1,255}")
-_MOST_LEAD = 32
 _ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 
@@ -50,10 +52,12 @@ class Glob:
 
 def read_glob(text: str) -> Glob:
     """Raises InvalidPattern."""
+    _check_length([text])
     only_folders = text.endswith("/") and len(text) > 1
     alternatives = _expanded(text.strip("/") if "/" in text.strip("/") or only_folders else text)
     if not text.strip("/"):
         raise InvalidPattern(f"the glob {text!r} is empty", hint='for example "*.py" or "src/**/*.ts"')
+    _check_length(alternatives)
     is_anchored = "/" in text.strip("/")
     is_by_name = not is_anchored
     names: list[str] = []
@@ -70,8 +74,8 @@ def read_glob(text: str) -> Glob:
         if not is_anchored:
             parts.insert(0, "**")
         bodies.append(path_pattern(parts, text))
-        folders += _folder_patterns(parts, text)
-        leads.append(tuple(itertools.takewhile(_PLAIN.fullmatch, parts[:-1]))[:_MOST_LEAD])
+        folders += filter(None, [_folder_pattern(parts, text)])
+        leads.append(tuple(itertools.takewhile(_PLAIN.fullmatch, parts[:-1])))
     try:
         pattern = re.compile("|".join(bodies), re.DOTALL)
     except re.error as error:
@@ -79,6 +83,13 @@ def read_glob(text: str) -> Glob:
     within = None if _ANYWHERE in folders else re.compile("|".join(folders), re.DOTALL)
     lead = tuple(each[0] for each in itertools.takewhile(_are_equal, zip(*leads, strict=False)))
     return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within, lead)
+
+
+def _check_length(alternatives: list[str]) -> None:
+    if sum(map(len, alternatives)) > _MOST_CHARS:
+        raise InvalidPattern(f"the glob stands for more than {_MOST_CHARS} characters", hint="ask with several globs")
+    if any(each.count("/") >= _MOST_PARTS for each in alternatives):
+        raise InvalidPattern(f"the glob has more than {_MOST_PARTS} parts")
 
 
 def has_single_characters(text: str) -> bool:
@@ -98,16 +109,13 @@ def path_pattern(parts: list[str], text: str) -> str:
     return body
 
 
-def _folder_patterns(parts: list[str], text: str) -> list[str]:
-    """Regexes for the folders that are passed on the way to what the parts stand for."""
-    found: list[str] = []
-    for end in range(1, len(parts) + 1):
-        is_deep = parts[end - 1] == "**"
-        if is_deep or end < len(parts):
-            found.append(path_pattern(parts[:end], text))
-        if is_deep:
-            break
-    return found
+def _folder_pattern(parts: list[str], text: str) -> str:
+    """A regex for the folders that are passed on the way to what the parts stand for; empty if there are none."""
+    deep = parts.index("**") if "**" in parts else len(parts)
+    pattern = _ANYWHERE if deep < len(parts) else ""
+    for part in reversed(parts[: min(deep, len(parts) - 1)]):
+        pattern = _name(part, text) + (f"(?:/{pattern})?" if pattern else "")
+    return pattern
 
 
 def _are_equal(names: tuple[str, ...]) -> bool:

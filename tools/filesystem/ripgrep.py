@@ -8,10 +8,9 @@ search, and the complete answer is sorted; one that is cut is asked for again in
 from __future__ import annotations
 
 import base64
-import contextlib
 import functools
 import os
-import tempfile
+import select
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -38,47 +37,51 @@ def search(engine: Engine, question: Question, limit: int, check: Callable[[], N
     if question.file is not None:
         with Program(_arguments(engine, question, in_order=False), None, question.file) as program:
             return _read_whole(_lines(program.output(check, deadline)), reader())
-    with _rules(question.glob) as rules:
-        start = functools.partial(_started, engine, question, rules)
-        with start(in_order=True) as program:
-            # Where little is to be searched, or much is found at once, this is all it takes.
-            lines = _lines(program.output(check, deadline, tick_ms=1))
-            found = _read(lines, reader(), give_up=time.monotonic() + _HEAD_START_S)
-        if found is not None:
-            return found
-        with start(in_order=False) as program:
-            found = _all_or_cut(program.output(check, deadline), reader(), limit)
-        if not found.is_cut:
-            found.hits.sort(key=lambda hit: (_path_order(hit.path), hit.line))
-            return found
-        with start(in_order=True) as program:
-            return _read_whole(_lines(program.output(check, deadline)), reader())
+    start = functools.partial(_started, engine, question)
+    with start(in_order=True) as program:
+        # Where little is to be searched, or much is found at once, this is all it takes.
+        lines = _lines(program.output(check, deadline, tick_ms=1))
+        found = _read(lines, reader(), give_up=time.monotonic() + _HEAD_START_S)
+    if found is not None:
+        return found
+    with start(in_order=False) as program:
+        found = _all_or_cut(program.output(check, deadline), reader(), limit)
+    if not found.is_cut:
+        found.hits.sort(key=lambda hit: (_path_order(hit.path), hit.line))
+        return found
+    with start(in_order=True) as program:
+        return _read_whole(_lines(program.output(check, deadline)), reader())
 
 
-@contextlib.contextmanager
-def _rules(glob: Glob | None) -> Iterator[int | None]:
-    """A file of rules that keep the engine out of folders in which no match of the glob can be; None without any.
-
-    An ignore file, because a glob or a path that names a folder would also bring back what .gitignore leaves out.
-    """
-    if glob is None or not glob.lead:
-        yield None
-        return
-    with tempfile.TemporaryFile() as file:
-        above = ""
-        for name in glob.lead:
-            file.write(f"{above}/*\n!{above}/{name}/\n".encode("utf-8", "surrogateescape"))
-            above += f"/{name}"
-        file.flush()
-        yield file.fileno()
-
-
-def _started(engine: Engine, question: Question, rules: int | None, *, in_order: bool) -> Program:
+def _started(engine: Engine, question: Question, *, in_order: bool) -> Program:
+    """The engine at work in the folder of a question, or where in it the glob leads."""
     arguments = _arguments(engine, question, in_order=in_order)
-    if rules is None:
+    rules = b"" if question.glob is None else _rules(question.glob)
+    if not rules:
         return Program(arguments, question.base)
-    os.lseek(rules, 0, os.SEEK_SET)
-    return Program([arguments[0], "--ignore-file", "/dev/stdin", *arguments[1:]], question.base, rules)
+    reading, writing = os.pipe()
+    try:
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(rules)
+        return Program([arguments[0], "--ignore-file", "/dev/stdin", *arguments[1:]], question.base, reading)
+    finally:
+        os.close(reading)
+
+
+def _rules(glob: Glob) -> bytes:
+    """Rules that keep the engine out of folders in which no match can be: so many that any pipe holds them.
+
+    They are an ignore file, because a glob or a path that names a folder would also bring back what .gitignore
+    leaves out.
+    """
+    rules, above = b"", ""
+    for name in glob.lead:
+        rule = f"{above}/*\n!{above}/{name}/\n".encode("utf-8", "surrogateescape")
+        if len(rules) + len(rule) > select.PIPE_BUF:
+            break
+        rules += rule
+        above += f"/{name}"
+    return rules
 
 
 def _path_order(path: bytes) -> bytes:

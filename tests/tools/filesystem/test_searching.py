@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,16 @@ def test_a_glob_with_folders_never_brings_back_what_is_ignored(searcher: Bench) 
     assert _found(searcher, "fs_grep", pattern="os", glob="src/deep/er/*.py") == ["src/deep/er/c.py"]
     assert _found(searcher, "fs_grep", pattern="os", glob="ignored/*", ignored=True) == ["ignored/e.py"]
     assert _found(searcher, "fs_grep", pattern="os", glob="{src/deep/**,src/*.ts}") == ["src/a.ts", "src/deep/er/c.py"]
+
+
+@pytest.mark.parametrize("tool", ["fs_search", "fs_grep"])
+@pytest.mark.parametrize("glob", ["a/" * 100_000 + "b", "a" * 1_000_000, "{a,b}/" * 7 + "c" * 1_000], ids=len)
+def test_a_glob_that_would_take_seconds_to_read_is_refused(bench: Bench, tool: str, glob: str) -> None:
+    wanted = {"pattern": "x"} if tool == "fs_grep" else {}
+    began = time.process_time()
+    refused = bench.error(tool, base=".", glob=glob, **wanted)
+    assert (refused.code, len(refused.message) < 200) == ("INVALID_PATTERN", True)
+    assert time.process_time() - began < 1.0
 
 
 @contextlib.contextmanager
