@@ -14,6 +14,8 @@ from mcp_agent.config import SETTINGS, BadConfig
 if TYPE_CHECKING:
     from registry.catalog import Catalog
 
+    _Commands = argparse._SubParsersAction["_Parser"]
+
 _EPILOG = """\
 Start with `mcp-agent serve`, paste the connection it prints into your client, and switch
 tools on and off with `mcp-agent enable` and `disable`, or in tools.json, while it runs.
@@ -22,7 +24,11 @@ _SERVE_EPILOG = """\
 Every flag can also be set as an environment variable (MCP_AGENT_PORT=9000) or in config.toml.
 MCP_AGENT_TOKEN in the environment is used instead of the token file.
 """
-_COMMON = ("config", "profile", "state_dir", "log_level")
+# Which settings a command heeds.
+_PLACES = ("config", "state_dir")
+_TOKENS = (*_PLACES, "token_file")
+_COMMON = (*_PLACES, "profile", "log_level")
+_EVERY = tuple(setting.name for setting in SETTINGS)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -59,84 +65,56 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mcp-agent {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
 
-    serve = commands.add_parser("serve", help="run the daemon over HTTP", epilog=_SERVE_EPILOG)
-    _settings(serve, tuple(setting.name for setting in SETTINGS))
-    serve.set_defaults(command=_command("serve", "serve"))
+    _action(commands, "serve", "run the daemon over HTTP", "serve.serve", _EVERY, epilog=_SERVE_EPILOG)
+    _action(commands, "stdio", "serve one client over standard input and output", "serve.stdio", _COMMON)
 
-    stdio = commands.add_parser("stdio", help="serve one client over standard input and output")
-    _settings(stdio, _COMMON)
-    stdio.set_defaults(command=_command("serve", "stdio"))
-
-    tools = commands.add_parser("tools", help="show the tools that a client would see, and what they cost in tokens")
+    text = "show the tools that a client would see, and what they cost in tokens"
+    tools = _action(commands, "tools", text, "inspect.tools", _COMMON)
     tools.add_argument("--json", action="store_true", help="print the tools/list answer instead of a table")
-    _settings(tools, _COMMON)
-    tools.set_defaults(command=_command("inspect", "tools"))
 
-    check = commands.add_parser("check", help="check a tools.json and tell every problem in it")
+    check = _action(commands, "check", "check a tools.json and tell every problem in it", "inspect.check")
     check.add_argument("file", nargs="?", metavar="FILE", help="the file (default: the one the daemon uses)")
-    _settings(check, ("config", "state_dir"))
-    check.set_defaults(command=_command("inspect", "check"))
 
-    profile = commands.add_parser("profile", help="list, show and choose profiles")
-    actions = profile.add_subparsers(required=True, metavar="list|show|use", parser_class=_Parser)
-    listing = actions.add_parser("list", help="all profiles, the active one marked")
-    listing.set_defaults(command=_command("switches", "list_profiles"))
-    show = actions.add_parser("show", help="a profile's categories and tools with their switches")
+    actions = _group(commands, "profile", "list, show and choose profiles", "list|show|use")
+    _action(actions, "list", "all profiles, the active one marked", "switches.list_profiles")
+    show = _action(actions, "show", "a profile's categories and tools with their switches", "switches.show_profile")
     show.add_argument("id", nargs="?", help="the profile (default: the active one)")
-    show.set_defaults(command=_command("switches", "show_profile"))
-    use = actions.add_parser("use", help="make a profile the active one")
+    use = _action(actions, "use", "make a profile the active one", "switches.use_profile")
     use.add_argument("id", help="the profile")
-    use.set_defaults(command=_command("switches", "use_profile"))
-    for action in (listing, show, use):
-        _settings(action, ("config", "state_dir"))
 
     for name, text in (("enable", "switch a category or a tool on"), ("disable", "switch a category or a tool off")):
-        switch = commands.add_parser(name, help=text)
+        switch = _action(commands, name, text, "switches.switch", _COMMON)
         switch.add_argument("target", metavar="CATEGORY|TOOL", help="for example: shell, or fs_read")
-        _settings(switch, _COMMON)
-        switch.set_defaults(command=_command("switches", "switch"), enabled=name == "enable")
+        switch.set_defaults(enabled=name == "enable")
 
-    undo = commands.add_parser("undo", help="take back a change that a tool made to a file")
+    undo = _action(commands, "undo", "take back a change that a tool made to a file", "undo.undo")
     undo.add_argument("id", nargs="?", metavar="ID", help="the undo_id of the change (default: the last one)")
     undo.add_argument("--list", action="store_true", help="show what can be undone, the newest first")
     undo.add_argument("--force", action="store_true", help="also if the file has changed since")
-    _settings(undo, ("config", "state_dir"))
-    undo.set_defaults(command=_command("undo", "undo"))
 
-    artifacts = commands.add_parser("artifacts", help="list, show and remove what was too large for a result")
-    deeds = artifacts.add_subparsers(required=True, metavar="list|show|rm", parser_class=_Parser)
-    kept = deeds.add_parser("list", help="all artifacts, the newest first")
-    kept.set_defaults(command=_command("artifacts", "list_artifacts"))
-    whole = deeds.add_parser("show", help="print an artifact")
-    whole.add_argument("ref", help="ax://<domain>/<id>")
-    whole.set_defaults(command=_command("artifacts", "show"))
-    gone = deeds.add_parser("rm", help="remove artifacts")
-    gone.add_argument("refs", nargs="+", metavar="ref", help="ax://<domain>/<id>")
-    gone.set_defaults(command=_command("artifacts", "remove"))
-    for deed in (kept, whole, gone):
-        _settings(deed, ("config", "state_dir"))
+    actions = _group(commands, "artifacts", "list, show and remove what was too large for a result", "list|show|rm")
+    _action(actions, "list", "all artifacts, the newest first", "artifacts.list_artifacts")
+    show = _action(actions, "show", "print an artifact", "artifacts.show")
+    show.add_argument("ref", help="ax://<domain>/<id>")
+    remove = _action(actions, "rm", "remove artifacts", "artifacts.remove")
+    remove.add_argument("refs", nargs="+", metavar="ref", help="ax://<domain>/<id>")
 
-    _audit(commands.add_parser("audit", help="who did what: every call, change of policy and refused login"))
+    _audit(_action(commands, "audit", "who did what: every call, change of policy and refused login", "audit.audit"))
 
-    sessions = commands.add_parser("sessions", help="list, watch and stop the shell sessions of the running daemon")
-    actions = sessions.add_subparsers(required=True, metavar="list|tail|stop", parser_class=_Parser)
-    listing = actions.add_parser("list", help="every session, running or finished within the hour")
+    text = "list, watch and stop the shell sessions of the running daemon"
+    actions = _group(commands, "sessions", text, "list|tail|stop")
+    listing = _action(actions, "list", "every session, running or finished within the hour", "sessions.list_sessions")
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
-    listing.set_defaults(command=_command("sessions", "list_sessions"))
-    tail = actions.add_parser("tail", help="print what a session prints, until it ends")
+    tail = _action(actions, "tail", "print what a session prints, until it ends", "sessions.tail_session")
     tail.add_argument("id", metavar="ID", help="the session")
     tail.add_argument("--since", type=int, default=-8192, metavar="BYTES", help="where to begin (default: -8192)")
-    tail.set_defaults(command=_command("sessions", "tail_session"))
-    stop = actions.add_parser("stop", help="end a session and every process that it started")
+    stop = _action(actions, "stop", "end a session and every process that it started", "sessions.stop_session")
     stop.add_argument("id", metavar="ID", help="the session")
     stop.add_argument("--signal", default="TERM", metavar="SIGNAL", help="by name or number (default: TERM)")
-    stop.set_defaults(command=_command("sessions", "stop_session"))
-    for action in (listing, tail, stop):
-        _settings(action, ("config", "state_dir"))
 
-    token = commands.add_parser("token", help="a token and a profile for each client")
-    actions = token.add_subparsers(required=True, metavar="create|list|show|revoke|rotate", parser_class=_Parser)
-    create = actions.add_parser("create", help="make a token for a client; it is shown once")
+    actions = _group(commands, "token", "a token and a profile for each client", "create|list|show|revoke|rotate")
+    text = "make a token for a client; it is shown once"
+    create = _action(actions, "create", text, "token.create", (*_TOKENS, "profile"))
     create.add_argument("--name", required=True, help="what to call the client")
     create.add_argument(
         "--form",
@@ -144,43 +122,56 @@ def _parser() -> argparse.ArgumentParser:
         default="auto",
         help="how its results are written (default: auto, by what the client calls itself)",
     )
-    _settings(create, ("profile",))
-    every = actions.add_parser("list", help="every token's name, profile and form")
-    show = actions.add_parser("show", help="print the owner's token")
+    _action(actions, "list", "every token's name, profile and form", "token.show_all", _TOKENS)
+    show = _action(actions, "show", "print the owner's token", "token.show", _TOKENS)
     show.add_argument("name", nargs="?", help="only the owner's can be shown")
-    revoke = actions.add_parser("revoke", help="make a client's token worthless and end its streams")
+    text = "make a client's token worthless and end its streams"
+    revoke = _action(actions, "revoke", text, "token.revoke", _TOKENS)
     revoke.add_argument("name")
-    rotate = actions.add_parser("rotate", help="give the owner, or a client, a new token in place of the old one")
+    text = "give the owner, or a client, a new token in place of the old one"
+    rotate = _action(actions, "rotate", text, "token.rotate", _TOKENS)
     rotate.add_argument("name", nargs="?", help="the client (default: the owner)")
-    for action, function in (
-        (create, "create"),
-        (every, "show_all"),
-        (show, "show"),
-        (revoke, "revoke"),
-        (rotate, "rotate"),
-    ):
-        _settings(action, ("config", "state_dir", "token_file"))
-        action.set_defaults(command=_command("token", function))
 
-    doctor = commands.add_parser(
-        "doctor",
-        help="find out why a client does not connect",
-        description="Ask a daemon the way clients do, and say in plain words what is wrong and what to do.",
-    )
+    doctor = _action(commands, "doctor", "find out why a client does not connect", "doctor.doctor", _TOKENS)
+    doctor.description = "Ask a daemon the way clients do, and say in plain words what is wrong and what to do."
     doctor.add_argument("url", nargs="?", metavar="URL", help="the daemon (default: the one that runs here)")
-    _settings(doctor, ("config", "state_dir", "token_file"))
-    doctor.set_defaults(command=_command("doctor", "doctor"))
 
-    call = commands.add_parser(
-        "call",
-        help="call a tool and print its result",
-        description="Call a tool of the running daemon, or in this process if none is running.",
-    )
+    call = _action(commands, "call", "call a tool and print its result", "call.call", _COMMON)
+    call.description = "Call a tool of the running daemon, or in this process if none is running."
     call.add_argument("tool", metavar="TOOL")
     call.add_argument("arguments", nargs="*", metavar="key=value", help="a value is JSON if it can be read as JSON")
     call.add_argument("--json", action="store_true", help="print the result as JSON instead of text")
-    _settings(call, _COMMON)
-    call.set_defaults(command=_command("call", "call"))
+    return parser
+
+
+def _group(commands: _Commands, name: str, text: str, actions: str) -> _Commands:
+    """A command with further commands below it, which `actions` names."""
+    parser = commands.add_parser(name, help=text)
+    return parser.add_subparsers(required=True, metavar=actions, parser_class=_Parser)
+
+
+def _action(
+    commands: _Commands,
+    name: str,
+    text: str,
+    function: str,
+    settings: Sequence[str] = _PLACES,
+    *,
+    epilog: str | None = None,
+) -> argparse.ArgumentParser:
+    """A command that `function` of `mcp_agent.commands` carries out, with the settings that it heeds."""
+    parser = commands.add_parser(name, help=text, epilog=epilog)
+    # In a group of their own, so that help shows what is the command's alone before what many share.
+    group = parser.add_argument_group("settings")
+    for setting in SETTINGS:
+        if setting.name in settings:
+            group.add_argument(
+                setting.flag,
+                action="append" if setting.name == "allow_host" else "store",
+                metavar={"port": "PORT", "allow_host": "NAME"}.get(setting.name, setting.name.upper()),
+                help=f"{setting.help} (default: {setting.default})",
+            )
+    parser.set_defaults(command=_command(function))
     return parser
 
 
@@ -205,8 +196,6 @@ def _audit(audit: argparse.ArgumentParser) -> None:
     )
     audit.add_argument("-f", "--follow", action="store_true", help="go on with new lines as they are written")
     audit.add_argument("--json", action="store_true", help="print the lines as they are kept")
-    _settings(audit, ("config", "state_dir"))
-    audit.set_defaults(command=_command("audit", "audit"))
 
 
 def _count(text: str) -> int:
@@ -215,23 +204,13 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    for setting in SETTINGS:
-        if setting.name in names:
-            parser.add_argument(
-                setting.flag,
-                action="append" if setting.name == "allow_host" else "store",
-                metavar={"port": "PORT", "allow_host": "NAME"}.get(setting.name, setting.name.upper()),
-                help=f"{setting.help} (default: {setting.default})",
-            )
-
-
-def _command(module: str, function: str) -> object:
-    """The function of a command, imported when the command is carried out."""
+def _command(function: str) -> object:
+    """The function of a command, `module.name`, imported when the command is carried out."""
+    module, _, name = function.partition(".")
 
     def carry_out(options: argparse.Namespace) -> int:
         import importlib
 
-        return int(getattr(importlib.import_module(f"mcp_agent.commands.{module}"), function)(options))
+        return int(getattr(importlib.import_module(f"mcp_agent.commands.{module}"), name)(options))
 
     return carry_out

@@ -155,7 +155,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
             values[setting.name] = environment[setting.variable], setting.variable
         elif setting.name in file:
             values[setting.name] = file[setting.name], f"{setting.name} in {file_path}"
-    state_dir = _path(values.get("state_dir")) or _state_folder()
+    state_dir = _path(values.get("state_dir")) or state_folder()
     tls_cert, tls_key = _path(values.get("tls_cert")), _path(values.get("tls_key"))
     if (tls_cert is None) != (tls_key is None):
         raise BadConfig("--tls-cert and --tls-key belong together: give both or neither")
@@ -212,7 +212,8 @@ def _config_folder() -> Path:
     return platformdirs.user_config_path(APP, appauthor=False)
 
 
-def _state_folder() -> Path:
+def state_folder() -> Path:
+    """Where state is kept when nothing says otherwise."""
     import platformdirs
 
     return platformdirs.user_state_path(APP, appauthor=False)

@@ -90,7 +90,9 @@ class Guard:
         *,
         is_open_to_the_network: bool = False,
         refusals: Refusals | None = None,
+        takes_names: bool = True,
     ) -> None:
+        """`takes_names` says that the program can be started with further names, as the daemon can."""
         self._app = app
         self._tokens = tokens
         self._streams = streams
@@ -98,6 +100,7 @@ class Guard:
         self._plain_names = frozenset(name.encode() for name in self._names if ":" not in name)
         self._is_open_to_the_network = is_open_to_the_network
         self._refusals = refusals
+        self._takes_names = takes_names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -158,12 +161,10 @@ class Guard:
         if name in self._names or (self._is_open_to_the_network and _is_own_address(name, scope)):
             return
         event(log, logging.WARNING, "security.host_refused", host=name[:200])
-        raise _Refused(
-            421,
-            f"this daemon does not answer to the name {name[:200]!r}",
-            f"if the name is meant, start it with: mcp-agent serve --allow-host {name[:200]}",
-            "host",
-        )
+        hint = "use a name or an address of the machine that it runs on"
+        if self._takes_names:
+            hint = f"if the name is meant, start it with: mcp-agent serve --allow-host {name[:200]}"
+        raise _Refused(421, f"this daemon does not answer to the name {name[:200]!r}", hint, "host")
 
     def _check_origin(self, origin: bytes, host: bytes) -> None:
         if origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):

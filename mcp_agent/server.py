@@ -7,7 +7,6 @@ import contextlib
 import errno
 import logging
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -17,7 +16,7 @@ import orjson
 import uvicorn
 from starlette.types import ASGIApp
 
-from mcp_agent import __version__, addresses, files
+from mcp_agent import __version__, addresses, files, stopping
 from mcp_agent.app import Daemon
 from mcp_agent.config import BadConfig, Config
 from mcp_agent.connection import Connection
@@ -37,8 +36,8 @@ _DRAIN_S = 3
 _GRACE_S = 4.0
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises BadConfig with one sentence if there is none to be had."""
+def bind(host: str, port: int, advice: str = "pass --port") -> socket.socket:
+    """A listening socket. Raises BadConfig with one sentence, and `advice` if another port would do."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio sets TCP_NODELAY only then; without it an answer takes 40 ms more.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -49,7 +48,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise BadConfig(f"port {port} of {host} is taken; stop what uses it, or pass --port") from None
+            raise BadConfig(f"port {port} of {host} is taken; stop what uses it, or {advice}") from None
         reason = (error.strerror or str(error)).lower()
         raise BadConfig(f"cannot listen on {host} port {port}: {reason}") from None
     except (UnicodeError, OverflowError):
@@ -163,9 +162,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop in order at the first signal and at once at the second; being told to stop is no failure."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+        stopping.on_signals(self._stop)
         yield
 
     def _stop(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import orjson
 
 from mcp_agent.artifacts import SCHEME, ArtifactStore
-from mcp_agent.calls import Blocks, Call, Caller, Compact, Outcome
+from mcp_agent.calls import Blocks, Call, Caller, Compact, Outcome, Written
 from mcp_agent.compact import cursors
 from mcp_agent.compact.compactor import Compactor, plain
 from registry.catalog import Catalog
@@ -72,14 +72,14 @@ class Shaper:
                 origin = cursors.Origin.of(name, call.caller.name, call.arguments)
                 short = self._compactor.shortened(outcome.answer, tool, origin, domain)
             return outcome.as_written(Compact(short.encoded), short.whole_bytes)
-        fitting = self._as_whole(outcome, call.caller, form)
-        if fitting is not None:
-            return fitting
+        whole, fits = _whole(outcome, call.caller, form)
+        if fits:
+            return outcome.as_written(whole)
         if form == "text":
-            whole = outcome.render().encode("utf-8", "replace")
-            return outcome.as_written(self._spilled_text(whole, call.caller, domain), len(whole))
+            data = (whole if isinstance(whole, str) else outcome.render()).encode("utf-8", "replace")
+            return outcome.as_written(self._spilled_text(data, call.caller, domain), len(data))
         value = outcome.as_object()
-        encoded = orjson.dumps(value)
+        encoded = whole if isinstance(whole, bytes) else orjson.dumps(value)
         return outcome.as_written(self._spilled_object(value, encoded, call.caller, domain), len(encoded))
 
     def fitting(self, outcome: Outcome, caller: Caller, tool: Tool | None) -> Outcome | None:
@@ -88,19 +88,8 @@ class Shaper:
         if form == "compact":
             short = self._compactor.untouched(outcome.answer, tool)
             return None if short is None else outcome.as_written(Compact(short.encoded))
-        return self._as_whole(outcome, caller, form)
-
-    def _as_whole(self, outcome: Outcome, caller: Caller, form: Literal["json", "text"]) -> Outcome | None:
-        blocks = None if outcome.result is None else outcome.result.blocks()
-        if blocks is not None and caller.is_on_mcp:
-            encoded = orjson.dumps(blocks)
-            return outcome.as_written(Blocks(encoded)) if len(encoded) <= MOST_RESULT_BYTES else None
-        if form == "text":
-            text = outcome.render()
-            fits = len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES
-            return outcome.as_written(text) if fits else None
-        encoded = orjson.dumps(outcome.as_object())
-        return outcome.as_written(encoded) if _fits(encoded) else None
+        whole, fits = _whole(outcome, caller, form)
+        return outcome.as_written(whole) if fits else None
 
     def _spilled_text(self, whole: bytes, caller: Caller, domain: str) -> str:
         text = whole.decode()
@@ -138,6 +127,19 @@ class Shaper:
             return self._artifacts.of(caller.name).keep(domain, [whole], media_type=media_type), ""
         except OSError as error:
             return None, (error.strerror or str(error)).lower()
+
+
+def _whole(outcome: Outcome, caller: Caller, form: Literal["json", "text"]) -> tuple[Written, bool]:
+    """All of it as it would go out, and whether that fits into one message."""
+    blocks = None if outcome.result is None or not caller.is_on_mcp else outcome.result.blocks()
+    if blocks is not None:
+        content = Blocks(orjson.dumps(blocks))
+        return content, len(content.encoded) <= MOST_RESULT_BYTES
+    if form == "text":
+        text = outcome.render()
+        return text, len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES
+    encoded = orjson.dumps(outcome.as_object())
+    return encoded, _fits(encoded)
 
 
 def _fitted(value: dict[str, Any], facts: dict[str, Any], room: int, whole_bytes: int) -> bytes:

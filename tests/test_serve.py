@@ -20,6 +20,7 @@ import pytest
 
 from mcp_agent import __version__
 from tests.daemon import COMMAND, PATIENCE_S, Daemon, command, environment, running
+from tests.pruning.server import PRUNER
 from tests.raw import request
 from tools.revs import rev_of_bytes
 
@@ -45,7 +46,7 @@ def test_the_first_line_of_stdout_says_that_it_is_ready(home: Path) -> None:
         assert (daemon.process.stdout.read(), daemon.process.wait(PATIENCE_S)) == (b"", 0)
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(home: Path, sign: signal.Signals) -> None:
     with running(home) as daemon:
         runtime = home / ".local" / "state" / "mcp-agent" / "daemon.json"
@@ -53,6 +54,32 @@ def test_a_signal_ends_it_in_order(home: Path, sign: signal.Signals) -> None:
         daemon.process.send_signal(sign)
         assert daemon.process.wait(PATIENCE_S) == 0
         assert not runtime.exists()
+
+
+@pytest.mark.parametrize("program", [(COMMAND, "stdio"), (PRUNER,)], ids=["mcp-agent", "mcp-pruner"])
+def test_the_state_folder_is_its_owner_s_alone(home: Path, program: tuple[str, ...]) -> None:
+    folder = home / ".local" / "state" / "mcp-agent"
+
+    def mode() -> int:
+        subprocess.run(
+            program, stdin=subprocess.DEVNULL, env=environment(home), cwd=home, timeout=PATIENCE_S, check=True
+        )
+        return folder.stat().st_mode & 0o777
+
+    assert mode() == 0o700
+    folder.chmod(0o755)
+    assert mode() == 0o700
+
+
+def test_a_state_folder_that_somebody_chose_is_not_changed_but_told(home: Path) -> None:
+    chosen = home / "chosen"
+    chosen.mkdir(mode=0o755)
+    chosen.chmod(0o755)
+    with running(home, "--state-dir", str(chosen)) as daemon:
+        pass
+    told = [line["data"] for line in daemon.log() if line["event"] == "security.state_is_open"]
+    assert told == [{"message": f"others can get at {chosen} (0755); run: chmod 700 {chosen}"}]
+    assert chosen.stat().st_mode & 0o777 == 0o755
 
 
 def test_the_token_is_not_sent_where_somebody_else_says(daemon: Daemon) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mcp_agent import __version__, addresses, tokens
+from mcp_agent import __version__, addresses, state, tokens
 from mcp_agent.config import BadConfig, Config, load
 from mcp_agent.logs import event, logging_to, standard_error
 from mcp_agent.pruning import settings as pruning_settings
@@ -62,18 +63,12 @@ def _serve_stdio(settings: PruningSettings) -> None:
 
     tokens.from_environment()
     host = PrunerHost(settings, _config(), READING)
-    began = time.monotonic()
     event(log, logging.INFO, "mcp_pruner.ready", root=str(settings.root))
-    is_graceful = False
-    try:
-        asyncio.run(serve_stdio(host))
-        is_graceful = True
-    except KeyboardInterrupt:
-        is_graceful = True
-    finally:
-        host.close()
-        took_ms = round((time.monotonic() - began) * 1000)
-        event(log, logging.INFO, "mcp_pruner.stopped", graceful=is_graceful, duration_ms=took_ms)
+    with _telling_of_the_end():
+        try:
+            asyncio.run(serve_stdio(host))
+        finally:
+            host.close()
 
 
 def _serve_http(settings: PruningSettings) -> int:
@@ -86,7 +81,7 @@ def _serve_http(settings: PruningSettings) -> int:
     known = tokens.Tokens(config.token_file, config.clients_file, token)
     if is_open or token is not None:
         known.reload()
-    listener = server.bind(settings.host, settings.port)
+    listener = server.bind(settings.host, settings.port, "set MCP_PRUNER_PORT")
     url = f"http://{addresses.in_url(settings.host)}:{listener.getsockname()[1]}"
     host = PrunerHost(settings, config, PRUNING)
     app = pruner_app(host, known if is_open or token is not None else None, is_open_to_the_network=is_open)
@@ -95,12 +90,28 @@ def _serve_http(settings: PruningSettings) -> int:
         event(log, logging.INFO, "mcp_pruner.ready", root=str(settings.root), url=url)
         print(f'{{"event":"ready","url":"{url}","pid":{os.getpid()}}}', flush=True)
 
-    server.run(host, app, listener, announce, [host.pruner.workers.prepare])
-    event(log, logging.INFO, "mcp_pruner.stopped", graceful=True)
+    with _telling_of_the_end():
+        server.run(host, app, listener, announce, [host.pruner.workers.prepare])
     sys.stdout.flush()
     return 0
 
 
+@contextlib.contextmanager
+def _telling_of_the_end() -> Iterator[None]:
+    began = time.monotonic()
+    is_graceful = False
+    try:
+        yield
+        is_graceful = True
+    finally:
+        took_ms = round((time.monotonic() - began) * 1000)
+        event(log, logging.INFO, "mcp_pruner.stopped", graceful=is_graceful, duration_ms=took_ms)
+
+
 def _config() -> Config:
     """Where things are kept. The daemon's other settings are not the pruner's."""
-    return load({}, {name: os.environ[name] for name in (_STATE_VARIABLE,) if name in os.environ})
+    config = load({}, {name: os.environ[name] for name in (_STATE_VARIABLE,) if name in os.environ})
+    state.close(config)
+    if (problem := state.open_to_others(config)) is not None:
+        event(log, logging.WARNING, "security.state_is_open", message=problem)
+    return config

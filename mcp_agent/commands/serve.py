@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 
-from mcp_agent import __version__, addresses, tokens
+from mcp_agent import __version__, addresses, state, tokens
 from mcp_agent.app import Daemon, compose
 from mcp_agent.config import BadConfig, Config, load, misspelt
 from mcp_agent.logs import event, logging_to, standard_error
@@ -32,7 +32,7 @@ def serve(options: argparse.Namespace) -> int:
     where = f"kept in {config.token_file}" if token_in_environment is None else "taken from MCP_AGENT_TOKEN"
     listener = server.bind(config.host, config.port)
     with logging_to(standard_error(), config.log_level):
-        _warn_of_misspelt()
+        _warn(config)
         daemon.note_start()
 
         def announce(url: str) -> None:
@@ -52,7 +52,7 @@ def stdio(options: argparse.Namespace) -> int:
     from mcp_agent.transports.stdio import serve_stdio
 
     with logging_to(standard_error(), config.log_level):
-        _warn_of_misspelt()
+        _warn(config)
         daemon.note_start()
         try:
             asyncio.run(serve_stdio(daemon))
@@ -63,6 +63,7 @@ def stdio(options: argparse.Namespace) -> int:
 
 def _composed(options: argparse.Namespace) -> tuple[Config, Daemon]:
     config = load(vars(options))
+    state.close(config)
     try:
         return config, compose(config, options.catalog)
     except BadRegistry as error:
@@ -79,9 +80,11 @@ def _token_in_environment() -> str | None:
         raise BadConfig(str(error)) from None
 
 
-def _warn_of_misspelt() -> None:
+def _warn(config: Config) -> None:
     for message in misspelt():
         event(log, logging.WARNING, "config.unknown_variable", message=message)
+    if (problem := state.open_to_others(config)) is not None:
+        event(log, logging.WARNING, "security.state_is_open", message=problem)
 
 
 def _print_ready(config: Config, url: str, *, is_from_file: bool) -> None:

@@ -18,7 +18,7 @@ from mcp_agent.artifacts import ArtifactStore
 from mcp_agent.compact.cursors import Cursors, Origin, Place
 from mcp_agent.compact.cutting import MOST_ITEMS, MOST_LINES, MOST_STRING, STEPS, Cutter, Limits
 from mcp_agent.compact.fitting import MOST_WIRE_BYTES, fitting_chars, room_beside
-from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, shown_item
+from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, shown_item, way_on
 from mcp_agent.compact.whole import Whole, encoded
 from tools.errors import ToolError
 from tools.results import Block, Result
@@ -113,7 +113,7 @@ class Compactor:
                 f"The rest is lost, because it could not be kept: {shortened(kept.problem, 120)}. Ask for less at once."
             )
             return {"hasMore": True, "hint": lost}
-        way = f"Go on: {origin.tool} with cursor: nextCursor. " if following is not None else ""
+        way = f"{way_on(origin)} " if following is not None else ""
         ref = kept.reference
         hint = f'{way}All of it: artifact_read {{"ref": "{ref}"}}. Search it: fs_grep with base: the same ref.'
         return {**self._pages.footer(kept.reference, following, origin), "hint": hint}

@@ -70,10 +70,11 @@ class Pages:
         return page(_log(lines), length)
 
     def footer(self, reference: str, following: Place | None, origin: Origin) -> Object:
-        """What a reader needs to go on: the whole, and the cursor if there is a next page."""
+        """What a reader needs to go on: the whole, and if there is a next page the cursor and how to use it."""
         if following is None:
             return {"artifactRef": reference}
-        return {"artifactRef": reference, "hasMore": True, "nextCursor": self._cursors.written(following, origin)}
+        cursor = self._cursors.written(following, origin)
+        return {"artifactRef": reference, "hasMore": True, "nextCursor": cursor, "hint": way_on(origin)}
 
     def _of_text(self, text: str, place: Place, origin: Origin) -> Object:
         start = min(place.offset, len(text))
@@ -111,6 +112,11 @@ class Pages:
         if not isinstance(value, dict) or not isinstance(value.get(place.field), str | list):
             raise NotFound(f"{place.reference} has no {place.field} to go on with")
         return value
+
+
+def way_on(origin: Origin) -> str:
+    """The call that gives the next page, in words."""
+    return f"Go on: {origin.tool} with cursor: nextCursor."
 
 
 def shown_item(item: Item, index: int, most_id: int = MOST_STRING) -> tuple[Object, bool]:

@@ -49,6 +49,14 @@ class RpcError(Exception):
         return error
 
 
+class NoParams(RpcError):
+    """Parameters that are no object, of a request whose method could be read."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__(INVALID_PARAMS, "params must be an object")
+        self.method = method
+
+
 @record
 class Message:
     """A request (with an id) or a notification (without one)."""
@@ -104,7 +112,7 @@ def message(value: Any) -> Message | None:
     if params is None:
         params = {}
     if not isinstance(params, dict):
-        raise RpcError(INVALID_PARAMS, "params must be an object")
+        raise NoParams(method)
     return Message(request_id, method, params)
 
 

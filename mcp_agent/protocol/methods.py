@@ -119,6 +119,10 @@ class Methods:
                 payload["cacheScope"] = "private"
         return payload
 
+    def told(self, error: RpcError) -> RpcError:
+        """The error as a client hears it whose message could not be read as a request."""
+        return error
+
     def capabilities(self, request: Request) -> dict[str, Any]:
         """What a client of either era may count on."""
         return {

@@ -17,7 +17,7 @@ from mcp_agent.config import Config
 from mcp_agent.dispatcher import Dispatcher
 from mcp_agent.events import EventHub
 from mcp_agent.logs import event
-from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Payload, RpcError
+from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, NoParams, Payload, RpcError
 from mcp_agent.protocol.methods import Methods, Request
 from mcp_agent.pruning.pruner import HostPruner
 from mcp_agent.pruning.recovery import Recovery
@@ -83,6 +83,9 @@ class PruningMethods(Methods):
     """The methods of `mcp-pruner http`."""
 
     async def answer(self, request: Request) -> Payload:
+        if request.message.method == "notifications/initialized":
+            # Proxies that know no notifications send it with an id.
+            return {}
         answer = await super().answer(request)
         if request.message.method == "initialize":
             return {
@@ -97,6 +100,11 @@ class PruningMethods(Methods):
 
 class ReadingMethods(Methods):
     """The methods of `mcp-pruner` over stdio. Parameters that do not fit are told with every issue, always alike."""
+
+    def told(self, error: RpcError) -> RpcError:
+        if isinstance(error, NoParams) and error.method in _ANSWERED:
+            return _invalid(error.method, {}, [("", "invalid_type")])
+        return error
 
     async def answer(self, request: Request) -> Payload:
         method, params = request.message.method, request.message.params
@@ -138,6 +146,9 @@ def _issues(method: str, params: Any, tools: Collection[str]) -> list[tuple[str,
         if isinstance(name := params.get("name"), str) and name not in tools:
             issues.append(("name", "invalid_enum_value"))
         _expect(params, "arguments", dict, issues)
+    elif method == "tools/list" and (cursor := params.get("cursor")) is not None:
+        # There is one page, and nobody was given a cursor to another.
+        issues.append(("cursor", "custom" if isinstance(cursor, str) else "invalid_type"))
     return sorted(issues)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+import inspect
+from typing import Annotated, Any
 
 import orjson
 from starlette.types import Receive, Scope, Send
@@ -25,7 +26,11 @@ _TIMEOUT_S = 10.0
 
 
 class Prune:
-    """Answers as such a service does: what goes wrong is `error_msg`, beside the text as it was sent."""
+    """Answers as such a service does: what goes wrong is `error_msg`, beside the text as it was sent.
+
+    The answer is as long as what is left of the text, also over the 1,000,000 bytes that our own messages keep to: a
+    client puts it in the place of the text, and has no way to the rest of one that is cut.
+    """
 
     def __init__(self, gate: Gate, pruner: Pruner) -> None:
         self._gate = gate
@@ -40,7 +45,7 @@ class Prune:
         try:
             self._gate.admit(caller(scope, "prune").access, "prune_text")
             value = await read_json(receive, MOST_RPC_BODY_BYTES)
-            arguments = self._parameters.parse(value if isinstance(value, dict) else {})
+            arguments = self._parameters.parse(_known(value))
         except ClientLeft:
             return
         except (ToolDisabled, UnknownTool) as error:
@@ -88,7 +93,15 @@ def _asked(
     max_prune_ratio: Annotated[float, Field(minimum=0, maximum=1)] = FOCUS_PRUNE_RATIO,
     min_keep_lines: Annotated[int, Field(minimum=0, maximum=1_000_000_000)] = FOCUS_KEEP_LINES,
 ) -> None:
-    """What a body may hold; `query` and `code` are all that such a service is usually sent."""
+    """What is heard of a body; `query` and `code` are all that it must have."""
+
+
+_FIELDS = frozenset(inspect.signature(_asked).parameters)
+
+
+def _known(body: Any) -> dict[str, Any]:
+    """Without what else clients of such services send: settings of a model, such as a threshold."""
+    return {name: value for name, value in body.items() if name in _FIELDS} if isinstance(body, dict) else {}
 
 
 def _written(code: str, selection: Selection | None, problem: str | None) -> Answer:
@@ -101,11 +114,19 @@ def _written(code: str, selection: Selection | None, problem: str | None) -> Ans
         following = block.end
     left += lines[following:]
     pruned = "\n".join(left)
+    kept = list(range(1, len(lines) + 1)) if selection is None else list(selection.kept())
+    if lines[-1] == "":
+        # What follows a final newline is no line to such a service, and is always kept.
+        kept.pop()
     value = {
         "pruned_code": pruned,
-        "kept_frags": list(range(1, len(lines) + 1)) if selection is None else list(selection.kept()),
+        "kept_frags": kept,
         "origin_token_cnt": estimate_roughly(code),
         "left_token_cnt": estimate_roughly(pruned),
+        # Clients ask for what a model would have said, and there is none here.
+        "score": 0.0,
+        "token_scores": [],
+        "model_input_token_cnt": 0,
         "error_msg": problem,
     }
     return Answer(orjson.dumps(value))

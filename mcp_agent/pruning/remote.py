@@ -127,6 +127,8 @@ async def _posted(url: str, body: bytes) -> bytes:
             if not data:
                 answer.ended()
                 break
+            # Headers count too: they are kept while they come, however long they are.
+            answer.size += len(data)
             parser.feed_data(data)
             answer.check(parser.get_status_code() if answer.has_headers else None)
     finally:
@@ -159,7 +161,6 @@ class _Answer:
 
     def on_body(self, data: bytes) -> None:
         self.parts.append(data)
-        self.size += len(data)
 
     def on_message_complete(self) -> None:
         self.is_complete = True

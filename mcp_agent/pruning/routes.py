@@ -36,7 +36,7 @@ def pruner_app(host: PrunerHost, tokens: Tokens | None, *, is_open_to_the_networ
                 await paths.get(scope["path"], _not_found)(scope, receive, send)
 
     names = addresses.own_names() if is_open_to_the_network else ()
-    return Guard(routed, tokens, OpenStreams(), names, is_open_to_the_network=is_open_to_the_network)
+    return Guard(routed, tokens, OpenStreams(), names, is_open_to_the_network=is_open_to_the_network, takes_names=False)
 
 
 class _Health:

@@ -72,6 +72,9 @@ def check_url(name: str, url: str) -> None:
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_usable = False
+    if is_usable and "@" in parts.netloc:
+        # Not shown: what the log says is read by others.
+        raise BadConfig(f"{name}: a URL with a user name or a password in it cannot be asked")
     if not is_usable or not url.isascii() or any(character <= " " for character in url):
         raise BadConfig(f"{name}: needs an absolute http or https URL, not {url[:200]!r}")
 

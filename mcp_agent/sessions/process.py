@@ -8,6 +8,7 @@ which takes six times as long.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import os
@@ -276,6 +277,7 @@ def spawn(
     hears_stderr: bool = True,
 ) -> Child:
     """Start `command` under the shell in a session of its own. Raises OSError, with nothing left open."""
+    _hand_on_no_ignored_signals()
     opened: list[int] = []
     try:
         if terminal is not None:
@@ -318,6 +320,19 @@ def spawn(
         child._stdin = in_write
     child._start(readers)
     return child
+
+
+def _hand_on_no_ignored_signals() -> None:
+    """Give a signal that our parent has us ignore, as `nohup` does, a handler that does nothing.
+
+    To us that is the same. But what is ignored stays so in every program that is started, and what has a handler does
+    not: Ctrl-C in a terminal would end nothing.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            # Only the main thread may; a loop in another one is not of a program of ours.
+            with contextlib.suppress(ValueError):
+                signal.signal(number, lambda number, frame: None)
 
 
 def _spawn_on_terminal(

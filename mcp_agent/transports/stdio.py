@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from mcp_agent import stopping
 from mcp_agent.calls import Caller
 from mcp_agent.hosting import Host
 from mcp_agent.logs import event
@@ -39,7 +40,7 @@ _GRACE_S = 2.0
 
 
 async def serve_stdio(host: Host) -> None:
-    """Answer messages from standard input until it ends."""
+    """Answer messages from standard input until it ends, or a signal comes."""
     with_output = _claimed_output()
     server = _StdioServer(host, with_output)
     await server.run(_lines())
@@ -59,21 +60,30 @@ class _StdioServer:
         self._host.clean_up()
         tasks: set[asyncio.Task[None]] = set()
         following, telling = asyncio.create_task(self._host.follow_registry()), asyncio.create_task(self._tell())
+        reading = asyncio.create_task(self._read(lines, tasks))
+        stopping.on_signals(reading.cancel)
         try:
-            async for line in lines:
-                if line.strip():
-                    task = asyncio.create_task(self._serve(line))
-                    tasks.add(task)
-                    task.add_done_callback(tasks.discard)
-            # The client has closed its side; what it asked before that is still answered, and exits are told.
-            if asked := tasks - self._listening:
-                await asyncio.wait(asked, timeout=_FINISH_S)
+            await asyncio.wait([reading])
+            # A client that closes its side is still answered what it asked before; one that sends a signal is not.
+            if not reading.cancelled():
+                reading.result()
+                if asked := tasks - self._listening:
+                    await asyncio.wait(asked, timeout=_FINISH_S)
+            # In both cases exits are told.
             await self._host.stop(_GRACE_S)
             await asyncio.wait([telling, *tasks], timeout=_FINISH_S)
         finally:
-            for each in (*tasks, following, telling):
+            for each in (*tasks, reading, following, telling):
                 each.cancel()
             self._out.close()
+
+    async def _read(self, lines: AsyncIterator[bytes], tasks: set[asyncio.Task[None]]) -> None:
+        """Serve each line in a task of its own, which is one of `tasks` until it is done."""
+        async for line in lines:
+            if line.strip():
+                task = asyncio.create_task(self._serve(line))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
 
     async def _tell(self) -> None:
         """Send a handshake client what changed, once it has said that it is ready."""
@@ -102,7 +112,7 @@ class _StdioServer:
                 await self._answer(message, message.id)
         except RpcError as error:
             event(log, logging.INFO, "tool.request_parse_failed", message=error.message)
-            self._out.write(jsonrpc.failure(jsonrpc.id_of(value), error))
+            self._out.write(jsonrpc.failure(jsonrpc.id_of(value), self._host.methods.told(error)))
 
     async def _answer(self, message: Message, request_id: RequestId) -> None:
         task = asyncio.current_task()

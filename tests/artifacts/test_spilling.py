@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
+from mcp_agent.artifacts import ArtifactStore, Quotas
+from mcp_agent.calls import Call, Caller, Outcome
+from mcp_agent.compact.compactor import Compactor
+from mcp_agent.compact.cursors import Cursors
+from mcp_agent.shaping import Shaper
+from registry.catalog import discover
+from registry.gate import Access
 from tests.daemon import PATIENCE_S, Daemon, command
+from tools.records import record
+from tools.results import Result
 
 
 async def _call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -145,3 +154,28 @@ async def test_no_error_is_over_a_million_bytes(daemon: Daemon, tool: str) -> No
     assert answer.status_code == 200
     assert b"arguments." in answer.content
     assert len(answer.content) <= 1_000_000
+
+
+@record
+class _Long(Result):
+    """Takes a note whenever it is written out."""
+
+    text: str
+    notes: list[str]
+
+    def render(self) -> str:
+        self.notes.append("rendered")
+        return self.text
+
+    def summary(self) -> str:
+        return "long"
+
+
+def test_a_result_that_is_too_large_is_written_out_once(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, Quotas(10_000_000, 10_000_000, 60.0))
+    catalog = discover()
+    shaper = Shaper(store, Compactor(store, Cursors(tmp_path / "key")), catalog)
+    result = _Long("x" * 2_000_000, [])
+    call = Call("id", Caller("owner", Access(), "http"), "fs_read", {})
+    outcome = shaper.written(Outcome("id", "text", result=result), call, catalog.get("fs_read"))
+    assert (outcome.whole_bytes, result.notes) == (2_000_000, ["rendered"])

@@ -15,7 +15,9 @@ ASKED = {
     "prune_text": "pruned_text",
     "fs_read": "content",
 }
-_BUDGETS = {"list": 2_000, "text": 3_000}
+_BUDGETS = {"list": 2_000, "text": 3_000, "status": 1_500}
+# The tools that say how something went; a page of what was cut is text.
+_STATUS = ("fs_write", "fs_delete", "fs_move", "fs_patch", "health")
 
 
 def broken(result: bytes, tool: str) -> list[str]:
@@ -51,7 +53,9 @@ def broken_object(text: str, tool: str, *, is_error: bool) -> Iterator[str]:
     if not isinstance(value.get("success"), bool) or (is_error and value["success"]):
         yield f"success is {value.get('success')!r}"
     is_filled = isinstance(value.get(ASKED.get(tool, "")), str) and len(value[ASKED[tool]]) > 500
-    if not is_filled and len(text.encode()) > _BUDGETS["list" if "items" in value else "text"]:
+    is_status = tool in _STATUS and not is_error and "offset" not in value
+    budget = _BUDGETS["list" if "items" in value else "status" if is_status else "text"]
+    if not is_filled and len(text.encode()) > budget:
         yield f"over its budget: {len(text.encode())} bytes"
     yield from _deep(value, 1)
     yield from _long(value, ASKED.get(tool))
@@ -61,6 +65,8 @@ def broken_object(text: str, tool: str, *, is_error: bool) -> Iterator[str]:
             yield f"no item: {item}"
     if value.get("nextCursor") is not None and value.get("hasMore") is not True:
         yield "a cursor, and hasMore is not true"
+    if value.get("nextCursor") is not None and "with cursor: nextCursor" not in value.get("hint", ""):
+        yield "a cursor, and no word on what to do with it"
 
 
 def _deep(value: Any, level: int) -> Iterator[str]:

@@ -83,6 +83,11 @@ class Service:
                 request.end_headers()
                 while not self.is_over.wait(0.02):
                     request.wfile.write(b" ")
+            case "endless headers":
+                request.send_response(200)
+                request.flush_headers()
+                while not self.is_over.is_set():
+                    request.wfile.write(b"X-More: " + b"x" * 60_000 + b"\r\n")
             case "hang up":
                 request.send_response(200)
                 request.send_header("Content-Length", "1000")
@@ -99,7 +104,7 @@ class Service:
                     request.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 request.wfile.write(b"0\r\n\r\n")
             case "words that are no matches":
-                self.send(request, 200, {"pruned_code": "the answer is in these files"})
+                self.send(request, 200, {"pruned_code": "\n".join(["the answer is here"] * (len(lines) // 2))})
             case other:
                 raise AssertionError(other)
 

@@ -19,6 +19,7 @@ from registry.gate import Access
 from registry.profiles import BadRegistry
 from registry.reading import parse
 from tests.daemon import COMMAND, PATIENCE_S, environment
+from tests.pruning.service import service
 from tests.shell_host import ShellHost, shell_host
 from tools.pruning.argument import FOCUSABLE
 
@@ -173,6 +174,29 @@ async def test_nothing_is_dropped_that_could_not_be_had_back(host: ShellHost) ->
     assert (read["content"], read["pruning"]["fallback"]) == (CODE, True)
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "matches", "code"),
+    [("first half", 50, None), ("words that are no matches", 100, "invalid_response")],
+)
+async def test_a_service_that_sends_no_matches_leaves_them_all(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    behaviour: str,
+    matches: int,
+    code: str | None,
+) -> None:
+    (tmp_path / "code.py").write_text(CODE)
+    with service() as remote:
+        remote.behaviour = behaviour
+        monkeypatch.setenv("PRUNER_URL", remote.url)
+        async with shell_host(tmp_path) as host:
+            found = await host.call("fs_grep", base=".", pattern="take", glob="*.py", context_focus_question="step_42?")
+    assert len(found["matches"]) == matches
+    assert found["pruning"].get("error", {}).get("code") == code
+    assert ("pruner.call_failed" in caplog.messages) == (code is not None)
+
+
 def test_a_host_over_stdio_ends_well_after_it_has_pruned(home: Path) -> None:
     (home / "code.py").write_text(CODE)
     arguments = {"path": "code.py", "context_focus_question": "what does step_42 return?"}
@@ -233,3 +257,14 @@ async def test_a_log_of_two_megabytes_holds_up_nobody(host: ShellHost) -> None:
     assert took_s < 1.5 + 1.0, "the limit is the engine's; keeping and writing the text come on top"
     if not told["warnings"]:
         assert lines[30_000] in told["pruned_text"]
+    back = {
+        "prune_id": told["prune_id"],
+        "ranges": [{"start_line": 1, "end_line": 50_000}],
+        "include_line_numbers": True,
+    }
+
+    async def recovered() -> Outcome:
+        return await host.daemon.dispatcher.call(Call("t", Caller("o", Access(), "rpc"), "recover_text", back))
+
+    waits = [await _longest_wait(recovered()) for _ in range(3)]
+    assert min(waits) <= 0.02, waits

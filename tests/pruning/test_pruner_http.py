@@ -317,6 +317,7 @@ def test_the_handshake_and_the_empty_lists_are_there(served: Pruner) -> None:
     assert "context_focus_question" not in begun["instructions"], "no tool here takes one"
     note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert served.request("POST", "/rpc", note) == (204, None)
+    assert served.rpc("notifications/initialized")["result"] == {}
     assert served.rpc("resources/list")["result"] == {"resources": []}
     assert served.rpc("resources/templates/list")["result"] == {"resourceTemplates": []}
     assert served.rpc("prompts/list")["result"] == {"prompts": []}
@@ -334,6 +335,22 @@ def test_the_handshake_and_the_empty_lists_are_there(served: Pruner) -> None:
 def test_a_web_page_cannot_reach_it(served: Pruner, headers: dict[str, str], status: int) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     assert served.request("POST", "/rpc", message, **headers)[0] == status
+
+
+def test_its_advice_names_only_what_it_has(served: Pruner) -> None:
+    _, refusal = served.request("GET", "/health", Host="rebound.example")
+    assert refusal["error"]["hint"] == "use a name or an address of the machine that it runs on"
+    port = served.url.rpartition(":")[2]
+    home = served.stderr.parent
+    second = subprocess.run(
+        [PRUNER, "http"],
+        capture_output=True,
+        env=clean(home, {"MCP_PRUNER_PORT": port}),
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    told = json.loads(second.stderr)["data"]["message"]
+    assert told == f"port {port} of 127.0.0.1 is taken; stop what uses it, or set MCP_PRUNER_PORT"
 
 
 def test_beyond_loopback_it_needs_a_token(tmp_path: Path) -> None:
@@ -358,6 +375,16 @@ def test_a_variable_that_cannot_be_used_is_told_and_nothing_starts(home: Path, n
     assert name in line["data"]["message"]
 
 
+def test_its_end_is_told_with_how_long_it_served(tmp_path: Path) -> None:
+    with pruner(tmp_path) as served:
+        pass
+    (told,) = [
+        json.loads(line)["data"] for line in served.stderr.read_text().splitlines() if "mcp_pruner.stopped" in line
+    ]
+    assert isinstance(told.pop("duration_ms"), int)
+    assert told == {"graceful": True}
+
+
 def test_prune_speaks_the_wire_of_pruning_services(served: Pruner) -> None:
     status, answer = served.request("POST", "/prune", {"code": CODE, "query": "step_42"})
     assert status == 200
@@ -371,3 +398,24 @@ def test_prune_speaks_the_wire_of_pruning_services(served: Pruner) -> None:
     assert (answer["error_msg"], answer["left_token_cnt"] < answer["origin_token_cnt"]) == (None, True)
     assert served.request("POST", "/prune", {"code": CODE})[0] == 422
     assert served.request("GET", "/prune")[0] == 405
+
+
+def test_a_client_of_a_pruning_service_finds_all_that_it_knows(served: Pruner) -> None:
+    settings = {"threshold": 0.5, "always_keep_first_frags": False, "chunk_overlap_tokens": 50}
+    status, answer = served.request("POST", "/prune", {"code": "one\ntwo\n", "query": "two", **settings})
+    assert status == 200
+    assert (answer.pop("origin_token_cnt"), answer.pop("left_token_cnt")) == (4, 4)
+    assert answer == {
+        "pruned_code": "one\ntwo\n",
+        "kept_frags": [1, 2],
+        "score": 0.0,
+        "token_scores": [],
+        "model_input_token_cnt": 0,
+        "error_msg": None,
+    }
+
+
+def test_what_prune_leaves_of_a_long_text_is_never_cut(served: Pruner) -> None:
+    code = CODE * 350
+    status, answer = served.request("POST", "/prune", {"code": code, "query": "step_42"})
+    assert (status, answer["error_msg"], answer["pruned_code"]) == (200, "input_too_large", code)

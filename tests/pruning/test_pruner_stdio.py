@@ -73,14 +73,18 @@ def test_the_handshake_names_the_server_and_its_schema(served: Reader) -> None:
         ("tools/call", {"arguments": {}}, [("name", "invalid_type")]),
         ("tools/call", {"name": "read", "arguments": []}, [("arguments", "invalid_type")]),
         ("tools/call", {"name": "read"}, [("arguments.file_path", "invalid_type")]),
+        ("tools/call", [], [("", "invalid_type")]),
+        ("tools/list", "all", [("", "invalid_type")]),
+        ("tools/list", {"cursor": "next"}, [("cursor", "custom")]),
+        ("tools/list", {"cursor": 2}, [("cursor", "invalid_type")]),
     ],
 )
 def test_parameters_that_do_not_fit_are_told_alike_for_every_method(
-    served: Reader, method: str, params: dict[str, Any], issues: list[tuple[str, str]]
+    served: Reader, method: str, params: Any, issues: list[tuple[str, str]]
 ) -> None:
     error = served.rpc(method, params)["error"]
     data: dict[str, Any] = {"jeeves": {"schemaVersion": 1}, "method": method}
-    if "name" in params:
+    if isinstance(params, dict) and "name" in params:
         data["tool"] = params["name"]
     data["issues"] = [{"path": path, "code": code, "message": code} for path, code in issues]
     assert error == {"code": -32602, "message": "Invalid params", "data": data}
@@ -136,7 +140,8 @@ def test_read_gives_a_file_whole(served: Reader, root: Path) -> None:
         "bytes": len(text),
         "pruning": {**UNASKED, "raw_bytes": len(text)},
     }
-    for path in ("src/app.py", "./src/../src/app.py", str(root / "src" / "app.py")):
+    around = root / ".." / root.name / "src" / "app.py"
+    for path in ("src/app.py", "./src/../src/app.py", str(root / "src" / "app.py"), str(around)):
         assert _timeless(served.call("read", file_path=path)) == {**expected, "file_path": path}
 
 

@@ -61,6 +61,7 @@ async def test_the_pruned_text_is_taken_from_the_first_field_that_has_it(
         ("empty", "invalid_response", "too few"),
         ("larger than the input", "invalid_response", "larger than the text"),
         ("too large for us", "invalid_response", "larger than"),
+        ("endless headers", "invalid_response", "larger than 16777216 bytes"),
         ("not json", "invalid_response", "not JSON"),
         ("no field", "invalid_response", "none of pruned_code, content, text"),
         ("a list", "invalid_response", "not a JSON object"),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_agent.sessions import tree
 from mcp_agent.sessions.tree import Member
-from tests.daemon import PATIENCE_S, Daemon, running
+from tests.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
+from tests.pruning.server import PRUNER
 from tests.shell_host import ShellHost
 
 _ESCAPES = {
@@ -121,6 +124,44 @@ async def test_a_stopping_daemon_ends_its_sessions_tells_of_it_and_leaves_nothin
     assert list((home / ".local" / "state" / "mcp-agent" / "sessions").iterdir()) == []
 
 
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("program", "tool"), [((COMMAND, "stdio"), "shell_exec"), ((PRUNER,), "bash")], ids=["mcp-agent", "mcp-pruner"]
+)
+def test_a_signal_over_stdio_leaves_nothing_alive(
+    home: Path, program: tuple[str, ...], tool: str, sign: signal.Signals
+) -> None:
+    call = {"name": tool, "arguments": {"command": "trap '' HUP; echo $$ > pid.new; mv pid.new pid; sleep 3196; true"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    with subprocess.Popen(
+        program,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(home),
+        cwd=home,
+    ) as server:
+        assert server.stdin is not None
+        server.stdin.write(json.dumps(message).encode() + b"\n")
+        server.stdin.flush()
+        deadline = time.monotonic() + PATIENCE_S
+        while not (home / "pid").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        server.send_signal(sign)
+        assert server.wait(PATIENCE_S) == 0
+    assert _sleepers("3196") == []
+
+
+async def test_what_a_daemon_under_nohup_starts_can_be_hung_up(home: Path) -> None:
+    ignoring = ("sh", "-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh", COMMAND)
+    with running(home, start=ignoring) as daemon:
+        for number, name in ((1, "HUP"), (2, "INT"), (3, "QUIT")):
+            answer = await _call(daemon, "shell_exec", command=f"kill -{name} $$; echo survived")
+            assert (answer["exit_code"], answer["stdout"]) == (128 + number, "")
+        daemon.process.send_signal(signal.SIGHUP)
+        assert (await _call(daemon, "shell_exec", command="echo alive"))["stdout"] == "alive\n"
+
+
 async def test_closing_the_connection_of_a_waiting_call_ends_its_command(daemon: Daemon) -> None:
     call = {"name": "shell_exec", "arguments": {"command": "sleep 3195"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
@@ -140,9 +181,11 @@ def _stranger() -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sleep", "300"], start_new_session=True)
 
 
-async def _call(daemon: Daemon, tool: str, **arguments: str) -> None:
+async def _call(daemon: Daemon, tool: str, **arguments: str) -> dict[str, Any]:
     answer = await daemon.rpc("tools/call", name=tool, arguments=arguments)
     assert answer["result"]["isError"] is False, answer
+    result: dict[str, Any] = answer["result"]["structuredContent"]
+    return result
 
 
 def _sleepers(seconds: str = "3191") -> list[int]:

@@ -6,15 +6,20 @@ the base.
 
 from __future__ import annotations
 
+import itertools
 import re
-from itertools import pairwise
 
 from tools.errors import InvalidPattern
 from tools.records import record
 
 _MOST_ALTERNATIVES = 200
+# Longer than any path, also where braces stand for many; what is longer takes seconds to read.
+_MOST_CHARS = 50_000
+_MOST_PARTS = 100
 # What "**" stands for where nothing comes before it.
 _ANYWHERE = ".+"
+# A name in which no letter has a meaning, to us or to an ignore file, and no step up or on the spot.
+_PLAIN = re.compile(r"(?!\.{1,2}$)[^*?\[\]{}\\\x00-\x1f]{1,255}")
 _ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 
@@ -32,6 +37,8 @@ class Glob:
     only_folders: bool
     # Fits the folders that a match can be in; None where that is all of them.
     folders: re.Pattern[str] | None
+    # Plain names of folders, the outermost first, that every match is in.
+    lead: tuple[str, ...]
 
     def matches(self, relative: str) -> bool:
         return self.pattern.fullmatch(relative) is not None
@@ -45,15 +52,18 @@ class Glob:
 
 def read_glob(text: str) -> Glob:
     """Raises InvalidPattern."""
+    _check_length([text])
     only_folders = text.endswith("/") and len(text) > 1
     alternatives = _expanded(text.strip("/") if "/" in text.strip("/") or only_folders else text)
     if not text.strip("/"):
         raise InvalidPattern(f"the glob {text!r} is empty", hint='for example "*.py" or "src/**/*.ts"')
+    _check_length(alternatives)
     is_anchored = "/" in text.strip("/")
     is_by_name = not is_anchored
     names: list[str] = []
     bodies: list[str] = []
     folders: list[str] = []
+    leads: list[tuple[str, ...]] = []
     for alternative in alternatives:
         parts = [part for part in alternative.removeprefix("./").split("/") if part]
         name = parts[-1] if parts and parts[-1] != "**" else "*"
@@ -64,13 +74,22 @@ def read_glob(text: str) -> Glob:
         if not is_anchored:
             parts.insert(0, "**")
         bodies.append(path_pattern(parts, text))
-        folders += _folder_patterns(parts, text)
+        folders += filter(None, [_folder_pattern(parts, text)])
+        leads.append(tuple(itertools.takewhile(_PLAIN.fullmatch, parts[:-1])))
     try:
         pattern = re.compile("|".join(bodies), re.DOTALL)
     except re.error as error:
         raise InvalidPattern(f"the glob {text!r} cannot be read: {error}") from error
     within = None if _ANYWHERE in folders else re.compile("|".join(folders), re.DOTALL)
-    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within)
+    lead = tuple(each[0] for each in itertools.takewhile(_are_equal, zip(*leads, strict=False)))
+    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within, lead)
+
+
+def _check_length(alternatives: list[str]) -> None:
+    if sum(map(len, alternatives)) > _MOST_CHARS:
+        raise InvalidPattern(f"the glob stands for more than {_MOST_CHARS} characters", hint="ask with several globs")
+    if any(each.count("/") >= _MOST_PARTS for each in alternatives):
+        raise InvalidPattern(f"the glob has more than {_MOST_PARTS} parts")
 
 
 def has_single_characters(text: str) -> bool:
@@ -90,16 +109,17 @@ def path_pattern(parts: list[str], text: str) -> str:
     return body
 
 
-def _folder_patterns(parts: list[str], text: str) -> list[str]:
-    """Regexes for the folders that are passed on the way to what the parts stand for."""
-    found: list[str] = []
-    for end in range(1, len(parts) + 1):
-        is_deep = parts[end - 1] == "**"
-        if is_deep or end < len(parts):
-            found.append(path_pattern(parts[:end], text))
-        if is_deep:
-            break
-    return found
+def _folder_pattern(parts: list[str], text: str) -> str:
+    """A regex for the folders that are passed on the way to what the parts stand for; empty if there are none."""
+    deep = parts.index("**") if "**" in parts else len(parts)
+    pattern = _ANYWHERE if deep < len(parts) else ""
+    for part in reversed(parts[: min(deep, len(parts) - 1)]):
+        pattern = _name(part, text) + (f"(?:/{pattern})?" if pattern else "")
+    return pattern
+
+
+def _are_equal(names: tuple[str, ...]) -> bool:
+    return len(set(names)) == 1
 
 
 def _name(part: str, text: str) -> str:
@@ -147,7 +167,7 @@ def _expanded(text: str) -> list[str]:
         raise InvalidPattern(f"the glob {text!r} has a {{ without its }}")
     head, tail = text[:start], text[commas[-1] + 1 :]
     found: list[str] = []
-    for begin, end in pairwise(commas):
+    for begin, end in itertools.pairwise(commas):
         found += _expanded(head + text[begin + 1 : end] + tail)
         if len(found) > _MOST_ALTERNATIVES:
             raise InvalidPattern(f"the glob {text[:60]!r} stands for more than {_MOST_ALTERNATIVES} patterns")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import functools
 import os
+import select
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ import orjson
 
 from tools.errors import TooLarge
 from tools.filesystem.engines import TIME_LIMIT_S, Engine, Hit, Hits, Program, Question, plain
-from tools.filesystem.globs import has_single_characters, read_glob
+from tools.filesystem.globs import Glob, has_single_characters, read_glob
 from tools.filesystem.grep import search_by_grep
 
 _HEAD_START_S = 0.010
@@ -36,20 +37,51 @@ def search(engine: Engine, question: Question, limit: int, check: Callable[[], N
     if question.file is not None:
         with Program(_arguments(engine, question, in_order=False), None, question.file) as program:
             return _read_whole(_lines(program.output(check, deadline)), reader())
-    in_order = _arguments(engine, question, in_order=True)
-    with Program(in_order, question.base) as program:
+    start = functools.partial(_started, engine, question)
+    with start(in_order=True) as program:
         # Where little is to be searched, or much is found at once, this is all it takes.
         lines = _lines(program.output(check, deadline, tick_ms=1))
         found = _read(lines, reader(), give_up=time.monotonic() + _HEAD_START_S)
     if found is not None:
         return found
-    with Program(_arguments(engine, question, in_order=False), question.base) as program:
+    with start(in_order=False) as program:
         found = _all_or_cut(program.output(check, deadline), reader(), limit)
     if not found.is_cut:
         found.hits.sort(key=lambda hit: (_path_order(hit.path), hit.line))
         return found
-    with Program(in_order, question.base) as program:
+    with start(in_order=True) as program:
         return _read_whole(_lines(program.output(check, deadline)), reader())
+
+
+def _started(engine: Engine, question: Question, *, in_order: bool) -> Program:
+    """The engine at work in the folder of a question, or where in it the glob leads."""
+    arguments = _arguments(engine, question, in_order=in_order)
+    rules = b"" if question.glob is None else _rules(question.glob)
+    if not rules:
+        return Program(arguments, question.base)
+    reading, writing = os.pipe()
+    try:
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(rules)
+        return Program([arguments[0], "--ignore-file", "/dev/stdin", *arguments[1:]], question.base, reading)
+    finally:
+        os.close(reading)
+
+
+def _rules(glob: Glob) -> bytes:
+    """Rules that keep the engine out of folders in which no match can be: so many that any pipe holds them.
+
+    They are an ignore file, because a glob or a path that names a folder would also bring back what .gitignore
+    leaves out.
+    """
+    rules, above = b"", ""
+    for name in glob.lead:
+        rule = f"{above}/*\n!{above}/{name}/\n".encode("utf-8", "surrogateescape")
+        if len(rules) + len(rule) > select.PIPE_BUF:
+            break
+        rules += rule
+        above += f"/{name}"
+    return rules
 
 
 def _path_order(path: bytes) -> bytes:

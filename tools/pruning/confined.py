@@ -47,12 +47,9 @@ class ConfinedRoot:
                 if normal.is_relative_to(root):
                     return [part for part in self._below(path, root) if part]
             raise OutsideRoot(path, self.path, is_lexical=True)
-        depth = 0
         parts = [part for part in path.split("/") if part not in ("", ".")]
-        for part in parts:
-            depth += -1 if part == ".." else 1
-            if depth < 0:
-                raise OutsideRoot(path, self.path, is_lexical=True)
+        if _leaves(parts):
+            raise OutsideRoot(path, self.path, is_lexical=True)
         return parts
 
     def shown(self, path: str) -> str:
@@ -116,9 +113,21 @@ class ConfinedRoot:
     def _below(self, path: str, root: Path) -> list[str]:
         """The parts of an absolute path inside `root`, one after the other, `..` taken as it stands."""
         parts = [part for part in path.split("/") if part not in ("", ".")]
-        inside = parts[: len(root.parts) - 1] == list(root.parts[1:])
+        above, below = parts[: len(root.parts) - 1], parts[len(root.parts) - 1 :]
+        if above == list(root.parts[1:]) and not _leaves(below):
+            return below
         # A path that only comes to lie inside once its `..` are taken out is walked as what it comes to.
-        return parts[len(root.parts) - 1 :] if inside else list(Path(os.path.normpath(path)).relative_to(root).parts)
+        return list(Path(os.path.normpath(path)).relative_to(root).parts)
+
+
+def _leaves(parts: list[str]) -> bool:
+    """Whether `..` leads above where these parts begin, if only for a moment."""
+    depth = 0
+    for part in parts:
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return True
+    return False
 
 
 def _opened(part: str, flags: int, folder: int, path: str) -> int:

@@ -21,7 +21,7 @@ from tools.tokens import estimate_roughly
 log = logging.getLogger(__name__)
 
 # A longer text is put together in a thread: on the event loop it would hold up other calls.
-_SMALL_CHARS = 32_000
+SMALL_CHARS = 32_000
 _NOT_KEPT = "prn_not_kept"
 _MOST_LINES = 1_000_000_000
 _MOST_TIMEOUT_MS = 60_000
@@ -81,7 +81,7 @@ async def prune_text(
         log.warning("pruner.recovery_unavailable", exc_info=True)
         prune_id, selection, warnings = _NOT_KEPT, None, ["recovery_unavailable"]
     write = partial(_written, prune_id, text, selection, options, warnings, began)
-    return write() if len(text) < _SMALL_CHARS else await asyncio.to_thread(write)
+    return write() if len(text) < SMALL_CHARS else await asyncio.to_thread(write)
 
 
 def pruner_of(ctx: ToolContext) -> Pruner:

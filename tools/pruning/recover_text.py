@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 from tools.context import ToolContext
 from tools.errors import Refused
 from tools.params import Field
-from tools.pruning.prune_text import pruner_of
+from tools.pruning.prune_text import SMALL_CHARS, pruner_of
 from tools.records import record
 from tools.results import Result
 from tools.spec import tool
@@ -60,6 +62,11 @@ async def recover_text(
             "hint": "it is unknown or too old: make the call again that gave it",
         }
         raise Refused(PRUNE_ID_NOT_FOUND, "prune_id_not_found", data)
+    recover = partial(_recovered, prune_id, text, ranges, include_line_numbers)
+    return recover() if len(text) < SMALL_CHARS else await asyncio.to_thread(recover)
+
+
+def _recovered(prune_id: str, text: str, ranges: list[Range], include_line_numbers: bool) -> Recovered:
     lines_of_text = text.split("\n")
     if lines_of_text[-1] == "":
         lines_of_text.pop()

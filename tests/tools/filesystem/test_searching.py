@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +54,51 @@ def test_a_glob_narrows_and_never_brings_back_what_is_ignored(searcher: Bench) -
     assert _found(searcher, "fs_grep", pattern="os", glob="*.py") == [".hidden/d.py", "src/b.py", "src/deep/er/c.py"]
     assert _found(searcher, "fs_grep", pattern="os", glob="src/*.{py,ts}") == ["src/a.ts", "src/b.py"]
     assert _found(searcher, "fs_grep", pattern="os", glob="src/**/er/*") == ["src/deep/er/c.py"]
+
+
+def test_a_glob_with_folders_never_brings_back_what_is_ignored(searcher: Bench) -> None:
+    searcher.file("outside/g.py", "import os\n")
+    (searcher.folder / "linked").symlink_to("outside")
+    for glob in ("ignored/*.py", "linked/*.py", "missing/*.py", ".git/*", "src/deep/*.py"):
+        assert _found(searcher, "fs_grep", pattern="os", glob=glob) == []
+    assert _found(searcher, "fs_grep", pattern="os", glob=".hidden/*") == [".hidden/d.py"]
+    assert _found(searcher, "fs_grep", pattern="os", glob="src/deep/er/*.py") == ["src/deep/er/c.py"]
+    assert _found(searcher, "fs_grep", pattern="os", glob="ignored/*", ignored=True) == ["ignored/e.py"]
+    assert _found(searcher, "fs_grep", pattern="os", glob="{src/deep/**,src/*.ts}") == ["src/a.ts", "src/deep/er/c.py"]
+
+
+@pytest.mark.parametrize("tool", ["fs_search", "fs_grep"])
+@pytest.mark.parametrize("glob", ["a/" * 100_000 + "b", "a" * 1_000_000, "{a,b}/" * 7 + "c" * 1_000], ids=len)
+def test_a_glob_that_would_take_seconds_to_read_is_refused(bench: Bench, tool: str, glob: str) -> None:
+    wanted = {"pattern": "x"} if tool == "fs_grep" else {}
+    began = time.process_time()
+    refused = bench.error(tool, base=".", glob=glob, **wanted)
+    assert (refused.code, len(refused.message) < 200) == ("INVALID_PATTERN", True)
+    assert time.process_time() - began < 1.0
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[list[bytes]]:
+    """Filled, at the end, with what the kernel says was opened in `folder`, itself included."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    in_open = 0x20
+    assert libc.inotify_add_watch(watch, os.fsencode(folder), in_open) >= 0
+    events: list[bytes] = []
+    try:
+        yield events
+        with contextlib.suppress(BlockingIOError):
+            events.append(os.read(watch, 65_536))
+    finally:
+        os.close(watch)
+
+
+def test_what_is_below_folders_in_which_the_glob_cannot_match_is_not_walked(searcher: Bench) -> None:
+    # Ripgrep looks into a folder before it asks whether it may; what is below that stays closed.
+    searcher.file("other/deep/g.py", "import os\n")
+    with _opened(searcher.folder / "other" / "deep") as other, _opened(searcher.folder / "src") as source:
+        assert _found(searcher, "fs_grep", pattern="os", glob="src/*.{py,ts}") == ["src/a.ts", "src/b.py"]
+    assert (other, source != []) == ([], True)
 
 
 @pytest.mark.parametrize("glob", ["?.md", "[^b].md", "[ü].md", "{?,x[€]}.md", "x?.md", "*?.md", "!?.md", "!x[€].md"])
