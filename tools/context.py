@@ -221,7 +221,7 @@ class Pruner(Protocol):
 
     async def focus(
         self,
-        text: str,
+        text: str | Callable[[], str],
         question: str | None,
         *,
         tool: str,
@@ -232,7 +232,8 @@ class Pruner(Protocol):
     ) -> Focused:
         """What a question needs of a tool's output. Never fails: what cannot be pruned comes back whole.
 
-        Without `source_type` the built-in engine finds out what kind of text it is.
+        The text may also be had by a function, which is called in a thread and whose errors are the caller's. Without
+        `source_type` the built-in engine finds out what kind of text it is.
         """
 
     async def keep(self, owner: str, text: str) -> str:

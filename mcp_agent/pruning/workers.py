@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 import tools.pruning.engine
 from mcp_agent.logs import event
 from tools.pruning.engine import DroppedBlock, GaveUp, Selection, SourceType
-from tools.records import record
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +29,7 @@ _MOST_AT_ONCE = 2
 _START_S = 20.0
 # The engine stops by itself when time is up; one that does not is ended this much later.
 _LATE_S = 0.1
-
+_T = TypeVar("_T")
 
 _ENVIRONMENT = {
     # One thread for arrays: more of them start slower than they help on texts of this size.
@@ -40,13 +42,74 @@ _ENVIRONMENT = {
 
 
 class Workers:
-    """Chooses lines. At most two texts are read at once: the machine has other work."""
+    """Lends processes to threads of its own. There are two of each: the machine has other work."""
 
     def __init__(self) -> None:
-        self._idle: list[_Worker] = []
-        self._turns = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="pruning")
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
 
-    async def select(
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Have something done in one of the threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    @contextmanager
+    def lent(self) -> Iterator[Worker]:
+        """A process, for the thread that asks. Raises RuntimeError if there is none."""
+        worker = self._living() or _started()
+        self._busy.add(worker)
+        try:
+            yield worker
+        finally:
+            self._busy.remove(worker)
+            # A process that still owes an answer would give it to the next one who asks.
+            if worker.is_free:
+                self._idle.append(worker)
+            else:
+                worker.end()
+
+    async def prepare(self) -> None:
+        """Start a process now, for a server that exists to prune."""
+        await self.run(self._start_one)
+
+    def close(self) -> None:
+        # Whoever waits for an answer hears that there will be none.
+        for worker in [*self._busy]:
+            worker.process.kill()
+        self._threads.shutdown(cancel_futures=True)
+        while self._idle:
+            self._idle.pop().end()
+
+    def _living(self) -> Worker | None:
+        """One that waits for work; those that ended while they did are let go."""
+        while True:
+            try:
+                worker = self._idle.pop()
+            except IndexError:
+                return None
+            if worker.process.poll() is None:
+                return worker
+            worker.end()
+
+    def _start_one(self) -> None:
+        try:
+            with self.lent():
+                pass
+        except RuntimeError as error:
+            # Whoever asks first tries again, and is told.
+            event(log, logging.WARNING, "pruner.engine_failed", message=str(error))
+
+
+class Worker:
+    """A process with the engine, and the socket that it reads texts from. Its methods wait: they are for threads."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+        self.process = process
+        self.is_free = True
+        self._channel = channel
+        self._until = time.monotonic() + _START_S
+
+    def ask(
         self,
         text: str,
         question: str,
@@ -55,8 +118,8 @@ class Workers:
         max_prune_ratio: float,
         min_keep_lines: int,
         timeout_s: float,
-    ) -> Selection:
-        """Raises GaveUp when time is up, which begins when a process has it, and RuntimeError if the engine failed."""
+    ) -> None:
+        """Hand over a text, for `answer` to fetch what comes of it."""
         request = {
             "question": question,
             "source_type": source_type,
@@ -64,87 +127,70 @@ class Workers:
             "min_keep_lines": min_keep_lines,
             "timeout_s": timeout_s,
         }
-        messages = (orjson.dumps(request), text.encode("utf-8", "surrogatepass"))
-        async with self._turns:
-            worker = self._idle.pop() if self._idle else await self._started()
-            try:
-                async with asyncio.timeout(timeout_s + _LATE_S):
-                    answer = orjson.loads(await worker.asked(*messages))
-            except TimeoutError:
-                worker.end()
-                raise GaveUp("the deadline passed while pruning") from None
-            except (OSError, EOFError) as error:
-                worker.end()
-                raise RuntimeError(f"the pruning process is gone: {error}") from error
-            except asyncio.CancelledError:
-                worker.end()
-                raise
-            self._idle.append(worker)
+        self.is_free = False
+        self._until = time.monotonic() + timeout_s + _LATE_S
+        try:
+            for message in (orjson.dumps(request), text.encode("utf-8", "surrogatepass")):
+                self._wait_at_most()
+                self._channel.sendall(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
+        except OSError as error:
+            raise _lost(error) from error
+
+    def answer(self) -> Selection:
+        """Raises GaveUp when time is up, which began when the text was handed over, or RuntimeError on a failure."""
+        try:
+            answer = orjson.loads(self.heard())
+        except (OSError, EOFError) as error:
+            raise _lost(error) from error
+        self.is_free = True
         return _selection(answer)
 
-    async def prepare(self) -> None:
-        """Start a process now, for a server that exists to prune."""
-        async with self._turns:
-            if not self._idle:
-                try:
-                    self._idle.append(await self._started())
-                except RuntimeError as error:
-                    # Whoever asks first tries again, and is told.
-                    event(log, logging.WARNING, "pruner.engine_failed", message=str(error))
-
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().end()
-
-    async def _started(self) -> _Worker:
-        try:
-            async with asyncio.timeout(_START_S):
-                return await _start()
-        except (TimeoutError, OSError, EOFError) as error:
-            raise RuntimeError(f"no pruning process could be started: {error}") from error
-
-
-@record
-class _Worker:
-    process: subprocess.Popen[bytes]
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def asked(self, *messages: bytes) -> bytes:
-        for message in messages:
-            self.writer.writelines((len(message).to_bytes(_LENGTH_BYTES, "big"), message))
-        await self.writer.drain()
-        return await self.heard()
-
-    async def heard(self) -> bytes:
-        length = int.from_bytes(await self.reader.readexactly(_LENGTH_BYTES), "big")
-        return await self.reader.readexactly(length)
+    def heard(self) -> bytes:
+        length = int.from_bytes(self._received(_LENGTH_BYTES), "big")
+        return self._received(length)
 
     def end(self) -> None:
         self.process.kill()
         # A killed process is gone in no time: waiting for it leaves no dead one behind.
         self.process.wait()
-        with contextlib.suppress(RuntimeError):
-            # After the loop is closed there is nothing left to close.
-            self.writer.close()
+        self._channel.close()
+
+    def _received(self, size: int) -> bytes:
+        parts: list[bytes] = []
+        while size > 0:
+            self._wait_at_most()
+            part = self._channel.recv(size)
+            if not part:
+                raise EOFError("it ended")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _wait_at_most(self) -> None:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._channel.settimeout(left)
 
 
-async def _start() -> _Worker:
+def _lost(error: OSError | EOFError) -> Exception:
+    if isinstance(error, TimeoutError):
+        return GaveUp("the deadline passed while pruning")
+    return RuntimeError(f"the pruning process is gone: {error}")
+
+
+def _started() -> Worker:
     ours, theirs = socket.socketpair()
+    worker: Worker | None = None
     try:
-        process = await asyncio.to_thread(_spawned, theirs)
-    except BaseException:
+        with theirs:
+            worker = Worker(_spawned(theirs), ours)
+        worker.heard()
+    except (OSError, EOFError) as error:
+        if worker is not None:
+            worker.end()
         ours.close()
-        raise
-    finally:
-        theirs.close()
-    reader, writer = await asyncio.open_unix_connection(sock=ours)
-    worker = _Worker(process, reader, writer)
-    try:
-        await worker.heard()
-    except BaseException:
-        worker.end()
-        raise
+        raise RuntimeError(f"no pruning process could be started: {error}") from error
     return worker
 
 

@@ -63,24 +63,45 @@ def test_an_id_is_never_a_path(tmp_path: Path, prune_id: str) -> None:
 
 
 async def _selected(workers: Workers, text: str = CODE, timeout_s: float = 10.0) -> Selection:
-    return await workers.select(
-        text,
-        "what does step_42 take?",
-        source_type="code",
-        max_prune_ratio=0.55,
-        min_keep_lines=40,
-        timeout_s=timeout_s,
-    )
+    def selected() -> Selection:
+        with workers.lent() as worker:
+            worker.ask(
+                text,
+                "what does step_42 take?",
+                source_type="code",
+                max_prune_ratio=0.55,
+                min_keep_lines=40,
+                timeout_s=timeout_s,
+            )
+            return worker.answer()
+
+    return await workers.run(selected)
 
 
-async def test_an_engine_that_dies_costs_one_answer(tmp_path: Path) -> None:
+async def test_an_engine_that_dies_while_it_waits_costs_nothing() -> None:
     workers = Workers()
     try:
         before = await _selected(workers)
         workers._idle[0].process.kill()
-        with pytest.raises(RuntimeError, match="is gone"):
-            await _selected(workers)
+        workers._idle[0].process.wait()
         assert await _selected(workers) == before
+    finally:
+        workers.close()
+
+
+async def test_an_engine_that_dies_over_a_text_costs_one_answer() -> None:
+    def selected() -> Selection:
+        with workers.lent() as worker:
+            worker.process.kill()
+            worker.process.wait()
+            worker.ask(CODE, "step_42", source_type=None, max_prune_ratio=0.5, min_keep_lines=1, timeout_s=10.0)
+            return worker.answer()
+
+    workers = Workers()
+    try:
+        with pytest.raises(RuntimeError, match="is gone"):
+            await workers.run(selected)
+        assert (await _selected(workers)).dropped
     finally:
         workers.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import stat
@@ -76,7 +75,15 @@ async def read(
     check_path(root, "file_path", file_path, issues)
     refuse(issues)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
-    text, size, is_cut = await asyncio.to_thread(_text, ctx, root, file_path, limit, context_focus_question)
+    size, is_cut = 0, False
+
+    def text() -> str:
+        nonlocal size, is_cut
+        data = _data(ctx, root, file_path, limit, context_focus_question)
+        kept = cut(data, limit)
+        size, is_cut = len(kept), len(data) > limit
+        return kept.decode("utf-8", "replace")
+
     seen = await pruner_of(ctx).focus(
         text,
         context_focus_question,
@@ -107,7 +114,9 @@ def cut(data: bytes, limit: int) -> bytes:
     return data[:end]
 
 
-def _text(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question: str | None) -> tuple[str, int, bool]:
+def _data(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question: str | None) -> bytes:
+    """The file as far as the limit, and a little beyond where it is longer."""
+
     def problem(code: str, message: str, rule: str | None = None) -> Failed:
         return failed(ctx, "read", code, message, question, rule=rule)
 
@@ -129,10 +138,7 @@ def _text(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise problem(_CODES.get(error.errno or 0, "io_error"), f"{path}: {reason}") from error
-    whole = b"".join(parts)
-    kept = cut(whole, limit)
-    text = kept.decode("utf-8", "replace")
-    return text, len(kept), len(whole) > limit
+    return b"".join(parts)
 
 
 _CODES = {

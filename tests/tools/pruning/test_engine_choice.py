@@ -44,6 +44,31 @@ def test_no_other_set_of_lines_is_better_at_the_price(seed: int) -> None:
     assert value(kept, given, 1.2) >= value(best, given, 1.2) - 1e-9
 
 
+@pytest.mark.parametrize("dearness", [0.5, DEARNESS, 12.0])
+def test_of_many_lines_no_other_set_is_better_either(dearness: float) -> None:
+    pairs = 1_500
+    chance = np.random.default_rng(5)
+    worth = np.repeat(chance.random(pairs) ** 4, 2)
+    given = Candidates(
+        worth=worth / worth.sum(),
+        tokens=chance.integers(MARKER_TOKENS + 1, 4 * MARKER_TOKENS, 2 * pairs),
+        must_keep=np.zeros(2 * pairs, dtype=np.bool_),
+        # No gap is of a single line, and such a gap would not be marked.
+        unit=np.arange(2 * pairs) // 2 * 2,
+        header=np.full(2 * pairs, -1),
+    )
+    kept = choose(given, quota=0, top_price=1.2, marker_dearness=dearness, check=lambda: None)
+    share = 1 / given.tokens.sum()
+    toll = 1.2 * dearness * MARKER_TOKENS * share
+    gains = given.worth - 1.2 * given.tokens * share
+    keeping, dropping = 0.0, -toll
+    for gain in (gains[0::2] + gains[1::2]).tolist():
+        keeping, dropping = max(keeping, dropping) + gain, max(dropping, keeping - toll)
+    gaps = np.count_nonzero(np.diff(np.append(True, kept).astype(np.int8)) < 0)
+    assert 0 < kept.sum() < kept.size
+    assert gains[kept].sum() - toll * gaps == pytest.approx(max(keeping, dropping))
+
+
 @pytest.mark.parametrize("quota", range(1, LINES + 1))
 def test_as_many_lines_are_kept_as_are_asked_for(quota: int) -> None:
     kept = choose(candidates(quota), quota=quota, top_price=5.0, marker_dearness=DEARNESS, check=lambda: None)

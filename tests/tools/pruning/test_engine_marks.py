@@ -18,6 +18,7 @@ def test_every_place_is_answered_as_a_search_would(mask: np.ndarray) -> None:
     marks = Marks(mask)
     every = np.arange(mask.size + 1)
     set_at = np.flatnonzero(mask).tolist()
+    assert marks.places().tolist() == set_at
     assert marks.before(every).tolist() == [sum(place < offset for place in set_at) for offset in every]
     assert marks.first_from(every).tolist() == [
         min((place for place in set_at if place >= offset), default=mask.size) for offset in every

@@ -63,30 +63,31 @@ def evidence_of(question: Question, layout: Layout, words: Words) -> Evidence:
 
 
 def _finds(terms: tuple[Term, ...], is_name: Bools, words: Words) -> tuple[Ints, Ints]:
-    """Give the terms that are found and the parts that bear them, in order of term and place; a word counts once."""
+    """Give the terms that are found and where the parts begin that bear them, in order of term and place."""
     found = [words.beginning(term.prefix) for term in terms]
     term = np.repeat(np.arange(len(terms)), [parts.size for parts in found])
     begin, end = words.parts(np.concatenate([_NOWHERE, *found]))
     start = begin.copy()
-    names = np.flatnonzero(is_name[term])
+    names = is_name[term].nonzero()[0]
     start[names], end[names] = words.around(begin[names])
     # What is shorter than the term cannot be it, and what begins like a name seldom is that name.
-    fits = np.flatnonzero(end - start >= np.array([len(term.key) for term in terms], dtype=np.int64)[term])
+    fits = (end - start >= np.array([len(term.key) for term in terms], dtype=np.int64)[term]).nonzero()[0]
     term, begin = term[fits], begin[fits]
     spelled = words.spelled(start[fits], end[fits])
     says: list[bool] = []
     for asked, size in zip(terms, np.bincount(term, minlength=len(terms)).tolist(), strict=True):
         spellings = spelled[len(says) : len(says) + size]
-        answers = {spelling: _is(asked, spelling) for spelling in set(spellings)}
-        says += map(answers.__getitem__, spellings)
-    said = np.flatnonzero(np.array(says, dtype=np.bool_))
-    term, begin = term[said], begin[said]
-    fresh = _fresh(term, words.number(begin))
-    return term[fresh], begin[fresh]
+        says += map(_answers(asked, set(spellings)).__getitem__, spellings)
+    said = np.array(says, dtype=np.bool_)
+    return term[said], begin[said]
 
 
-def _is(term: Term, spelling: str) -> bool:
-    return (spelling.replace("_", "").lower() if term.is_name else stem(spelling.lower())) == term.key
+def _answers(term: Term, spellings: set[str]) -> dict[str, bool]:
+    """Tell which spellings are the term."""
+    key = term.key
+    if term.is_name:
+        return {spelling: spelling.replace("_", "").lower() == key for spelling in spellings}
+    return {spelling: stem(spelling.lower()) == key for spelling in spellings}
 
 
 def _fresh(term: Ints, place: Ints) -> Ints:

@@ -63,7 +63,7 @@ class Layout:
             return np.zeros(0, dtype=np.int64)
         is_mark = self.codes == ord(mark)
         is_triple = is_mark[:-2] & is_mark[1:-1] & is_mark[2:]
-        at: Ints = np.flatnonzero(is_triple) if is_triple.any() else np.zeros(0, dtype=np.int64)
+        at = Marks(is_triple).places()
         begins = np.append(-2, at[:-1]) < at - 1
         row: Ints = at[begins][np.cumsum(begins) - 1]
         triples: Ints = at[(at - row) % 3 == 0]
@@ -87,7 +87,9 @@ def layout_of(text: str, characters: Characters) -> Layout:
     visible = Marks(is_visible)
     first_at = np.minimum(visible.first_from(start), end)
     is_blank = first_at == end
-    last_at = visible.last_before(end)
+    last_at = np.maximum(end - 1, start)
+    trailed = (~is_visible[last_at] & ~is_blank).nonzero()[0]
+    last_at[trailed] = visible.last_before(end[trailed])
 
     indent = first_at - start
     if "\t" in text:
@@ -105,7 +107,7 @@ def layout_of(text: str, characters: Characters) -> Layout:
         is_blank=is_blank,
         indent=_carried_back(indent, is_blank),
         first=codes[first_at].astype(np.int64),
-        last=codes[np.maximum(last_at, start)].astype(np.int64),
+        last=codes[last_at].astype(np.int64),
         opening=_packed(*(codes.take(first_at + place, mode="clip") for place in range(3))),
         fourth=codes.take(first_at + 3, mode="clip").astype(np.int64),
         tokens=tokens_before - np.append(0, tokens_before[:-1]),
@@ -148,7 +150,9 @@ def _packed(first: npt.NDArray[Any], second: npt.NDArray[Any], third: npt.NDArra
 
 
 def _carried_back(indent: Ints, is_blank: Bools) -> Ints:
-    carried = indent.copy()
-    blank, solid = np.flatnonzero(is_blank), np.flatnonzero(~is_blank)
-    carried[blank] = np.append(indent[solid], 0)[np.searchsorted(solid, blank)]
+    total = indent.size
+    # With one more for what comes after the last line.
+    line = np.where(is_blank, total, np.arange(total))
+    next_solid = np.minimum.accumulate(line[::-1])[::-1]
+    carried: Ints = np.append(indent, 0)[next_solid]
     return carried

@@ -12,8 +12,9 @@ from tools.pruning.engine.arrays import Bools, Ints
 _WORD_BITS = 64
 _WORD_SHIFT = 6
 _LAST_BIT = _WORD_BITS - 1
+_ONE = np.uint64(1)
 # For every bit of a word, the bits below it.
-_BELOW = (np.uint64(1) << np.arange(_WORD_BITS, dtype=np.uint64)) - np.uint64(1)
+_BELOW = (_ONE << np.arange(_WORD_BITS, dtype=np.uint64)) - _ONE
 
 
 class Marks:
@@ -21,48 +22,57 @@ class Marks:
 
     def __init__(self, mask: Bools) -> None:
         self._size = mask.size
-        self._words = np.zeros(mask.size // _WORD_BITS + 1, dtype="<u8")
+        # With an empty word on either side, so that every word has two neighbours.
+        self._words = np.zeros(mask.size // _WORD_BITS + 3, dtype="<u8")
         packed = np.packbits(mask, bitorder="little")
-        self._words.view(np.uint8)[: packed.size] = packed
+        self._words.view(np.uint8)[8 : 8 + packed.size] = packed
+
+    def places(self) -> Ints:
+        """Give all of them. This is fast where most words are empty."""
+        filled = self._words.nonzero()[0]
+        bits = np.unpackbits(self._words[filled].view(np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
+        found: Ints = ((filled[bits >> _WORD_SHIFT] - 1) << _WORD_SHIFT) + (bits & _LAST_BIT)
+        return found
 
     def before(self, offsets: Ints) -> Ints:
         """Give how many marks stand before each offset."""
         counts = np.bitwise_count(self._words)
-        totals = np.cumsum(counts, dtype=np.int64) - counts
-        at = offsets >> _WORD_SHIFT
-        counted: Ints = totals[at] + np.bitwise_count(self._words[at] & _BELOW[offsets & _LAST_BIT])
+        totals = counts.cumsum(dtype=np.int64)
+        at = (offsets >> _WORD_SHIFT) + 1
+        counted: Ints = totals[at - 1] + np.bitwise_count(self._words[at] & _BELOW[offsets & _LAST_BIT])
         return counted
 
     def first_from(self, offsets: Ints) -> Ints:
         """Give the first mark at or after each offset; the size of the mask where there is none."""
-        at = offsets >> _WORD_SHIFT
-        bits = self._words[at] & ~_BELOW[offsets & _LAST_BIT]
-        missing = np.flatnonzero(bits == 0)
+        at = (offsets >> _WORD_SHIFT) + 1
+        bit = (offsets & _LAST_BIT).view(np.uint64)
+        # The word that begins at the offset: the end of one and the beginning of the next.
+        word = self._words[at] >> bit
+        word |= self._words[at + 1] << _ONE << (_LAST_BIT - bit)
+        first: Ints = offsets + np.bitwise_count(~word & (word - _ONE))
+        missing = (word == 0).nonzero()[0]
         if missing.size:
-            marked = np.flatnonzero(self._words)
-            following = np.append(marked, -1)[np.searchsorted(marked, at[missing], side="right")]
-            at[missing], bits[missing] = following, self._words[following]
-        first: Ints = (at << _WORD_SHIFT) + np.bitwise_count(~bits & (bits - np.uint64(1)))
-        first[missing[at[missing] < 0]] = self._size
+            places = np.append(self.places(), self._size)
+            first[missing] = places[np.searchsorted(places[:-1], offsets[missing])]
         return first
 
     def last_before(self, offsets: Ints) -> Ints:
         """Give the last mark before each offset; -1 where there is none."""
-        at = offsets >> _WORD_SHIFT
-        bits = self._words[at] & _BELOW[offsets & _LAST_BIT]
-        missing = np.flatnonzero(bits == 0)
+        at = (offsets >> _WORD_SHIFT) + 1
+        bit = (offsets & _LAST_BIT).view(np.uint64)
+        # The word that ends before the offset.
+        word = self._words[at - 1] >> bit
+        word |= self._words[at] << _ONE << (_LAST_BIT - bit)
+        last: Ints = offsets - _WORD_BITS + _highest(word)
+        missing = (word == 0).nonzero()[0]
         if missing.size:
-            marked = np.flatnonzero(self._words)
-            preceding = np.append(marked, -1)[np.searchsorted(marked, at[missing]) - 1]
-            at[missing], bits[missing] = preceding, self._words[preceding]
-        last: Ints = (at << _WORD_SHIFT) + _highest(bits)
-        last[missing[at[missing] < 0]] = -1
+            places = np.append(self.places(), -1)
+            last[missing] = places[np.searchsorted(places[:-1], offsets[missing]) - 1]
         return last
 
 
-def _highest(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+def _highest(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
     """The place of the highest bit of each word."""
-    filled = bits.copy()
-    for shift in (1, 2, 4, 8, 16, 32):
-        filled |= filled >> np.uint64(shift)
-    return np.bitwise_count(filled) - np.uint8(1)
+    # Where the bit below it is empty, the number is not rounded up to the next one when it loses its last digits.
+    _, lengths = np.frexp((words & ~(words >> _ONE)).astype(np.float64))
+    return lengths - 1

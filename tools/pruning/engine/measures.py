@@ -1,4 +1,4 @@
-"""What is measured of every line before it is judged: evidence at several distances, and what kind of line it is.
+"""What a question finds at every line, and around it, above it and in its section.
 
 Measures of evidence are shares of the best place in the text, between 0 and 1, so that a long question and a
 short one, a long text and a short one, give numbers on the same scale. The judgement itself is elsewhere.
@@ -6,52 +6,31 @@ short one, a long text and a short one, give numbers on the same scale. The judg
 
 import numpy as np
 
-from tools.pruning.engine.arrays import Bools, Floats, Ints
+from tools.pruning.engine.arrays import Bools, Floats, Ints, stacked
 from tools.pruning.engine.evidence import Evidence
-from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.structure import Structure
 from tools.pruning.engine.windows import windowed
 from tools.records import record
 
+_CODE_REACHES = (2, 15)
 _REACHES = (2, 6, 15, 40)
 _SPREADS = (3, 10, 20)
 # A term said twice on a line counts for more than once and less than twice as much.
 _LINE_SATURATION = 0.6
-_RARE_LINES = 6.0
-_LAST_LINES = 3
-_DEEP_LINES = 60
 
 CODE_MEASURES = (
-    *(f"terms_within_{reach}" for reach in _REACHES[:-1]),
-    "block_terms",
-    "block_best",
-    "rare_name_in_block",
-    "header",
-    "outer_header",
-    "evidence_by_share_found",
-    "evidence_by_terms_asked",
-    "evidence_by_length",
-    "evidence_by_best_place",
-    "evidence_by_names_found",
-    "is_header",
-    "is_comment",
-    "is_comment_unasked",
-    "is_import",
-    "is_outside",
-    "is_last",
-    "tokens",
-    "depth_in_block",
-    "block_size",
+    "said_here",
+    "terms_around",
+    "support_by_terms_asked",
+    "support_by_best_place",
+    "said_in_header",
+    "said_in_outer_header",
 )
 PROSE_MEASURES = (
     "terms_here_and_above",
+    "header_terms",
     "block_terms_by_best_place",
     "evidence_by_share_found",
-    "is_header",
-    "header_terms",
-    "is_last",
-    "is_block_end",
-    "is_fenced",
 )
 
 
@@ -68,51 +47,30 @@ class _Blocks:
     stands_in: Bools
 
 
-def code_measures(evidence: Evidence, layout: Layout, structure: Structure, *, asks_for_prose: bool) -> Floats:
+def code_measures(evidence: Evidence, structure: Structure) -> Floats:
     """Give one row per name in `CODE_MEASURES` and one column per line."""
-    total = len(layout)
-    scope = structure.scope
-    in_scope = scope >= 0
-    header_at = np.maximum(scope, 0)
-    outer = np.where(in_scope, structure.parent[header_at], -1)
-    weight = evidence.weight
     said = _said(evidence)
-    nearby = terms_nearby(evidence, _REACHES)
-    terms = [_relative(row) for row in nearby]
-    support = _support(terms, said)
-
-    blocks = _blocks(evidence, structure)
-    block, stands_in = blocks.of_line, blocks.stands_in
-    best = np.zeros(stands_in.shape[1])
-    np.maximum.at(best, block, nearby[0])
-    rarity = np.exp(-evidence.lines_with / _RARE_LINES) * evidence.is_name
-    best_place = nearby[1].max() / evidence.weight_asked if evidence.weight_asked else 0.0
-    return _stacked(
+    close, around = terms_nearby(evidence, _CODE_REACHES)
+    best_place = close.max() / evidence.weight_asked if evidence.weight_asked else 0.0
+    around = _relative(around)
+    support = (_relative(close) + around) / 2
+    # With one more for what lies outside every definition: a scope of -1.
+    said_at = np.append(said, 0.0)
+    outer = np.append(structure.parent, -1)[structure.scope]
+    return stacked(
         [
-            *terms[:-1],
-            _relative(weight @ stands_in)[block],
-            _relative(best)[block],
-            np.minimum(rarity @ stands_in, 1.0)[block],
-            np.where(in_scope, said[header_at], 0.0),
-            np.where(outer >= 0, said[np.maximum(outer, 0)], 0.0),
-            *_qualified(support, evidence),
+            said,
+            around,
+            support * np.log1p(evidence.terms_asked),
             support * best_place,
-            support * float(evidence.is_name.any()),
-            structure.is_header,
-            structure.is_comment,
-            structure.is_comment & (not asks_for_prose),
-            structure.is_import,
-            ~in_scope,
-            _last(layout),
-            np.log1p(layout.tokens),
-            np.minimum(np.arange(total) - np.where(in_scope, header_at, 0), _DEEP_LINES) / _DEEP_LINES,
-            np.log1p(np.bincount(block, minlength=best.size)[block]),
+            said_at[structure.scope],
+            said_at[outer],
         ]
     )
 
 
-def prose_measures(evidence: Evidence, layout: Layout, structure: Structure, unit: Ints) -> Floats:
-    """Give one row per name in `PROSE_MEASURES` and one column per line; a unit of several lines is a code block."""
+def prose_measures(evidence: Evidence, structure: Structure) -> Floats:
+    """Give one row per name in `PROSE_MEASURES` and one column per line."""
     weight = evidence.weight
     support = _support([_relative(row) for row in terms_nearby(evidence, _REACHES)], _said(evidence))
     blocks = _blocks(evidence, structure)
@@ -121,20 +79,12 @@ def prose_measures(evidence: Evidence, layout: Layout, structure: Structure, uni
     terms_here = _relative(here)
     # What one place of the text says of the question. Where even the best says little, no section stands out.
     best_place = here.max() / evidence.weight_asked if evidence.weight_asked else 0.0
-    solid = np.flatnonzero(~layout.is_blank)
-    is_block_end = np.zeros(len(layout), dtype=np.bool_)
-    is_block_end[solid[:-1]] = structure.is_header[solid[1:]]
-    is_block_end[solid[-1:]] = True
-    return _stacked(
+    return stacked(
         [
             terms_here,
+            terms_here * structure.is_header,
             best_place * _relative(weight @ (blocks.stands_in | above))[blocks.of_line],
             support * evidence.found,
-            structure.is_header,
-            terms_here * structure.is_header,
-            _last(layout),
-            is_block_end,
-            np.bincount(unit, minlength=len(layout))[unit] > 1,
         ]
     )
 
@@ -202,27 +152,6 @@ def _support(terms: list[Floats], said: Floats) -> Floats:
     density = [_relative(windowed(windowed(said, spread), spread)) for spread in _SPREADS]
     support: Floats = sum(terms + density, np.zeros(said.size)) / len(terms + density)
     return support
-
-
-def _qualified(support: Floats, evidence: Evidence) -> list[Floats]:
-    """Repeat the support of each line by what makes it believable in this text at all.
-
-    The same support means more where much of the question is found.
-    """
-    return [support * evidence.found, support * np.log1p(evidence.terms_asked), support * np.log(support.size)]
-
-
-def _last(layout: Layout) -> Bools:
-    is_last = np.zeros(len(layout), dtype=np.bool_)
-    is_last[np.flatnonzero(~layout.is_blank)[-_LAST_LINES:]] = True
-    return is_last
-
-
-def _stacked(rows: list[Floats | Bools]) -> Floats:
-    measures = np.empty((len(rows), rows[0].size))
-    for measure, row in zip(measures, rows, strict=True):
-        measure[:] = row
-    return measures
 
 
 def _relative(row: Floats) -> Floats:

@@ -4,14 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tools.pruning.engine.arrays import Bools
+from tools.pruning.engine.arrays import Bools, Floats
 from tools.pruning.engine.choice import Candidates, choose, runs
 from tools.pruning.engine.evidence import Evidence, evidence_of
-from tools.pruning.engine.failures import failure_worth, with_context
 from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.measures import code_measures, prose_measures, terms_nearby
 from tools.pruning.engine.question import Question, question_of
-from tools.pruning.engine.relevance import worth_in_code, worth_in_prose
+from tools.pruning.engine.relevance import with_comments, worth_in_code, worth_in_prose
 from tools.pruning.engine.selection import DroppedBlock, GaveUp, Selection, SourceType
 from tools.pruning.engine.shape import Shape, shape_of
 from tools.pruning.engine.skeleton import skeleton_of
@@ -21,7 +20,7 @@ _REASONS: dict[SourceType, str] = {"code": "accessoire", "logs": "routine", "doc
 # What a share of the text must bring, as a share of the answer, to be kept beyond the quota, when the quota is
 # `_PRICED_AT` of the lines. A smaller quota asks for more. A log needs its errors, and those are kept at any price.
 # Chosen by what is left: of the lines that real questions need, four in five of code and six in seven of documents.
-_PRICES: dict[SourceType, float] = {"code": 0.9, "logs": 6.0, "docs": 0.7}
+_PRICES: dict[SourceType, float] = {"code": 0.93, "logs": 6.0, "docs": 0.75}
 _PRICED_AT = 0.30
 _SMALLEST_QUOTA = 0.05
 # What a cut costs, in markers. A piece of code is of little use without the lines around it; a paragraph stands alone.
@@ -65,13 +64,15 @@ def select(
         # Nothing says where to look, and a line that is needed costs more than many that are not.
         return Selection(dropped=(), total_lines=total, source_type=kind)
     check()
-    protected = shape.protected.copy()
-    protected[counted:] = True
-    if kind == "logs":
-        candidates = _of_log(shape, evidence, protected)
-    else:
-        budget_tokens = float(layout.tokens.sum()) * quota / counted
-        candidates = _of_sections(shape, asked, evidence, protected, budget_tokens)
+    worth = _worth(shape, asked, evidence)
+    must_keep = shape.protected.copy()
+    must_keep[counted:] = True
+    if kind in _OUTLINE_SHARES:
+        allowance_tokens = _OUTLINE_SHARES[kind] * float(layout.tokens.sum()) * quota / counted
+        must_keep |= skeleton_of(shape.structure, layout.tokens, worth, allowance_tokens=allowance_tokens)
+    candidates = Candidates(
+        worth=worth, tokens=layout.tokens, must_keep=must_keep, unit=shape.unit, header=shape.header
+    )
     check()
     top_price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     kept = choose(
@@ -84,36 +85,20 @@ def select(
     return Selection(dropped=_dropped(kept, _REASONS[kind], layout), total_lines=total, source_type=kind)
 
 
-def _of_log(shape: Shape, evidence: Evidence, protected: Bools) -> Candidates:
+def _log_worth(shape: Shape, evidence: Evidence) -> Floats:
     (asked,) = terms_nearby(evidence, (_LOG_REACH,))
-    worth = _LOG_FLOOR + failure_worth(shape.layout, shape.reports) + asked / max(asked.max(), 1e-9)
-    return Candidates(
-        worth=worth / worth.sum(),
-        tokens=shape.layout.tokens,
-        must_keep=protected | with_context(shape.reports),
-        unit=shape.unit,
-        header=np.full(len(shape.layout), -1, dtype=np.int64),
-    )
+    worth = _LOG_FLOOR + shape.prior + asked / max(asked.max(), 1e-9)
+    shares: Floats = worth / worth.sum()
+    return shares
 
 
-def _of_sections(
-    shape: Shape, question: Question, evidence: Evidence, protected: Bools, budget_tokens: float
-) -> Candidates:
-    """Judge code by its definitions and a document by its sections."""
-    structure, tokens = shape.structure, shape.layout.tokens
+def _worth(shape: Shape, question: Question, evidence: Evidence) -> Floats:
+    if shape.kind == "logs":
+        return _log_worth(shape, evidence)
     if shape.kind == "docs":
-        worth = worth_in_prose(prose_measures(evidence, shape.layout, structure, shape.unit))
-    else:
-        asks_for_prose = question.asks_for_prose
-        worth = worth_in_code(code_measures(evidence, shape.layout, structure, asks_for_prose=asks_for_prose))
-    outline = skeleton_of(structure, tokens, worth, allowance_tokens=_OUTLINE_SHARES[shape.kind] * budget_tokens)
-    return Candidates(
-        worth=worth,
-        tokens=tokens,
-        must_keep=protected | outline,
-        unit=shape.unit,
-        header=np.where(structure.is_header, structure.parent, structure.scope),
-    )
+        return worth_in_prose(shape.prior, prose_measures(evidence, shape.structure))
+    prior = with_comments(shape.prior, shape.structure) if question.asks_for_prose else shape.prior
+    return worth_in_code(prior, code_measures(evidence, shape.structure))
 
 
 def _dropped(kept: Bools, reason: str, layout: Layout) -> tuple[DroppedBlock, ...]:

@@ -30,9 +30,8 @@ def render(
     With nothing dropped and no annotation the text comes back as it is, character for character. The empty string
     after a final newline is no line to a reader, so it gets no number.
     """
-    total = text.count("\n") + 1
-    if total != selection.total_lines:
-        raise ValueError(f"the selection is of {selection.total_lines} lines and the text has {total}")
+    if selection.dropped and selection.dropped[-1].end_char > len(text):
+        raise ValueError("the selection is of another text")
     annotations = tuple(_annotation(block, prune_id) for block in selection.dropped)
     written: list[str] = []
     line, place = 1, 0
@@ -44,7 +43,7 @@ def render(
         if include_markers:
             written.append(annotation.marker)
         line, place = block.end + 1, block.end_char
-    if line <= total:
+    if line <= selection.total_lines:
         written.append(_numbered(text[place:], line, ends_text=True) if annotate_lines else text[place:])
     return Rendered(pruned_text="\n".join(written), annotations=annotations)
 

@@ -3,9 +3,13 @@
 It is the same for the question and the text, so a stem need not be a word; it need only be shared.
 """
 
+from functools import lru_cache
+
+_REMEMBERED_WORDS = 8192
 _DOUBLED = frozenset("bdfgmnprt")
 
 
+@lru_cache(maxsize=_REMEMBERED_WORDS)
 def stem(word: str) -> str:
     """Give the stem of a lower-case word. Words of three letters or fewer are left as they are."""
     if len(word) <= 3 or not word.isalpha():

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from tools.pruning.engine.marks import Marks
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _PREFIX_CHARS = 4
+_EVERY_LETTER = 0xFFFFFFFF
+_REMEMBERED_PREFIXES = 1024
 
 
 class Words:
@@ -32,11 +35,10 @@ class Words:
 
     def beginning(self, prefix: str) -> Ints:
         """Find the parts that begin with this, which is in lower case. Of a long one only the first letters count."""
-        wanted = folded(prefix[:_PREFIX_CHARS])
-        every = self._prefix
-        if len(wanted) < _PREFIX_CHARS:
-            every = every & np.uint32((1 << 8 * len(wanted)) - 1)
-        return np.flatnonzero(every == np.uint32(int.from_bytes(wanted, "little")))
+        letters, value = _number(prefix[:_PREFIX_CHARS])
+        every = self._prefix if letters == _EVERY_LETTER else self._prefix & letters
+        found: Ints = (every == value).nonzero()[0]
+        return found
 
     def parts(self, found: Ints) -> tuple[Ints, Ints]:
         """Give where these parts begin and where they have ended."""
@@ -46,10 +48,6 @@ class Words:
     def around(self, places: Ints) -> tuple[Ints, Ints]:
         """Give where the words begin in which these places are, and where they have ended."""
         return self._gaps.last_before(places) + 1, self._gaps.first_from(places)
-
-    def number(self, places: Ints) -> Ints:
-        """Give a number for the word at each place, the same for two places in one word. It grows to the right."""
-        return self._gaps.before(places)
 
     def holding(self, pieces: Iterable[str]) -> tuple[Ints, Ints]:
         """Find the words that hold one of these pieces, which are of letters and digits in lower case."""
@@ -66,6 +64,13 @@ class Words:
         """Give what stands between these places."""
         text = self._text
         return [text[begin:after] for begin, after in zip(start.tolist(), end.tolist(), strict=True)]
+
+
+@lru_cache(maxsize=_REMEMBERED_PREFIXES)
+def _number(prefix: str) -> tuple[np.uint32, np.uint32]:
+    """Which letters of a number a prefix says something about, and what they are."""
+    letters = folded(prefix)
+    return np.uint32((1 << 8 * len(letters)) - 1), np.uint32(int.from_bytes(letters, "little"))
 
 
 def parts_of(word: str) -> list[str]:
