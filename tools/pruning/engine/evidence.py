@@ -5,12 +5,13 @@ import numpy as np
 from tools.pruning.engine.arrays import Bools, Floats, Ints
 from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.question import Question, Term
-from tools.pruning.engine.stems import stem
+from tools.pruning.engine.stems import LONGEST_ENDING, SHORTEST_STEM, stem
 from tools.pruning.engine.words import Words
 from tools.records import record
 
 # Weights are whole multiples of this, so that a sum of them is exact, in whatever order it is taken.
 _GRAIN = 2.0**-40
+_NO_LIMIT = 1 << 62
 
 
 @record
@@ -70,8 +71,10 @@ def _finds(terms: tuple[Term, ...], is_name: Bools, words: Words) -> tuple[Ints,
     start = begin.copy()
     names = is_name[term].nonzero()[0]
     start[names], end[names] = words.around(begin[names])
-    # What is shorter than the term cannot be it, and what begins like a name seldom is that name.
-    fits = (end - start >= np.array([len(term.key) for term in terms], dtype=np.int64)[term]).nonzero()[0]
+    # Most of what begins like a term is too short or too long to be it.
+    sizes = np.array([_sizes(term) for term in terms], dtype=np.int64).reshape(-1, 2)[term]
+    size = end - start
+    fits = ((size >= sizes[:, 0]) & (size <= sizes[:, 1])).nonzero()[0]
     term, begin = term[fits], begin[fits]
     spelled = words.spelled(start[fits], end[fits])
     says: list[bool] = []
@@ -80,6 +83,14 @@ def _finds(terms: tuple[Term, ...], is_name: Bools, words: Words) -> tuple[Ints,
         says += map(_answers(asked, set(spellings)).__getitem__, spellings)
     said = np.array(says, dtype=np.bool_)
     return term[said], begin[said]
+
+
+def _sizes(term: Term) -> tuple[int, int]:
+    """Give how many letters there are at least and at most in what is the term."""
+    letters = len(term.key)
+    if term.is_name:
+        return letters, _NO_LIMIT
+    return letters, letters + (LONGEST_ENDING if letters >= SHORTEST_STEM else 0)
 
 
 def _answers(term: Term, spellings: set[str]) -> dict[str, bool]:

@@ -5,6 +5,9 @@ It is the same for the question and the text, so a stem need not be a word; it n
 
 from functools import lru_cache
 
+# No more letters than this are taken off a word, and none of one that would have fewer than `SHORTEST_STEM` left.
+LONGEST_ENDING = 5
+SHORTEST_STEM = 3
 _REMEMBERED_WORDS = 8192
 _DOUBLED = frozenset("bdfgmnprt")
 
