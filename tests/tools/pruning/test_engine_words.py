@@ -30,6 +30,10 @@ def kept_of(line: str, question: str) -> list[str]:
         ("    x = HTTPServer2(y)", "http server"),
         ("    café = été", "où est le café ?"),
         ("    İstanbul = retries", "retries"),
+        ("    # 这里设置连接超时的时间", "如何配置连接超时？"),
+        ("    # タイムアウトの設定", "接続のタイムアウト"),
+        ("    # ตั้งค่าหมดเวลา", "หมดเวลาเท่าไร"),
+        ("    # 这里用retries表示次数", "retries"),
     ],
 )
 def test_a_word_is_found_however_it_is_written(line: str, question: str) -> None:

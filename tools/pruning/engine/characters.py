@@ -3,6 +3,7 @@
 The letters of ASCII are told apart by arithmetic over the whole text at once; only what lies beyond is looked up.
 """
 
+import re
 from functools import cache
 
 import numpy as np
@@ -12,6 +13,10 @@ from tools.pruning.engine.arrays import Bools, Codes, Ints
 from tools.records import record
 
 BEYOND_ASCII = 127
+# Letters of languages that put no space between words: Thai and its neighbours, Chinese, Japanese.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
 _PLANE = 1 << 16
 _LOWER_BIT = 0x20
 _IS_VISIBLE, _IS_WORD, _IS_DIGIT = 1, 2, 4
@@ -84,11 +89,18 @@ _NOTHING = np.zeros(0, dtype=np.uint32)
 
 @cache
 def _beyond_ascii() -> tuple[Codes, Codes]:
-    """Tell letters, digits and spaces apart as `\\w`, `\\d` and `\\s` do. Beyond the first plane all are marks."""
+    """Tell letters, digits and spaces apart as `\\w`, `\\d` and `\\s` do.
+
+    Where words are not set apart, every letter stands for itself as a mark does; so does all that lies beyond the
+    first plane.
+    """
     kinds = np.full(_PLANE, _IS_VISIBLE, dtype=np.uint8)
     small = np.full(_PLANE, BEYOND_ASCII, dtype=np.uint8)
+    is_unspaced = re.compile(f"[{UNSPACED}]").match
     for code in range(BEYOND_ASCII + 1, _PLANE):
         character = chr(code)
+        if is_unspaced(character):
+            continue
         if character.isalnum():
             kinds[code] |= _IS_WORD | (_IS_DIGIT if character.isdecimal() else 0)
             small[code] = min(ord(character.lower()[0]), BEYOND_ASCII)

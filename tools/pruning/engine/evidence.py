@@ -40,7 +40,7 @@ def evidence_of(question: Question, layout: Layout, words: Words) -> Evidence:
     total = len(layout)
     terms = question.terms
     is_name = np.array([term.is_name for term in terms], dtype=np.bool_)
-    term, begin = _finds(terms, is_name, words)
+    term, begin = _with_pieces(terms, words, *_finds(terms, is_name, words))
     line = layout.line_of(begin)
     fresh = _fresh(term, line)
     term, line = term[fresh], line[fresh]
@@ -65,7 +65,7 @@ def evidence_of(question: Question, layout: Layout, words: Words) -> Evidence:
 
 def _finds(terms: tuple[Term, ...], is_name: Bools, words: Words) -> tuple[Ints, Ints]:
     """Give the terms that are found and where the parts begin that bear them, in order of term and place."""
-    found = [words.beginning(term.prefix) for term in terms]
+    found = [_NOWHERE if term.is_piece else words.beginning(term.prefix) for term in terms]
     term = np.repeat(np.arange(len(terms)), [parts.size for parts in found])
     begin, end = words.parts(np.concatenate([_NOWHERE, *found]))
     start = begin.copy()
@@ -83,6 +83,16 @@ def _finds(terms: tuple[Term, ...], is_name: Bools, words: Words) -> tuple[Ints,
         says += map(_answers(asked, set(spellings)).__getitem__, spellings)
     said = np.array(says, dtype=np.bool_)
     return term[said], begin[said]
+
+
+def _with_pieces(terms: tuple[Term, ...], words: Words, term: Ints, begin: Ints) -> tuple[Ints, Ints]:
+    pieces = [number for number, each in enumerate(terms) if each.is_piece]
+    if not pieces:
+        return term, begin
+    places = [words.places(terms[number].key) for number in pieces]
+    # They come after all other terms, so the order stays.
+    term = np.concatenate([term, np.repeat(pieces, [each.size for each in places])])
+    return term, np.concatenate([begin, *places])
 
 
 def _sizes(term: Term) -> tuple[int, int]:

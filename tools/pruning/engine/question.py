@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tools.pruning.engine.characters import UNSPACED
 from tools.pruning.engine.stems import stem
 from tools.pruning.engine.words import parts_of
 from tools.records import record
 
 _WORD = re.compile(r"`[^`\n]+`|\w+(?:[.:\-/]+\w+)*")
 _NAME = re.compile(r"\w+")
+_UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 _NOISE = re.compile(r"https?://\S+|#\d+|^[ \t]*[\w-]+-by:.*$|\b[0-9a-f]{7,40}\b", re.MULTILINE | re.IGNORECASE)
 _SUBJECT_WEIGHT = 1.0
 _BODY_WEIGHT = 0.45
@@ -55,18 +57,23 @@ class Term:
     """A stem, or for `is_name` a whole identifier in lower case without underscores.
 
     What answers to the term, a part of a word or for `is_name` the first part, begins with `prefix` in lower case. What
-    begins with it need not answer.
+    begins with it need not answer. For `is_piece` the term is two letters of a language without spaces, which are
+    found wherever they stand.
     """
 
     key: str
     weight: float
     is_name: bool
     prefix: str
+    is_piece: bool = False
 
 
 @record
 class Question:
-    """`terms` has what discriminates, the weightiest first. `asks_for_prose` is set when it is about comments."""
+    """`terms` has what discriminates, the weightiest first and pieces last.
+
+    `asks_for_prose` is set when it is about comments.
+    """
 
     terms: tuple[Term, ...]
     asks_for_prose: bool
@@ -82,9 +89,13 @@ def _read(text: str) -> Question:
     weights: dict[tuple[str, bool], float] = {}
     first_parts: dict[str, str] = {}
     everything: set[str] = set()
+    pieces: dict[str, float] = {}
     for weight, line in _weighted_lines(_NOISE.sub(" ", text)):
+        for run in _UNSPACED_RUN.findall(line):
+            for piece in _pieces(run):
+                pieces[piece] = max(weight, pieces.get(piece, 0.0))
         previous = ""
-        for found in _WORD.findall(line):
+        for found in _WORD.findall(_UNSPACED_RUN.sub(" ", line)):
             is_quoted = found.startswith("`")
             names = _NAME.findall(found)
             for name in names:
@@ -108,7 +119,13 @@ def _read(text: str) -> Question:
         for (key, is_name), weight in ranked
         if len(key) > 1 or key.isdigit()
     )
+    terms += tuple(Term(piece, weight, False, "", is_piece=True) for piece, weight in [*pieces.items()][:_MAX_TERMS])
     return Question(terms=terms, asks_for_prose=not _PROSE_STEMS.isdisjoint(everything))
+
+
+def _pieces(run: str) -> list[str]:
+    """Take every two neighbours together: which of them are a word is not known, and what is none is seldom found."""
+    return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
 def _whole(name: str) -> str:

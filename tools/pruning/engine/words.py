@@ -7,10 +7,10 @@ from functools import lru_cache
 import numpy as np
 
 from tools.pruning.engine.arrays import Ints
-from tools.pruning.engine.characters import Characters, folded
+from tools.pruning.engine.characters import UNSPACED, Characters, folded
 from tools.pruning.engine.marks import Marks
 
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
+_PART = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z{UNSPACED}]+|\d+")
 _PREFIX_CHARS = 4
 _EVERY_LETTER = 0xFFFFFFFF
 _REMEMBERED_PREFIXES = 1024
@@ -48,6 +48,10 @@ class Words:
     def around(self, places: Ints) -> tuple[Ints, Ints]:
         """Give where the words begin in which these places are, and where they have ended."""
         return self._gaps.last_before(places) + 1, self._gaps.first_from(places)
+
+    def places(self, piece: str) -> Ints:
+        """Find where this stands, as a word or within one."""
+        return np.fromiter(_places(piece, self._text), dtype=np.int64)
 
     def holding(self, pieces: Iterable[str]) -> tuple[Ints, Ints]:
         """Find the words that hold one of these pieces, which are of letters and digits in lower case."""
