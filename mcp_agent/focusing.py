@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mcp_agent.logs import event
-from mcp_agent.pruning.remote import GAP
 from tools.context import Pruner
 from tools.pruning.metadata import PruningMetadata
 from tools.records import record
 from tools.results import Result
-
-log = logging.getLogger(__name__)
 
 # Which field of a result is pruned: the first of these that has something in it.
 _FIELDS = ("content", "output", "stdout", "stderr", "matches")
@@ -66,15 +61,21 @@ async def focused(
     value = "" if name is None else getattr(result, name)
     lines = None if isinstance(value, str) else [_line(match) for match in value]
     text = value if lines is None else "\n".join(lines)
-    seen = await pruner.focus(text, question, tool=tool, call_id=call_id, owner=owner, markers=lines is None)
+    seen = await pruner.focus(
+        text,
+        question,
+        tool=tool,
+        call_id=call_id,
+        owner=owner,
+        markers=lines is None,
+        is_line=None if lines is None else set(lines).__contains__,
+    )
     if name is None or not seen.pruning.applied:
         return FocusedResult(result, seen.pruning)
-    shown: Any = seen.text
-    if lines is not None:
-        try:
-            kept = seen.kept if seen.kept is not None else _places(lines, seen.text.split("\n"))
-        except ValueError as error:
-            return FocusedResult(result, _unusable(seen.pruning, str(error), tool, call_id))
+    if lines is None:
+        shown: Any = seen.text
+    else:
+        kept = seen.kept if seen.kept is not None else _places(lines, seen.text.split("\n"))
         shown = [value[index] for index in kept]
     # Every result of a tool with such a field is a dataclass with that field, which its type cannot say.
     changed: Result = replace(result, **{name: shown})
@@ -87,25 +88,6 @@ def _line(match: Mapping[str, Any]) -> str:
 
 
 def _places(lines: Sequence[str], left: Sequence[str]) -> list[int]:
-    """Where the lines that a service left stand in what it was sent. Raises ValueError for one that stands nowhere."""
-    wanted = {line for line in left if line.strip() and not GAP.fullmatch(line)}
-    strange = wanted.difference(lines)
-    if strange:
-        raise ValueError(f"the service sent a line that is no match: {min(strange)[:80]!r}")
+    """Where the lines that a service left stand in what it was sent."""
+    wanted = set(left)
     return [index for index, line in enumerate(lines) if line in wanted]
-
-
-def _unusable(pruning: PruningMetadata, message: str, tool: str, call_id: str) -> PruningMetadata:
-    """What the service sent is well-formed, and no answer for this tool: all of its matches are shown."""
-    took_ms = pruning.pruner_duration_ms or 0
-    event(
-        log,
-        logging.WARNING,
-        "pruner.call_failed",
-        request_id=call_id,
-        tool=tool,
-        reason="invalid_response",
-        pruner_duration_ms=took_ms,
-        message=message,
-    )
-    return PruningMetadata.failed("invalid_response", message, pruning.raw_bytes, took_ms)

@@ -229,11 +229,13 @@ class Pruner(Protocol):
         owner: str,
         markers: bool = True,
         source_type: SourceType | None = None,
+        is_line: Callable[[str], bool] | None = None,
     ) -> Focused:
         """What a question needs of a tool's output. Never fails: what cannot be pruned comes back whole.
 
         The text may also be had by a function, which is called in a thread and whose errors are the caller's. Without
-        `source_type` the built-in engine finds out what kind of text it is.
+        `source_type` the built-in engine finds out what kind of text it is. An answer of a service with a line of
+        which `is_line` says that it can be none of such a text is not used.
         """
 
     async def keep(self, owner: str, text: str) -> str:

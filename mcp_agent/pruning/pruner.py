@@ -81,6 +81,7 @@ class HostPruner:
         owner: str,
         markers: bool = True,
         source_type: SourceType | None = None,
+        is_line: Callable[[str], bool] | None = None,
     ) -> Focused:
         if question is None:
             return _skipped(await _whole(text), "no_focus_question")
@@ -88,7 +89,8 @@ class HostPruner:
             return _skipped(await _whole(text), "disabled_or_unconfigured")
         question = question.strip()
         if self._remote is not None:
-            return await self._focused_there(await _whole(text), question, self._remote, tool=tool, call_id=call_id)
+            whole = await _whole(text)
+            return await self._focused_there(whole, question, self._remote, is_line, tool=tool, call_id=call_id)
         focused = partial(
             self._focused_here,
             text,
@@ -105,7 +107,14 @@ class HostPruner:
         self.workers.close()
 
     async def _focused_there(
-        self, text: str, question: str, remote: RemotePruner, *, tool: str, call_id: str
+        self,
+        text: str,
+        question: str,
+        remote: RemotePruner,
+        is_line: Callable[[str], bool] | None,
+        *,
+        tool: str,
+        call_id: str,
     ) -> Focused:
         if not text:
             return _skipped(text, "output_empty")
@@ -113,7 +122,7 @@ class HostPruner:
             return _skipped(text, "too_large")
         attempt = Attempt(text, tool=tool, call_id=call_id, endpoint=remote.url)
         try:
-            return attempt.answered(await remote.pruned(text, question))
+            return attempt.answered(await remote.pruned(text, question, is_line))
         except PrunerFailed as error:
             return attempt.failed(error.code, error.message)
 

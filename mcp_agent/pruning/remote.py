@@ -11,6 +11,7 @@ import contextlib
 import re
 import ssl
 import time
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import httptools
@@ -52,12 +53,12 @@ class RemotePruner:
     def is_resting(self) -> bool:
         return time.monotonic() < self._rests_until
 
-    async def pruned(self, code: str, query: str) -> str:
-        """What the service leaves of `code`. Raises PrunerFailed."""
+    async def pruned(self, code: str, query: str, is_line: Callable[[str], bool] | None = None) -> str:
+        """What the service leaves of `code`, of lines that can be such. Raises PrunerFailed."""
         try:
             answer = await self._asked(orjson.dumps({"code": code, "query": query}))
             pruned = _text(answer)
-            check(code, pruned)
+            check(code, pruned, is_line)
         except PrunerFailed:
             self._failures += 1
             if self._failures >= _FAILURES:
@@ -78,15 +79,21 @@ class RemotePruner:
             raise PrunerFailed("http_error", f"{type(error).__name__}: {error}"[:300]) from error
 
 
-def check(code: str, pruned: str) -> None:
-    """Raise PrunerFailed for an answer that is no pruning of `code`: larger than it, or with next to nothing left."""
+def check(code: str, pruned: str, is_line: Callable[[str], bool] | None = None) -> None:
+    """Raise PrunerFailed for an answer that is no pruning of `code`.
+
+    It is larger, or has next to nothing left, or a line that `is_line` knows cannot be one of such a text.
+    """
     if len(pruned) > len(code):
         raise PrunerFailed("invalid_response", f"the answer is larger than the text ({len(pruned)} > {len(code)})")
     lines = sum(1 for line in code.split("\n") if line.strip())
-    left = sum(1 for line in pruned.split("\n") if line.strip() and not GAP.fullmatch(line))
+    left = [line for line in pruned.split("\n") if line.strip() and not GAP.fullmatch(line)]
     fewest = min(_FEWEST_LINES, -int(-lines * _FEWEST_SHARE // 1))
-    if left < fewest:
-        raise PrunerFailed("invalid_response", f"only {left} of {lines} lines are left, which is too few")
+    if len(left) < fewest:
+        raise PrunerFailed("invalid_response", f"only {len(left)} of {lines} lines are left, which is too few")
+    strange = next((line for line in left if is_line is not None and not is_line(line)), None)
+    if strange is not None:
+        raise PrunerFailed("invalid_response", f"the service sent a line that is no match: {strange[:80]!r}")
 
 
 def _text(answer: bytes) -> str:

@@ -114,6 +114,20 @@ async def test_after_three_failures_it_is_left_alone(remote: Service, tmp_path: 
     assert (resting.reason, resting.fallback) == ("disabled_or_unconfigured", False)
 
 
+async def test_lines_that_cannot_be_of_the_text_are_a_failure_like_any_other(remote: Service, tmp_path: Path) -> None:
+    pruner = _pruner(remote.url, tmp_path)
+    for _ in range(3):
+        seen = await pruner.focus(
+            TEXT, "which line?", tool="grep", call_id="c", owner="o", is_line=lambda line: line.endswith("the page")
+        )
+        assert (seen.text, seen.pruning.applied) == (TEXT, False)
+        assert seen.pruning.error == {
+            "code": "invalid_response",
+            "message": "the service sent a line that is no match: 'line 0 of the text'",
+        }
+    assert (await _focused(pruner)).pruning.reason == "disabled_or_unconfigured", "it is left alone"
+
+
 async def test_a_success_in_between_forgives_failures(remote: Service, tmp_path: Path) -> None:
     pruner = _pruner(remote.url, tmp_path)
     for behaviour in ("server error", "server error", "first half", "server error", "server error", "first half"):

@@ -10,7 +10,7 @@ import select
 import stat
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 import orjson
@@ -23,7 +23,7 @@ from tools.pruning.argument import FocusQuestion
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.confined import ConfinedRoot
 from tools.pruning.failing import check_path, failed, located, refuse
-from tools.pruning.metadata import Focused, PruningMetadata
+from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
 from tools.records import mutable, record
@@ -35,7 +35,6 @@ DEFAULT_MATCHES = 500
 _READ_BYTES = 256 * 1024
 _POLL_MS = 100
 _MOST_LINE_BYTES = 16 * 1024 * 1024
-_GAP = re.compile(r"\s*\(filtered \d+ lines\)\s*")
 _RENDERED = re.compile(r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)?(?P<text>.*)", re.DOTALL)
 
 
@@ -116,15 +115,20 @@ async def grep(
     )
     wanted = paths or [path if path is not None else cwd or "."]
     matches, is_cut = await asyncio.to_thread(search.found, wanted, cwd)
+    lines = [rendered(match) for match in matches]
+    by_line = dict(zip(lines, matches, strict=True))
     seen = await pruner_of(ctx).focus(
-        "\n".join(map(rendered, matches)),
+        "\n".join(lines),
         context_focus_question,
         tool="grep",
         call_id=ctx.call_id,
         owner=ctx.owner,
         markers=False,
+        is_line=lambda line: line in by_line or _parsed(line) is not None,
     )
-    shown, pruning = applied(matches, seen)
+    shown = matches
+    if seen.pruning.applied:
+        shown = _left(seen.text, by_line) if seen.kept is None else [matches[index] for index in seen.kept]
     return GrepMatches(
         tool="grep",
         pattern=pattern,
@@ -133,7 +137,7 @@ async def grep(
         match_count=len(shown),
         truncated=is_cut,
         duration_ms=round((time.perf_counter() - began) * 1000),
-        pruning=pruning,
+        pruning=seen.pruning,
     )
 
 
@@ -143,28 +147,10 @@ def rendered(match: Match) -> str:
     return f"{match['path']}:{match['line']}:{column}{match['text']}".replace("\n", " ")
 
 
-def applied(matches: list[Match], seen: Focused) -> tuple[list[Match], PruningMetadata]:
-    """The matches that are left; all of them where what a service sent cannot be read as matches."""
-    if not seen.pruning.applied:
-        return matches, seen.pruning
-    if seen.kept is not None:
-        return [matches[index] for index in seen.kept], seen.pruning
-    by_line = {rendered(match): match for match in matches}
-    left: list[Match] = []
-    for line in seen.text.split("\n"):
-        if not line.strip() or _GAP.fullmatch(line):
-            continue
-        match = by_line.get(line) or _parsed(line)
-        if match is None:
-            failure = PruningMetadata.failed(
-                "invalid_response",
-                f"the service sent a line that is no match: {line[:80]!r}",
-                seen.pruning.raw_bytes,
-                seen.pruning.pruner_duration_ms or 0,
-            )
-            return matches, failure
-        left.append(match)
-    return left, seen.pruning
+def _left(text: str, by_line: Mapping[str, Match]) -> list[Match]:
+    """The matches in what a service left. What it changed in a line is taken as it is."""
+    found = (by_line.get(line) or _parsed(line) for line in text.split("\n"))
+    return [match for match in found if match is not None]
 
 
 def _parsed(line: str) -> Match | None:
