@@ -8,42 +8,54 @@ code and English prose, which a test holds it to. Other scripts are counted more
 from __future__ import annotations
 
 import re
+from collections import Counter
+from functools import lru_cache
+from operator import mul
 
 # The pieces that such vocabularies cut a text into before they look anything up: a word with the one character in
 # front of it, up to three digits, a run of signs with the end of the line, white space. Most are one token.
-_PIECE = re.compile(
+_KINDS = (
     r"(?P<word>(?:_|[^\r\n\w])?(?:[A-Z]?[^\W\d_A-Z]+|[A-Z]+))|(?P<digits>[0-9]{1,3})"
     r"|(?P<signs> ?(?:_|[^\s\w])+[\r\n/]*)|\s*[\r\n]+|\s+|\w"
 )
+_PIECE = re.compile(re.sub(r"\?P<\w+>", "?:", _KINDS))
+_KIND = re.compile(_KINDS)
 _SHORT_WORD = 8
-_WHOLE_CHARS = 64_000
+_REMEMBERED_PIECES = 16_384
+_ROUGHLY_CHARS = 4_000
 _SLICES = 16
 
 
 def estimate(text: str) -> int:
-    count = 0.0
-    for match in _PIECE.finditer(text):
-        piece, kind = match[0], match.lastgroup
-        count += 1.0
-        if kind == "word":
-            count += 0.08 * max(0, len(piece) - _SHORT_WORD)
-            if not piece[0].isalpha() and piece[0] != " ":
-                count += 0.22
-        elif kind == "digits":
-            count += 0.25
-        elif kind == "signs":
-            count += 0.05 * max(0, len(piece) - 2)
-        if not piece.isascii():
-            # Chinese and Japanese have no spaces between words, and an emoji is a token or two of its own.
-            count += sum(0.5 if character > "\u2e7f" else 0.1 for character in piece if not character.isascii())
-    return round(count)
+    pieces = Counter(_PIECE.findall(text))
+    cost: float = sum(map(mul, map(_cost, pieces), pieces.values()))
+    return round(cost)
+
+
+@lru_cache(maxsize=_REMEMBERED_PIECES)
+def _cost(piece: str) -> float:
+    found = _KIND.match(piece)
+    kind = found.lastgroup if found is not None else None
+    cost = 1.0
+    if kind == "word":
+        cost += 0.08 * max(0, len(piece) - _SHORT_WORD)
+        if not piece[0].isalpha() and piece[0] != " ":
+            cost += 0.22
+    elif kind == "digits":
+        cost += 0.25
+    elif kind == "signs":
+        cost += 0.05 * max(0, len(piece) - 2)
+    if not piece.isascii():
+        # Chinese and Japanese have no spaces between words, and an emoji is a token or two of its own.
+        cost += sum(0.5 if character > "\u2e7f" else 0.1 for character in piece if not character.isascii())
+    return cost
 
 
 def estimate_roughly(text: str) -> int:
     """As `estimate`, from slices of a long text: reading every word of one takes longer than most work on it."""
-    if len(text) <= _WHOLE_CHARS:
+    if len(text) <= _ROUGHLY_CHARS:
         return estimate(text)
-    size = _WHOLE_CHARS // _SLICES
+    size = _ROUGHLY_CHARS // _SLICES
     step = (len(text) - size) // (_SLICES - 1)
     seen = sum(estimate(text[start : start + size]) for start in range(0, _SLICES * step, step))
     return round(seen * len(text) / (size * _SLICES))

@@ -74,8 +74,10 @@ async def prune_text(
     pruner = pruner_of(ctx)
     began = time.perf_counter()
     try:
-        prune_id = await pruner.keep(ctx.owner, text)
-        selection, warnings = await _selected(pruner, text, goal_hint, source_type, options)
+        # Kept while it is read, since nearly every text has lines that are not needed.
+        prune_id, (selection, warnings) = await asyncio.gather(
+            pruner.keep(ctx.owner, text), _selected(pruner, text, goal_hint, source_type, options)
+        )
     except OSError:
         # No line is dropped that could not be had back.
         log.warning("pruner.recovery_unavailable", exc_info=True)
