@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _PROGRAM = Path(tools.pruning.engine.__file__).with_name("worker.py")
 _LENGTH_BYTES = 8
+_PART_BYTES = 256 * 1024
 _MOST_AT_ONCE = 2
 _START_S = 20.0
 # The engine stops by itself when time is up; one that does not is ended this much later.
@@ -129,10 +130,12 @@ class Worker:
         }
         self.is_free = False
         self._until = time.monotonic() + timeout_s + _LATE_S
+        messages = (orjson.dumps(request), text.encode("utf-8", "surrogatepass"))
+        parts = [part for message in messages for part in (len(message).to_bytes(_LENGTH_BYTES, "big"), message)]
         try:
-            for message in (orjson.dumps(request), text.encode("utf-8", "surrogatepass")):
-                self._wait_at_most()
-                self._channel.sendall(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
+            self._wait_at_most()
+            # All at once, or the process would wake for the first of it and have to wait for the rest.
+            self._channel.sendall(b"".join(parts))
         except OSError as error:
             raise _lost(error) from error
 
@@ -146,25 +149,21 @@ class Worker:
         return _selection(answer)
 
     def heard(self) -> bytes:
-        length = int.from_bytes(self._received(_LENGTH_BYTES), "big")
-        return self._received(length)
+        """The next message. There is never more than one on its way."""
+        data = b""
+        while len(data) < _LENGTH_BYTES or len(data) < _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big"):
+            self._wait_at_most()
+            part = self._channel.recv(_PART_BYTES)
+            if not part:
+                raise EOFError("it ended")
+            data += part
+        return data[_LENGTH_BYTES:]
 
     def end(self) -> None:
         self.process.kill()
         # A killed process is gone in no time: waiting for it leaves no dead one behind.
         self.process.wait()
         self._channel.close()
-
-    def _received(self, size: int) -> bytes:
-        parts: list[bytes] = []
-        while size > 0:
-            self._wait_at_most()
-            part = self._channel.recv(size)
-            if not part:
-                raise EOFError("it ended")
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
 
     def _wait_at_most(self) -> None:
         left = self._until - time.monotonic()

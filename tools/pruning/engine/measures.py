@@ -95,7 +95,7 @@ def terms_nearby(evidence: Evidence, reaches: tuple[int, ...]) -> list[Floats]:
     line, weight = evidence.line, evidence.weight[evidence.term]
     # The line of the find before, if that is one of the same term.
     previous = np.append(-total, line[:-1])
-    previous[np.flatnonzero(np.diff(evidence.term)) + 1] = -total
+    previous[1:][evidence.term[1:] != evidence.term[:-1]] = -total
     reach = np.array(reaches)[:, None]
     # What a find reaches and the one before does not, so that no term counts twice.
     since = np.minimum(np.maximum(np.maximum(line - reach, previous + reach + 1), 0), total)

@@ -13,18 +13,17 @@ from tools.pruning.engine.structure import Structure
 
 def skeleton_of(structure: Structure, tokens: Ints, worth: Floats, *, allowance_tokens: float) -> Bools:
     """Mark as much of the outline as the allowance pays for."""
-    outline = np.zeros(tokens.size, dtype=np.bool_)
-    left = allowance_tokens
     starts, lengths = runs(structure.is_import)
     is_import = structure.is_import[starts]
-    prices = np.add.reduceat(tokens, starts)[is_import] + MARKER_TOKENS * (starts[is_import] > 0)
-    for start, length, price in zip(
-        starts[is_import].tolist(), lengths[is_import].tolist(), prices.tolist(), strict=True
-    ):
+    prices = np.add.reduceat(tokens, starts) + MARKER_TOKENS * (starts > 0)
+    is_paid = np.zeros(starts.size, dtype=np.bool_)
+    left = allowance_tokens
+    for run, price in zip(is_import.nonzero()[0].tolist(), prices[is_import].tolist(), strict=True):
         if price <= left:
-            outline[start : start + length] = True
+            is_paid[run] = True
             left -= price
-    headers = np.flatnonzero(structure.is_header)
+    outline = np.repeat(is_paid, lengths)
+    headers = structure.is_header.nonzero()[0]
     ranked = headers[np.argsort(-worth[headers], kind="stable")]
     spent = np.cumsum(tokens[ranked] + MARKER_TOKENS)
     outline[ranked[spent <= left]] = True
