@@ -12,7 +12,7 @@ from mcp_agent.pruning.recovery import Recovery
 from mcp_agent.pruning.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
 from mcp_agent.pruning.settings import PruningSettings
 from mcp_agent.pruning.workers import Workers
-from tools.pruning.engine import GaveUp, Selection, SourceType, render
+from tools.pruning.engine import GaveUp, Selection, SourceType, written
 from tools.pruning.metadata import Focused, PruningMetadata, Reason
 
 # Of the output of a tool, 45 of a hundred lines stay, and what is as short as this stays whole.
@@ -167,9 +167,9 @@ class HostPruner:
             return attempt.failed("invalid_response", str(error))
         if not selection.dropped:
             return attempt.answered(text, every)
-        rendered = render(text, selection, prune_id, include_markers=markers)
+        pruned = written(text, selection, prune_id, include_markers=markers)
         kept = None if markers else [number - 1 for number in selection.kept()]
-        return attempt.answered(rendered.pruned_text, kept, prune_id)
+        return attempt.answered(pruned, kept, prune_id)
 
 
 async def _whole(text: str | Callable[[], str]) -> str:

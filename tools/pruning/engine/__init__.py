@@ -6,10 +6,10 @@ first call of `prune`, so that a program which never prunes does not pay for it.
 
 from collections.abc import Callable
 
-from tools.pruning.engine.rendering import Annotation, Rendered, render
+from tools.pruning.engine.rendering import Annotation, Rendered, render, written
 from tools.pruning.engine.selection import DroppedBlock, GaveUp, Selection, SourceType
 
-__all__ = ["Annotation", "DroppedBlock", "GaveUp", "Rendered", "Selection", "SourceType", "prune", "render"]
+__all__ = ["Annotation", "DroppedBlock", "GaveUp", "Rendered", "Selection", "SourceType", "prune", "render", "written"]
 
 
 def prune(

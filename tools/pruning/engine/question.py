@@ -44,6 +44,7 @@ _STOP_WORDS = frozenset(
     pull refactor refactoring refs related release remove removed removes removing rename renamed replace replaced
     request resolves revert reverts rework rewrite set show simplify small support supported supports sure switch
     readme md tweak tweaks update updated updates use used useful uses work works
+    st nd rd th
     au aux avec ce ces cette comment dans de des du elle en est et eux fait il ils je la le les leur lui mais ne nous
     ou par pas pour pourquoi que quel quelle qui sa sans se ses son sont sur un une vous
     """.split()

@@ -25,6 +25,14 @@ class Rendered:
 def render(
     text: str, selection: Selection, prune_id: str, *, annotate_lines: bool = False, include_markers: bool = True
 ) -> Rendered:
+    """Write the kept lines as `written` does, and say what is missing."""
+    pruned = written(text, selection, prune_id, annotate_lines=annotate_lines, include_markers=include_markers)
+    return Rendered(pruned, tuple(_annotation(block, prune_id) for block in selection.dropped))
+
+
+def written(
+    text: str, selection: Selection, prune_id: str, *, annotate_lines: bool = False, include_markers: bool = True
+) -> str:
     """Write the kept lines of the text the selection was made from. With `annotate_lines` each begins with `N│ `.
 
     With nothing dropped and no annotation the text comes back as it is, character for character. The empty string
@@ -32,20 +40,19 @@ def render(
     """
     if selection.dropped and selection.dropped[-1].end_char > len(text):
         raise ValueError("the selection is of another text")
-    annotations = tuple(_annotation(block, prune_id) for block in selection.dropped)
-    written: list[str] = []
+    pieces: list[str] = []
     line, place = 1, 0
-    for block, annotation in zip(selection.dropped, annotations, strict=True):
+    for block in selection.dropped:
         if block.start > line:
             # Without the newline before the block: every piece gets one when they are joined.
             kept = text[place : block.start_char - 1]
-            written.append(_numbered(kept, line) if annotate_lines else kept)
+            pieces.append(_numbered(kept, line) if annotate_lines else kept)
         if include_markers:
-            written.append(annotation.marker)
+            pieces.append(_marker(block, prune_id))
         line, place = block.end + 1, block.end_char
     if line <= selection.total_lines:
-        written.append(_numbered(text[place:], line, ends_text=True) if annotate_lines else text[place:])
-    return Rendered(pruned_text="\n".join(written), annotations=annotations)
+        pieces.append(_numbered(text[place:], line, ends_text=True) if annotate_lines else text[place:])
+    return "\n".join(pieces)
 
 
 def _numbered(text: str, first: int, *, ends_text: bool = False) -> str:
@@ -55,11 +62,15 @@ def _numbered(text: str, first: int, *, ends_text: bool = False) -> str:
 
 
 def _annotation(block: DroppedBlock, prune_id: str) -> Annotation:
-    span = f"lignes {block.start}-{block.end} ({block.line_count})"
     return Annotation(
         original_start_line=block.start,
         original_end_line=block.end,
         pruned_line_count=block.line_count,
         reason=block.reason,
-        marker=f"⟦PRUNÉ: prune_id={prune_id} {span} raison={block.reason}⟧",
+        marker=_marker(block, prune_id),
     )
+
+
+def _marker(block: DroppedBlock, prune_id: str) -> str:
+    span = f"lignes {block.start}-{block.end} ({block.line_count})"
+    return f"⟦PRUNÉ: prune_id={prune_id} {span} raison={block.reason}⟧"
