@@ -7,13 +7,18 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+import httpx2
 import orjson
+from anyio.from_thread import start_blocking_portal
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.benchmarks.http_client import HttpClient
 from tests.benchmarks.mcp_messages import http_call, opened_http
@@ -49,6 +54,15 @@ def rows() -> list[Row]:
         ),
         Row("read-question", "read of 3,000 lines with a question, /mcp", "without", "ms", Goal(3.0), _reading, 31),
         Row(
+            "read-question-official",
+            "read of 3,000 lines with a question, official client",
+            "without",
+            "ms",
+            Goal(3.0),
+            _reading_officially,
+            31,
+        ),
+        Row(
             "read-again",
             "read of the same 3,000 lines with another question, /mcp",
             "without",
@@ -81,6 +95,40 @@ def _reading(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
 
 @contextmanager
+def _reading_officially(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    """As before, but with the client that programs use, which reads and checks what it gets."""
+    with (
+        _serving(bench) as url,
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(_official(url)) as session,
+    ):
+        numbers = itertools.count()
+
+        async def read(**question: str) -> float:
+            call = {"file_path": f"{next(numbers) % (2 * _FILES)}.py", **question}
+            started = time.perf_counter()
+            answer = await session.call_tool("read", call)
+            took = time.perf_counter() - started
+            if answer.is_error or (answer.structured_content or {})["pruning"]["applied"] is not bool(question):
+                raise RuntimeError(f"this is not what was asked for: {answer}"[:300])
+            return took * 1000
+
+        asked = partial(read, context_focus_question=_QUESTION)
+        yield partial(portal.call, asked), partial(portal.call, read)
+
+
+@asynccontextmanager
+async def _official(url: str) -> AsyncIterator[ClientSession]:
+    async with (
+        httpx2.AsyncClient(headers={"authorization": f"Bearer {_TOKEN}"}, timeout=30) as http,
+        streamable_http_client(url, http_client=http) as streams,
+        ClientSession(*streams[:2]) as session,
+    ):
+        await session.initialize()
+        yield session
+
+
+@contextmanager
 def _reading_again(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     """As before, but each call reads the same file; no question is asked twice."""
     with _reader(bench) as client:
@@ -91,12 +139,18 @@ def _reading_again(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
 
 @contextmanager
 def _reader(bench: Bench) -> Iterator[HttpClient]:
-    """A client of a daemon in a folder of files, each with a first line of its own."""
+    with _serving(bench) as url:
+        yield opened_http(url, _ERA, _TOKEN)
+
+
+@contextmanager
+def _serving(bench: Bench) -> Iterator[str]:
+    """The URL of a daemon in a folder of files, each with a first line of its own."""
     lines = _code(_READ_LINES).split("\n")
     for number in range(2 * _FILES):
         (bench.folder / f"{number}.py").write_text("\n".join([f"# copy {number}", *lines[1:]]))
     with running([*subject("echo_daemon"), _TOKEN], bench.folder) as program:
-        yield opened_http(program.line().decode().strip(), _ERA, _TOKEN)
+        yield program.line().decode().strip()
 
 
 @contextmanager
