@@ -18,19 +18,16 @@ _NO_LIMIT = 1 << 62
 class Evidence:
     """The k-th find: term `term[k]` stands on line `line[k]` `times[k]` times. Finds are in order of term and line.
 
-    Terms that occur nowhere are left out and the others are numbered anew. `lines_with` counts the lines of each, and
-    `weight` is what the question gives it times its rarity in the text. `is_name` marks whole identifiers.
-    `terms_asked` and `weight_asked` are of the whole question, whole identifiers aside; `found` is the share of that
-    weight which occurs at all.
+    Terms that occur nowhere are left out and the others are numbered anew. `weight` is what the question gives each of
+    them times its rarity in the text. `terms_asked` and `weight_asked` are of the whole question, whole identifiers
+    aside; `found` is the share of that weight which occurs at all.
     """
 
     total_lines: int
     term: Ints
     line: Ints
     times: Ints
-    lines_with: Ints
     weight: Floats
-    is_name: Bools
     terms_asked: int
     weight_asked: float
     found: float
@@ -54,9 +51,7 @@ def evidence_of(question: Question, layout: Layout, words: Words) -> Evidence:
         term=(np.cumsum(occurs) - 1)[term],
         line=line,
         times=np.append(fresh[1:], begin.size)[: fresh.size] - fresh,
-        lines_with=lines_with[occurs],
         weight=np.rint((asked * rarity)[occurs] / _GRAIN) * _GRAIN,
-        is_name=is_name[occurs],
         terms_asked=int((~is_name).sum()),
         weight_asked=float(plain.sum()),
         found=float(plain[occurs].sum() / plain.sum()) if plain.any() else 0.0,
@@ -72,14 +67,14 @@ def _finds(terms: tuple[Term, ...], is_name: Bools, words: Words) -> tuple[Ints,
     names = is_name[term].nonzero()[0]
     start[names], end[names] = words.around(begin[names])
     # Most of what begins like a term is too short or too long to be it.
-    sizes = np.array([_sizes(term) for term in terms], dtype=np.int64).reshape(-1, 2)[term]
-    size = end - start
-    fits = ((size >= sizes[:, 0]) & (size <= sizes[:, 1])).nonzero()[0]
+    bounds = np.array([_sizes(term) for term in terms], dtype=np.int64).reshape(-1, 2)[term]
+    sizes = end - start
+    fits = ((sizes >= bounds[:, 0]) & (sizes <= bounds[:, 1])).nonzero()[0]
     term, begin = term[fits], begin[fits]
     spelled = words.spelled(start[fits], end[fits])
     says: list[bool] = []
-    for asked, size in zip(terms, np.bincount(term, minlength=len(terms)).tolist(), strict=True):
-        spellings = spelled[len(says) : len(says) + size]
+    for asked, count in zip(terms, np.bincount(term, minlength=len(terms)).tolist(), strict=True):
+        spellings = spelled[len(says) : len(says) + count]
         says += map(_answers(asked, set(spellings)).__getitem__, spellings)
     said = np.array(says, dtype=np.bool_)
     return term[said], begin[said]
