@@ -12,35 +12,35 @@ from dataclasses import replace
 from pathlib import Path
 
 from mcp_agent import __version__
-from mcp_agent.artifacts import ArtifactStore, Quotas
-from mcp_agent.audit import Audit, note_policy
+from mcp_agent.admin.metrics import Metrics
 from mcp_agent.belongings import Belongings
+from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
-from mcp_agent.dispatcher import Dispatcher
-from mcp_agent.events import EventHub, Notice, ResourceUpdated, ToolsChanged
+from mcp_agent.events.hub import EventHub, Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.logs import event
-from mcp_agent.metrics import Metrics
-from mcp_agent.protocol.kept import ArtifactResources, UndoResources
+from mcp_agent.protocol.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
-from mcp_agent.pruning import settings as pruning_settings
-from mcp_agent.pruning.pruner import HostPruner
-from mcp_agent.pruning.recovery import Recovery
-from mcp_agent.refusals import Refusals
+from mcp_agent.pruning_service import settings as pruning_settings
+from mcp_agent.pruning_service.host_pruner import HostPruner
+from mcp_agent.pruning_service.kept_texts import Recovery
+from mcp_agent.security.refusals import Refusals
+from mcp_agent.sessions.crash_record import Record
 from mcp_agent.sessions.manager import Limits, SessionManager
-from mcp_agent.sessions.record import Record
+from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
+from mcp_agent.storage.audit_log import Audit, note_policy
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
-from registry.store import RegistryFile
-from tools.context import ToolContext
-from tools.filesystem.engines import find_engine
-from tools.journal import Journal
-from tools.journal import Limits as JournalLimits
-from tools.paths import OpenPaths
+from registry.tools_json_file import RegistryFile
+from tools.files.journal import Journal
+from tools.files.journal import Limits as JournalLimits
+from tools.files.paths import OpenPaths
+from tools.kit.context import ToolContext
+from tools.search.engine import find_engine
 
 log = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from mcp_agent.artifacts import ArtifactStore
-from mcp_agent.audit import Audit
-from mcp_agent.events import EventHub
-from mcp_agent.pruning.pruner import HostPruner
+from mcp_agent.events.hub import EventHub
+from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.sessions.manager import SessionManager
+from mcp_agent.storage.artifact_store import ArtifactStore
+from mcp_agent.storage.audit_log import Audit
 
 
 class Belongings:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcp_agent.logs import LEVELS
-from tools.records import record
+from tools.kit.records import record
 
 APP = "mcp-agent"
 PREFIX = "MCP_AGENT_"

@@ -21,7 +21,7 @@ def main() -> int:
 
 def pruner() -> int:
     own_imports_only()
-    from mcp_agent.commands.pruner import run
+    from mcp_agent.programs.pruner.command import run
 
     return run(sys.argv[1:])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mcp_agent.events import EventHub
+from mcp_agent.events.hub import EventHub
 from mcp_agent.protocol.methods import Methods
 from registry.gate import Gate
 

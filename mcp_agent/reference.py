@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mcp_agent.calls.shaping import TEXT_CLIENTS
 from mcp_agent.config import SETTINGS
-from mcp_agent.shaping import TEXT_CLIENTS
 from registry.catalog import discover, label
 from registry.profiles import SHIPPED
-from tools import errors
-from tools.spec import Tool
+from tools.kit import errors
+from tools.kit.spec import Tool
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
 _NOTE = "<!-- Written by `make docs` from the code. Do not edit by hand. -->"

@@ -6,18 +6,18 @@ from functools import cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_agent.admin.control import Control
+from mcp_agent.admin.health import Health
+from mcp_agent.admin.metrics_page import MetricsPage
 from mcp_agent.app import Daemon
-from mcp_agent.pruning.http import Prune
-from mcp_agent.security import Guard, OpenStreams
-from mcp_agent.tokens import Tokens
-from mcp_agent.transports.artifacts import Artifacts
-from mcp_agent.transports.control import Control
+from mcp_agent.security.auth_tokens import Tokens
+from mcp_agent.security.guard import Guard, OpenStreams
+from mcp_agent.transports.artifact_download import Artifacts
 from mcp_agent.transports.events import Events
-from mcp_agent.transports.health import Health
 from mcp_agent.transports.http import header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
-from mcp_agent.transports.metrics import MetricsPage
 from mcp_agent.transports.openapi import OpenApi
+from mcp_agent.transports.prune import Prune
 from mcp_agent.transports.rpc import Rpc
 from mcp_agent.transports.sse import Sse
 from mcp_agent.transports.streamable import StreamableHttp

@@ -16,17 +16,19 @@ import orjson
 import uvicorn
 from starlette.types import ASGIApp
 
-from mcp_agent import __version__, addresses, files, stopping
+from mcp_agent import __version__, signals
 from mcp_agent.app import Daemon
 from mcp_agent.config import BadConfig, Config
-from mcp_agent.connection import Connection
-from mcp_agent.events import ToolsChanged
+from mcp_agent.events.hub import ToolsChanged
 from mcp_agent.hosting import Host
 from mcp_agent.logs import event
 from mcp_agent.routes import http_app
-from mcp_agent.security import OpenStreams
-from mcp_agent.tokens import BadToken, Tokens
-from registry.watching import changes
+from mcp_agent.security import addresses
+from mcp_agent.security.auth_tokens import BadToken, Tokens
+from mcp_agent.security.guard import OpenStreams
+from mcp_agent.storage import small_files
+from mcp_agent.transports.connection import Connection
+from registry.file_watch import changes
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +164,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop in order at the first signal and at once at the second; being told to stop is no failure."""
-        stopping.on_signals(self._stop)
+        signals.on_signals(self._stop)
         yield
 
     def _stop(self) -> None:
@@ -200,7 +202,7 @@ class _Runtime:
         self._content = {"url": url, "pid": os.getpid(), "config": str(config.config), "version": __version__}
 
     def __enter__(self) -> None:
-        files.replace(self._path, orjson.dumps(self._content))
+        small_files.replace(self._path, orjson.dumps(self._content))
 
     def __exit__(self, *_: object) -> None:
         try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 import tools
-from tools.spec import Tool
+from tools.kit.spec import Tool
 
 CATEGORY_LABELS = {
     "filesystem": "Filesystem Tools",

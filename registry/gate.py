@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 
 from registry.catalog import Catalog
 from registry.profiles import Form, Profile, Profiles, closed
-from tools.denying import NOTHING, Deny, together
-from tools.errors import ToolDisabled
-from tools.records import record
-from tools.spec import Tool
+from tools.kit.errors import ToolDisabled
+from tools.kit.records import record
+from tools.kit.rules import NOTHING, Deny, together
+from tools.kit.spec import Tool
 
 # How results are written: a form, or short, whatever form a connection asks for.
 Shape = Form | Literal["compact"]

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from registry.catalog import Catalog, label
-from tools.denying import NOTHING, Deny
-from tools.records import record
-from tools.spec import Tool
+from tools.kit.records import record
+from tools.kit.rules import NOTHING, Deny
+from tools.kit.spec import Tool
 
 Form = Literal["auto", "json", "text"]
 VERSION = 1

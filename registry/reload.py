@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from registry.file_watch import changes
 from registry.profiles import BadRegistry, Problem, Profiles
-from registry.store import RegistryFile
-from registry.watching import changes
+from registry.tools_json_file import RegistryFile
 
 log = logging.getLogger(__name__)
 

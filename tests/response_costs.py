@@ -17,13 +17,13 @@ import orjson
 from rs_bpe.bpe import openai
 
 from mcp_agent.app import compose
-from mcp_agent.calls import Call, Caller
+from mcp_agent.calls.call import Call, Caller
 from mcp_agent.compact.compactor import Compactor
 from mcp_agent.compact.cursors import Cursors, Origin
 from mcp_agent.config import load
 from registry.catalog import discover
 from registry.gate import Access
-from tools.results import Result
+from tools.kit.results import Result
 
 PAGE = Path(__file__).parent.parent / "docs" / "responses-and-artifacts.md"
 _TABLE = re.compile(r"(?<=<!-- costs -->\n).*?(?=<!-- /costs -->)", re.DOTALL)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.app import Daemon, compose
-from mcp_agent.calls import Call, Caller
+from mcp_agent.calls.call import Call, Caller
 from mcp_agent.config import load
-from mcp_agent.sessions import tree
+from mcp_agent.sessions import process_tree
 from registry.gate import Access
 
 
@@ -43,9 +43,9 @@ class ShellHost:
         assert read.get("matched"), read
         return read
 
-    def processes(self) -> set[tree.Member]:
+    def processes(self) -> set[process_tree.Member]:
         """Every living process that this daemon started, and all that those started."""
-        return tree.find(tree.tagged(f"{self.daemon.hub.boot}-"))
+        return process_tree.find(process_tree.tagged(f"{self.daemon.hub.boot}-"))
 
 
 @contextlib.asynccontextmanager

@@ -15,7 +15,7 @@ import pytest
 from mcp_agent import __version__, cli
 from registry.catalog import discover
 from tests.daemon import COMMAND, PATIENCE_S, command, environment
-from tools.revs import rev_of_bytes
+from tools.files.revisions import rev_of_bytes
 
 
 @dataclass(frozen=True)

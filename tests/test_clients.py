@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.daemon import COMMAND, EVERY_TOOL, PATIENCE_S, Daemon, environment
 from tests.peers import official
-from tools.revs import rev_of_bytes
+from tools.files.revisions import rev_of_bytes
 
 _ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

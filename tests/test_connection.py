@@ -17,7 +17,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from mcp_agent.connection import Connection
+from mcp_agent.transports.connection import Connection
 from mcp_agent.transports.http import read_body, send_json
 from tests.daemon import PATIENCE_S, Daemon
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests import cache
 from tests.daemon import PATIENCE_S, Daemon, within
-from tools.revs import rev_of_bytes
+from tools.files.revisions import rev_of_bytes
 
 # It needs the official client's first generation, which ours is not: so an environment of its own.
 _REQUIREMENTS = ("mcpo==0.0.20", "mcp<2", "fastapi==0.128.0")

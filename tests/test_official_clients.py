@@ -9,7 +9,7 @@ from typing import Any
 
 from tests import node
 from tests.daemon import COMMAND, Daemon, environment, within
-from tools.revs import rev_of_bytes
+from tools.files.revisions import rev_of_bytes
 
 _SCRIPT = Path(__file__).with_name("typescript_client.mjs")
 _SDK = ("@modelcontextprotocol/sdk", "1.32.2")

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from mcp_agent.app import Daemon, compose
-from mcp_agent.calls import Caller
+from mcp_agent.calls.call import Caller
 from mcp_agent.config import load
 from mcp_agent.protocol import eras
 from mcp_agent.protocol.jsonrpc import Message, RpcError

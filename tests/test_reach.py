@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from mcp_agent import addresses
+from mcp_agent.security import addresses
 from tests.daemon import Daemon, command, running
 from tests.raw import request, send
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from mcp_agent.security import Guard, OpenStreams
-from mcp_agent.tokens import Tokens
+from mcp_agent.security.auth_tokens import Tokens
+from mcp_agent.security.guard import Guard, OpenStreams
 from mcp_agent.transports.http import header, send_object
 
 _TOKEN = "a token"

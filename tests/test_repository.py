@@ -16,7 +16,7 @@ from rs_bpe.bpe import openai
 
 from mcp_agent.protocol.methods import tool_entry
 from registry.catalog import Catalog, discover
-from tools import errors
+from tools.kit import errors
 
 _ROOT = Path(__file__).parent.parent
 _SNAPSHOT = Path(__file__).parent / "snapshots" / "tools.json"

@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from mcp_agent.protocol.answering import Answer
-from mcp_agent.security import OpenStreams
-from mcp_agent.tokens import Principal
+from mcp_agent.security.auth_tokens import Principal
+from mcp_agent.security.guard import OpenStreams
 from mcp_agent.transports import exchange
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.replay import Replay

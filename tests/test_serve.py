@@ -22,7 +22,7 @@ from mcp_agent import __version__
 from tests.daemon import COMMAND, PATIENCE_S, Daemon, command, environment, running
 from tests.pruning.server import PRUNER
 from tests.raw import request
-from tools.revs import rev_of_bytes
+from tools.files.revisions import rev_of_bytes
 
 
 def _status(daemon: Daemon) -> Any:

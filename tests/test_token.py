@@ -18,13 +18,13 @@ _ROOT = Path(__file__).parents[1]
 _MAKES_A_TOKEN = """
 import sys
 from pathlib import Path
-from mcp_agent import tokens
-print(tokens.from_file(Path(sys.argv[1])))
+from mcp_agent.security import auth_tokens
+print(auth_tokens.from_file(Path(sys.argv[1])))
 """
 _TAKES_THE_TOKEN = """
 import subprocess
-from mcp_agent import tokens
-print(tokens.from_environment(), flush=True)
+from mcp_agent.security import auth_tokens
+print(auth_tokens.from_environment(), flush=True)
 subprocess.run(["env"])
 """
 

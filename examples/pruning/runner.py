@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mcp_agent.pruning.runner import PrunerRun
+from mcp_agent.programs.pruner.runner import PrunerRun
 
 run = PrunerRun(os.environ, Path.cwd())
 servers = {name: server.as_object() for name, server in run.mcp_servers.items()}

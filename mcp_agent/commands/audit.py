@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.audit_trail import Line, Trail, Wanted, moment
 from mcp_agent.config import BadConfig, load
-from tools.paths import on_one_line
+from mcp_agent.storage.audit_reader import Line, Trail, Wanted, moment
+from tools.files.paths import on_one_line
 
 _SHOWN = 50
 _SHOWN_BEFORE_FOLLOWING = 10

@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls import Call, Caller, Compact, Outcome
-from mcp_agent.commands import running
+from mcp_agent.calls.call import Call, Caller, Compact, Outcome
+from mcp_agent.commands import daemon_client
 from mcp_agent.config import BadConfig, Config, load
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Access
 from registry.profiles import BadRegistry
-from tools.paths import told
+from tools.files.paths import told
 
 
 def call(options: argparse.Namespace) -> int:
@@ -48,14 +48,14 @@ def _is_text(value: str) -> bool:
 
 
 def _by_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool] | None:
-    daemon = running.find(config)
+    daemon = daemon_client.find(config)
     if daemon is None or daemon.config != str(config.config):
         return None
     path = "/mcp" if config.profile is None else f"/mcp/{config.profile}"
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
     try:
         status, answer = daemon.request("POST", path, message, {"X-MCP-Agent-Form": form})
-    except running.NotReached:
+    except daemon_client.NotReached:
         return None
     if status == 200 and "result" in answer:
         return answer["result"]["content"][0]["text"], answer["result"]["isError"]

@@ -21,10 +21,10 @@ from typing import Any
 
 import orjson
 
-from mcp_agent import tokens
-from mcp_agent.commands import running
+from mcp_agent.commands import daemon_client
 from mcp_agent.config import BadConfig, Config, load, misspelt
-from tools.records import record
+from mcp_agent.security import auth_tokens
+from tools.kit.records import record
 
 _TIMEOUT_S = 10.0
 # One client gives `tools/list` ten seconds; another gives a server three.
@@ -112,7 +112,7 @@ class _Patient:
 
 def doctor(options: argparse.Namespace) -> int:
     config = load(vars(options))
-    url = options.url or running.address(config) or f"http://{config.host}:{config.port}"
+    url = options.url or daemon_client.address(config) or f"http://{config.host}:{config.port}"
     patient = _Patient(url, _token(config))
     failed = 0
     for message in misspelt():
@@ -317,12 +317,12 @@ def _tell(finding: Finding) -> None:
 
 
 def _token(config: Config) -> str | None:
-    token = os.environ.get(tokens.VARIABLE)
+    token = os.environ.get(auth_tokens.VARIABLE)
     if token is not None or not config.token_file.exists():
         return token
     try:
-        return tokens.from_file(config.token_file)
-    except tokens.BadToken:
+        return auth_tokens.from_file(config.token_file)
+    except auth_tokens.BadToken:
         # Its mode is one of the findings; here it is only read.
         return config.token_file.read_text("utf-8", "replace").strip()
 

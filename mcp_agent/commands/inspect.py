@@ -13,8 +13,8 @@ from mcp_agent.config import BadConfig, load
 from registry.catalog import discover
 from registry.gate import Access, Gate
 from registry.profiles import BadRegistry
-from registry.store import RegistryFile
-from tools.tokens import estimate
+from registry.tools_json_file import RegistryFile
+from tools.kit.llm_tokens import estimate
 
 
 def tools(options: argparse.Namespace) -> int:

@@ -8,10 +8,11 @@ import logging
 import os
 import sys
 
-from mcp_agent import __version__, addresses, state, tokens
+from mcp_agent import __version__
 from mcp_agent.app import Daemon, compose
 from mcp_agent.config import BadConfig, Config, load, misspelt
 from mcp_agent.logs import event, logging_to, standard_error
+from mcp_agent.security import addresses, auth_tokens, state_folder
 from registry.profiles import BadRegistry
 
 log = logging.getLogger(__name__)
@@ -23,10 +24,10 @@ def serve(options: argparse.Namespace) -> int:
     from mcp_agent import server
 
     is_new = token_in_environment is None and not config.token_file.exists()
-    known = tokens.Tokens(config.token_file, config.clients_file, token_in_environment)
+    known = auth_tokens.Tokens(config.token_file, config.clients_file, token_in_environment)
     try:
         known.reload()
-    except tokens.BadToken as error:
+    except auth_tokens.BadToken as error:
         raise BadConfig(str(error)) from None
     server.check_tls(config)
     where = f"kept in {config.token_file}" if token_in_environment is None else "taken from MCP_AGENT_TOKEN"
@@ -63,7 +64,7 @@ def stdio(options: argparse.Namespace) -> int:
 
 def _composed(options: argparse.Namespace) -> tuple[Config, Daemon]:
     config = load(vars(options))
-    state.close(config)
+    state_folder.close(config)
     try:
         return config, compose(config, options.catalog)
     except BadRegistry as error:
@@ -75,15 +76,15 @@ def _composed(options: argparse.Namespace) -> tuple[Config, Daemon]:
 
 def _token_in_environment() -> str | None:
     try:
-        return tokens.from_environment()
-    except tokens.BadToken as error:
+        return auth_tokens.from_environment()
+    except auth_tokens.BadToken as error:
         raise BadConfig(str(error)) from None
 
 
 def _warn(config: Config) -> None:
     for message in misspelt():
         event(log, logging.WARNING, "config.unknown_variable", message=message)
-    if (problem := state.open_to_others(config)) is not None:
+    if (problem := state_folder.open_to_others(config)) is not None:
         event(log, logging.WARNING, "security.state_is_open", message=problem)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.commands import running
-from mcp_agent.commands.running import RunningDaemon
+from mcp_agent.commands import daemon_client
+from mcp_agent.commands.daemon_client import RunningDaemon
 from mcp_agent.config import BadConfig, load
 
 
@@ -48,7 +48,7 @@ def tail_session(options: argparse.Namespace) -> int:
             elif name == "shell_session_exit":
                 code = event["exit_code"]
                 break
-    except running.NotReached as error:
+    except daemon_client.NotReached as error:
         raise BadConfig(f"the daemon cannot be reached: {error}") from None
     return code
 
@@ -62,7 +62,7 @@ def stop_session(options: argparse.Namespace) -> int:
 
 
 def _daemon(options: argparse.Namespace) -> RunningDaemon:
-    daemon = running.find(load(vars(options)))
+    daemon = daemon_client.find(load(vars(options)))
     if daemon is None:
         raise BadConfig("no daemon is running; sessions live in one: mcp-agent serve")
     return daemon
@@ -71,7 +71,7 @@ def _daemon(options: argparse.Namespace) -> RunningDaemon:
 def _asked(daemon: RunningDaemon, method: str, path: str, body: Any = None) -> Any:
     try:
         status, answer = daemon.request(method, path, body)
-    except running.NotReached as error:
+    except daemon_client.NotReached as error:
         raise BadConfig(f"the daemon cannot be reached: {error}") from None
     if status == 200:
         return answer

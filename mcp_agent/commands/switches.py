@@ -7,12 +7,12 @@ import urllib.parse
 from difflib import get_close_matches
 from typing import Any
 
-from mcp_agent.audit import Audit, note_policy
-from mcp_agent.commands import running
+from mcp_agent.commands import daemon_client
 from mcp_agent.config import BadConfig, Config, load
+from mcp_agent.storage.audit_log import Audit, note_policy
 from registry.catalog import discover
 from registry.profiles import BadRegistry, Profiles
-from registry.store import RegistryFile
+from registry.tools_json_file import RegistryFile
 
 
 def list_profiles(options: argparse.Namespace) -> int:
@@ -126,12 +126,12 @@ def _file(config: Config) -> Any:
 
 def _through_daemon(config: Config, method: str, path: str, body: Any = None) -> Any:
     """The answer of the running daemon, or None where none runs on this tools.json."""
-    daemon = running.find(config)
+    daemon = daemon_client.find(config)
     if daemon is None or daemon.config != str(config.config):
         return None
     try:
         status, answer = daemon.request(method, urllib.parse.quote(path), body)
-    except running.NotReached:
+    except daemon_client.NotReached:
         return None
     if status == 200:
         return answer

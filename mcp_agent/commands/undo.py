@@ -8,8 +8,8 @@ from datetime import datetime
 
 from mcp_agent.app import journal_of
 from mcp_agent.config import load
-from tools.errors import ToolError
-from tools.paths import on_one_line, told
+from tools.files.paths import on_one_line, told
+from tools.kit.errors import ToolError
 
 
 def undo(options: argparse.Namespace) -> int:

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from mcp_agent.artifacts import ArtifactStore
 from mcp_agent.compact.cursors import Cursors, Origin, Place
 from mcp_agent.compact.cutting import MOST_ITEMS, MOST_LINES, MOST_STRING, STEPS, Cutter, Limits
 from mcp_agent.compact.fitting import MOST_WIRE_BYTES, fitting_chars, room_beside
 from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, shown_item, way_on
 from mcp_agent.compact.whole import Whole, encoded
-from tools.errors import ToolError
-from tools.results import Block, Result
-from tools.spec import Tool
-from tools.summaries import MOST_SUMMARY, ends, shortened
+from mcp_agent.storage.artifact_store import ArtifactStore
+from tools.kit.errors import ToolError
+from tools.kit.results import Block, Result
+from tools.kit.spec import Tool
+from tools.kit.summaries import MOST_SUMMARY, ends, shortened
 
 STATUS_BYTES = 1_500
 # Of a result with text that was asked for, all that is beside the text.

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from mcp_agent import files
-from tools.errors import InvalidParams
-from tools.spec import CURSOR
+from mcp_agent.storage import small_files
+from tools.kit.errors import InvalidParams
+from tools.kit.spec import CURSOR
 
 _PREFIX = "c1_"
 _KEY_BYTES = 32
@@ -110,11 +110,11 @@ def is_cursor(text: str) -> bool:
 def _key_in(path: Path) -> bytes:
     """The key in that file, which is made if it is not there; where none can be kept, one for this process."""
     try:
-        with files.locked(path.parent):
+        with small_files.locked(path.parent):
             key = path.read_bytes() if path.exists() else b""
             if len(key) != _KEY_BYTES:
                 key = secrets.token_bytes(_KEY_BYTES)
-                files.replace(path, key)
+                small_files.replace(path, key)
     except OSError:
         return secrets.token_bytes(_KEY_BYTES)
     return key

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tools.summaries import counted, line_count
+from tools.kit.summaries import counted, line_count
 
 MOST_DEPTH = 4
 MOST_ITEMS = 10

@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.artifacts import ArtifactStore
 from mcp_agent.compact.cursors import Cursors, Origin, Place
 from mcp_agent.compact.cutting import MOST_ITEMS, MOST_LINES, MOST_STRING
 from mcp_agent.compact.fitting import SLACK_BYTES, fitting_bytes, fitting_chars, room_beside, whole_characters
-from tools import disk
-from tools.errors import NotFound
-from tools.summaries import MOST_LABEL, Item, shortened
+from mcp_agent.storage.artifact_store import ArtifactStore
+from tools.files import disk
+from tools.kit.errors import NotFound
+from tools.kit.summaries import MOST_LABEL, Item, shortened
 
 LIST_BYTES = 2_000
 TEXT_BYTES = 3_000

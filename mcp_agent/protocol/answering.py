@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, MOST_BATCH, Message, RpcError
 from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.shaping import MOST_MESSAGE_BYTES
-from tools.records import record
+from tools.kit.records import record
 
 log = logging.getLogger(__name__)
 

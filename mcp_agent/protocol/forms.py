@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls import Blocks, Outcome
+from mcp_agent.calls.call import Blocks, Outcome
 
 
 def tool_result(outcome: Outcome) -> dict[str, Any]:

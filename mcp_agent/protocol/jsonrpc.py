@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tools.records import record
+from tools.kit.records import record
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from mcp_agent.events import Event, EventHub, Gap, MayHear, ResourceUpdated, SessionExit, SessionOutput, ToolsChanged
+from mcp_agent.events.hub import (
+    Event,
+    EventHub,
+    Gap,
+    MayHear,
+    ResourceUpdated,
+    SessionExit,
+    SessionOutput,
+    ToolsChanged,
+)
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, Message, RpcError
 from mcp_agent.protocol.methods import session_notification

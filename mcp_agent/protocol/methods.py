@@ -11,9 +11,18 @@ from typing import Any, get_args
 import orjson
 
 from mcp_agent import __version__
-from mcp_agent.calls import Call, Caller
-from mcp_agent.dispatcher import Dispatcher
-from mcp_agent.events import Event, Gap, Notice, ResourceUpdated, SessionEvent, SessionExit, SessionOutput, ToolsChanged
+from mcp_agent.calls.call import Call, Caller
+from mcp_agent.calls.dispatcher import Dispatcher
+from mcp_agent.events.hub import (
+    Event,
+    Gap,
+    Notice,
+    ResourceUpdated,
+    SessionEvent,
+    SessionExit,
+    SessionOutput,
+    ToolsChanged,
+)
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.forms import tool_result
 from mcp_agent.protocol.instructions import LiveSession, instructions
@@ -21,9 +30,9 @@ from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Message
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate
-from tools.context import LogLevel
-from tools.records import mutable, record
-from tools.spec import Tool
+from tools.kit.context import LogLevel
+from tools.kit.records import mutable, record
+from tools.kit.spec import Tool
 
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
 _SERVER_META = {eras.META_SERVER: SERVER_INFO}

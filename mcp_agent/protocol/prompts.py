@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from mcp_agent.calls import Caller
+from mcp_agent.calls.call import Caller
 
 
 class Prompts(Protocol):

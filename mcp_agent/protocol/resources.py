@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 import orjson
 
-from mcp_agent.calls import Caller
-from mcp_agent.events import session_uri
+from mcp_agent.calls.call import Caller
+from mcp_agent.events.hub import session_uri
 from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.sessions.session import Session
 from registry.catalog import label
 from registry.gate import Access, Gate
-from tools.spec import Tool
+from tools.kit.spec import Tool
 
 TOOLS_URI = "host://tools"
 _ONE_TOOL = f"{TOOLS_URI}/{{name}}"

@@ -17,17 +17,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_agent import tokens
-from mcp_agent.events import EventHub
+from mcp_agent.events.hub import EventHub
 from mcp_agent.logs import event
-from mcp_agent.sessions import tree
-from mcp_agent.sessions.log import OutputLog, Stream
+from mcp_agent.security import auth_tokens
+from mcp_agent.sessions import process_tree
+from mcp_agent.sessions.crash_record import Record
+from mcp_agent.sessions.output_log import OutputLog, Stream
 from mcp_agent.sessions.process import SHELL, Terminal, spawn
-from mcp_agent.sessions.record import Record
+from mcp_agent.sessions.process_tree import Member
 from mcp_agent.sessions.session import Capture, Session
-from mcp_agent.sessions.tree import Member
-from tools.errors import SessionLimit, SessionNotFound, from_os_error
-from tools.records import record
+from tools.kit.errors import SessionLimit, SessionNotFound, from_os_error
+from tools.kit.records import record
 
 log = logging.getLogger(__name__)
 
@@ -176,14 +176,14 @@ class SessionManager:
         async with session.is_ending:
             child = session.child
             child.is_held = True
-            tag = tree.tagged(self._tag(session) + "\0")
+            tag = process_tree.tagged(self._tag(session) + "\0")
 
             def members() -> set[Member]:
-                return tree.find(tag, () if child.is_reaped else (child.pid,))
+                return process_tree.find(tag, () if child.is_reaped else (child.pid,))
 
             try:
                 grace = self.limits.grace_s if grace_s is None else grace_s
-                escalated = await tree.end(members, number, grace)
+                escalated = await process_tree.end(members, number, grace)
                 # Its end is heard even if a client has not caught up with its output.
                 child.resume()
                 await session.over(2.0)
@@ -211,13 +211,13 @@ class SessionManager:
         for child in leaders:
             child.is_held = True
         if every or self._environment is not None:
-            tag = tree.tagged(f"{self._record.boot}-")
+            tag = process_tree.tagged(f"{self._record.boot}-")
 
             def members() -> set[Member]:
-                return tree.find(tag, [child.pid for child in leaders])
+                return process_tree.find(tag, [child.pid for child in leaders])
 
             grace = self.limits.grace_s if grace_s is None else grace_s
-            await tree.end(members, signal.SIGTERM, grace)
+            await process_tree.end(members, signal.SIGTERM, grace)
         for session in every:
             session.child.resume()
             await session.over(1.0)
@@ -279,7 +279,7 @@ class SessionManager:
             session.child = spawn(
                 session.command,
                 session.cwd,
-                {**ours, **_encoded(environment), **_encoded({tree.TAG: self._tag(session)})},
+                {**ours, **_encoded(environment), **_encoded({process_tree.TAG: self._tag(session)})},
                 shell=shell,
                 heard=session.hear,
                 ended=session.ended,
@@ -363,7 +363,7 @@ class SessionManager:
     def _prepare(self) -> None:
         """Before the first process: a folder for its output, an environment without secrets, a claim on orphans."""
         self._record.open()
-        secrets_of_ours = (tokens.VARIABLE,)
+        secrets_of_ours = (auth_tokens.VARIABLE,)
         kept = {name: value for name, value in os.environ.items() if name not in secrets_of_ours}
         self._environment = _encoded({**kept, **_QUIET})
         if sys.platform == "linux":
@@ -382,7 +382,7 @@ class SessionManager:
         except ChildProcessError:
             return
         own = {session.pid for session in (*self._sessions.values(), *self._calls)}
-        dead = {member for member in tree.orphans(os.getsid(0)) if member.pid not in own}
+        dead = {member for member in process_tree.orphans(os.getsid(0)) if member.pid not in own}
         for member in dead & self._orphans:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(member.pid, os.WNOHANG)

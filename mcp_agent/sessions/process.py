@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from mcp_agent.sessions.log import Stream, unfinished
-from tools import disk
-from tools.records import mutable, record
+from mcp_agent.sessions.output_log import Stream, unfinished
+from tools.files import disk
+from tools.kit.records import mutable, record
 
 READ_BYTES = 64 * 1024
 # How many reads one wake-up may take before others have their turn.

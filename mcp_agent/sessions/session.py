@@ -11,10 +11,10 @@ from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
-from mcp_agent.events import EventHub
-from mcp_agent.sessions.log import OutputLog, Stream, whole_characters
+from mcp_agent.events.hub import EventHub
+from mcp_agent.sessions.output_log import OutputLog, Stream, whole_characters
 from mcp_agent.sessions.process import Child, Status
-from tools.records import mutable
+from tools.kit.records import mutable
 
 _LOOK_AGAIN_S = 0.05
 _MOST_READERS = 256

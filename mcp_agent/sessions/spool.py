@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mcp_agent.logs import event
-from tools.records import mutable
+from tools.kit.records import mutable
 
 log = logging.getLogger(__name__)
 

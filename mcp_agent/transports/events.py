@@ -17,9 +17,9 @@ from collections.abc import Callable
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.events import Event, EventHub, Gap, SessionExit, SessionOutput
-from mcp_agent.reading import Reader, Told
-from mcp_agent.sessions.log import Exit, Lost, Mark, OutputLog
+from mcp_agent.events.hub import Event, EventHub, Gap, SessionExit, SessionOutput
+from mcp_agent.events.output_cursor import Reader, Told
+from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
 from mcp_agent.transports.http import caller, header, send_error
 from registry.gate import Gate
 

@@ -23,7 +23,7 @@ from mcp_agent.protocol.answering import Answer
 from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, RequestId, RpcError
 from mcp_agent.transports.http import send_json
 from mcp_agent.transports.replay import Replay, event_id, new_stream
-from mcp_agent.transports.sse_stream import framed, priming, send_events
+from mcp_agent.transports.sse_writer import framed, priming, send_events
 
 _WATCH_EVERY_S = 0.05
 _STREAM_AFTER_S = 15.0

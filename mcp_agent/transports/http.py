@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.calls import Caller
-from mcp_agent.connection import Cycle
+from mcp_agent.calls.call import Caller
 from mcp_agent.protocol import jsonrpc
-from mcp_agent.tokens import Principal
+from mcp_agent.security.auth_tokens import Principal
+from mcp_agent.transports.connection import Cycle
 from registry.gate import Access
 from registry.profiles import Form
 

@@ -12,8 +12,8 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls import Call, Compact, Outcome
-from mcp_agent.dispatcher import Dispatcher
+from mcp_agent.calls.call import Call, Compact, Outcome
+from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.answering import Answer
 from mcp_agent.protocol.jsonrpc import RpcError
@@ -21,7 +21,7 @@ from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import ClientLeft, caller, read_body, send_error, send_object
 from registry.gate import Gate
-from tools.spec import Tool
+from tools.kit.spec import Tool
 
 _TRANSPORT = "openapi"
 _STATUS = {"INVALID_PARAMS": 422, "TOOL_DISABLED": 403, "TIMEOUT": 408, "INTERNAL_ERROR": 500}

@@ -10,7 +10,7 @@ from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
 from mcp_agent.protocol.jsonrpc import Message, RpcError
 from mcp_agent.protocol.methods import Conversation, Methods, Request
-from mcp_agent.security import MOST_RPC_BODY_BYTES
+from mcp_agent.security.guard import MOST_RPC_BODY_BYTES
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_empty, send_error, send_json
 

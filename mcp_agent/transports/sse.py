@@ -14,15 +14,15 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.calls import Caller
-from mcp_agent.events import Event, EventHub, Gap, SessionExit, SessionOutput, Subscription
+from mcp_agent.calls.call import Caller
+from mcp_agent.events.hub import Event, EventHub, Gap, SessionExit, SessionOutput, Subscription
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
 from mcp_agent.protocol.methods import Conversation, Methods, Request
 from mcp_agent.transports.events import named
 from mcp_agent.transports.http import ClientLeft, caller, principal, read_body, send_empty, send_error, send_json
-from mcp_agent.transports.sse_stream import framed, send_events
+from mcp_agent.transports.sse_writer import framed, send_events
 from registry.gate import Gate
 
 MOST_CLIENTS = 200

@@ -16,8 +16,8 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from mcp_agent import stopping
-from mcp_agent.calls import Caller
+from mcp_agent import signals
+from mcp_agent.calls.call import Caller
 from mcp_agent.hosting import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
@@ -61,7 +61,7 @@ class _StdioServer:
         tasks: set[asyncio.Task[None]] = set()
         following, telling = asyncio.create_task(self._host.follow_registry()), asyncio.create_task(self._tell())
         reading = asyncio.create_task(self._read(lines, tasks))
-        stopping.on_signals(reading.cancel)
+        signals.on_signals(reading.cancel)
         try:
             await asyncio.wait([reading])
             # A client that closes its side is still answered what it asked before; one that sends a signal is not.

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.events import EventHub, MayHear
+from mcp_agent.events.hub import EventHub, MayHear
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
@@ -32,7 +32,7 @@ from mcp_agent.transports.http import (
     send_json,
 )
 from mcp_agent.transports.http_sessions import HttpSession, HttpSessions
-from mcp_agent.transports.sse_stream import framed, priming, send_events, send_stream
+from mcp_agent.transports.sse_writer import framed, priming, send_events, send_stream
 from registry.gate import Gate
 
 log = logging.getLogger(__name__)

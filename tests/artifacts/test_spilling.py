@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.artifacts import ArtifactStore, Quotas
-from mcp_agent.calls import Call, Caller, Outcome
+from mcp_agent.calls.call import Call, Caller, Outcome
+from mcp_agent.calls.shaping import Shaper
 from mcp_agent.compact.compactor import Compactor
 from mcp_agent.compact.cursors import Cursors
-from mcp_agent.shaping import Shaper
+from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
 from registry.catalog import discover
 from registry.gate import Access
 from tests.daemon import PATIENCE_S, Daemon, command
-from tools.records import record
-from tools.results import Result
+from tools.kit.records import record
+from tools.kit.results import Result
 
 
 async def _call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.artifacts import Artifact, ArtifactStore, Quotas
-from tools.errors import NotFound
+from mcp_agent.storage.artifact_store import Artifact, ArtifactStore, Quotas
+from tools.kit.errors import NotFound
 
 _KILLS = 100 if "MCP_AGENT_TEST_LONG" in os.environ else 10
 # Keeps artifacts as fast as it can, and says each reference as soon as it has it.
 _WRITER = """
 import sys
 from pathlib import Path
-from mcp_agent.artifacts import ArtifactStore
+from mcp_agent.storage.artifact_store import ArtifactStore
 store = ArtifactStore(Path(sys.argv[1]))
 number = 0
 while True:

@@ -11,14 +11,14 @@ from contextlib import AbstractContextManager, contextmanager
 
 import orjson
 
-from mcp_agent.artifacts import ArtifactStore
 from mcp_agent.compact.compactor import Compactor
 from mcp_agent.compact.cursors import Cursors, Origin
+from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.catalog import discover
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
 from tools.filesystem.fs_grep import Match, Matches
 from tools.filesystem.fs_list import Entry, Listing
-from tools.results import Result
+from tools.kit.results import Result
 from tools.shell.shell_exec import Executed
 
 _BYTES = 5_000_000

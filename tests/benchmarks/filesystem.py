@@ -21,17 +21,17 @@ import orjson
 from tests.benchmarks.daemon import processor_time
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
 from tests.benchmarks.trees import NEEDLE, PATCHED, gigabyte, tree, write_fifty_megabytes
-from tools.context import ToolContext
-from tools.filesystem.engines import find_engine
+from tools.files.journal import Journal
+from tools.files.lines import LineIndexes
+from tools.files.paths import OpenPaths
 from tools.filesystem.fs_grep import fs_grep
 from tools.filesystem.fs_list import fs_list
 from tools.filesystem.fs_patch import fs_patch
 from tools.filesystem.fs_read_range import fs_read_range
 from tools.filesystem.fs_search import fs_search
-from tools.journal import Journal
-from tools.lines import LineIndexes
-from tools.paths import OpenPaths
-from tools.spec import Tool
+from tools.kit.context import ToolContext
+from tools.kit.spec import Tool
+from tools.search.engine import find_engine
 
 _LIBRARY = str(Path(os.__file__).parent)
 _COMMON = "word1"

@@ -9,12 +9,12 @@ import threading
 from pathlib import Path
 from typing import Annotated, Any
 
-from tools.context import ToolContext
-from tools.errors import Refused
-from tools.params import Field
-from tools.records import record
-from tools.results import Block, Result
-from tools.spec import tool
+from tools.kit.context import ToolContext
+from tools.kit.errors import Refused
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Block, Result
+from tools.kit.spec import tool
 
 
 @record

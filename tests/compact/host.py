@@ -11,7 +11,7 @@ import orjson
 
 import tests.catalogue
 from mcp_agent.app import Daemon, compose
-from mcp_agent.calls import Caller
+from mcp_agent.calls.call import Caller
 from mcp_agent.config import load
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered

@@ -7,7 +7,7 @@ import pytest
 
 from mcp_agent.compact.cursors import Cursors, Origin, Place, is_cursor
 from tests.compact.host import CompactHost, compact_host
-from tools.errors import InvalidParams
+from tools.kit.errors import InvalidParams
 
 _PLACE = Place("ax://filesystem/0123456789abcdef0123", "entries", 10)
 _ORIGIN = Origin.of("fs_list", "owner", {"path": "/srv", "recursive": True})

@@ -10,9 +10,9 @@ import pytest
 
 from registry.catalog import discover
 from tests.compact.host import CompactHost, compact_host
-from tools.results import Result
-from tools.spec import Tool
-from tools.summaries import any_item, brief, counted, ends, last_line, line_count, matches_summary, shortened
+from tools.kit.results import Result
+from tools.kit.spec import Tool
+from tools.kit.summaries import any_item, brief, counted, ends, last_line, line_count, matches_summary, shortened
 
 
 @pytest.mark.parametrize("tool", discover().tools, ids=lambda tool: tool.name)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_agent.calls import Caller
+from mcp_agent.calls.call import Caller
 from tests.conformance.fixtures import PIXEL, image, resource
 
 _TEXT = "test://static-text"

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from tools.context import ToolContext
-from tools.errors import Refused, ToolError
-from tools.records import record
-from tools.results import Block, Result
-from tools.spec import tool
+from tools.kit.context import ToolContext
+from tools.kit.errors import Refused, ToolError
+from tools.kit.records import record
+from tools.kit.results import Block, Result
+from tools.kit.spec import tool
 
 # One red pixel, and no sound at all.
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="

@@ -18,13 +18,13 @@ from mcp_agent import routes, server
 from mcp_agent.app import Daemon, compose
 from mcp_agent.config import load
 from mcp_agent.logs import logging_to, standard_error
-from mcp_agent.tokens import Tokens
+from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog, discover
 from registry.gate import Access
 from tests.conformance.documents import FixturePrompts, FixtureResources
 from tests.conformance.fixtures import Text, test_switched
-from tools.context import ToolContext
-from tools.spec import Tool, tool
+from tools.kit.context import ToolContext
+from tools.kit.spec import Tool, tool
 
 _TOKEN = "the-token-of-the-conformance-tests"
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from mcp_agent.tokens import Principal
+from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.transports.events import Events
 from tests.daemon import PATIENCE_S
 from tests.shell_host import shell_host

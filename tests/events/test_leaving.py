@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from mcp_agent.events import EventHub
+from mcp_agent.events.hub import EventHub
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http_sessions import HttpSession, HttpSessions
 from tests.daemon import PATIENCE_S

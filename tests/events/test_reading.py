@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from mcp_agent.reading import Reader
-from mcp_agent.sessions.log import Mark, OutputLog
+from mcp_agent.events.output_cursor import Reader
+from mcp_agent.sessions.output_log import Mark, OutputLog
 
 _MIB = 1024 * 1024
 

@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_agent.events import RATE_BYTES
-from mcp_agent.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.events.hub import RATE_BYTES
 from tests.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
 from tests.events.stream import EventStream, call, start
 

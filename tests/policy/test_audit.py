@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.audit import Audit, shape
-from mcp_agent.refusals import Refusals
+from mcp_agent.security.refusals import Refusals
+from mcp_agent.storage.audit_log import Audit, shape
 from tests.daemon import PATIENCE_S, Daemon, command, running
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.audit_trail import moment
+from mcp_agent.storage.audit_reader import moment
 from tests.daemon import COMMAND, PATIENCE_S, command, environment
 
 _NOW = datetime.now(UTC)

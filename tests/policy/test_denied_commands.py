@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from registry.catalog import discover
-from registry.reading import parse, read
+from registry.tools_json import parse, read
 from tests.shell_host import ShellHost, shell_host
-from tools.denying import CommandRules, Rule
-from tools.errors import Denied
+from tools.kit.errors import Denied
+from tools.kit.rules import CommandRules, Rule
 
 _DENY = {
     "commands": [

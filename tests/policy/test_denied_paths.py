@@ -10,9 +10,9 @@ from typing import Any, Literal
 import pytest
 
 from tests.tools.filesystem.bench import Bench
-from tools.denying import PathRules, Rule
-from tools.filesystem.engines import Engine, find_engine
-from tools.paths import OpenPaths
+from tools.files.paths import OpenPaths
+from tools.kit.rules import PathRules, Rule
+from tools.search.engine import Engine, find_engine
 
 _REASON = "secrets stay out of chats"
 
@@ -258,8 +258,8 @@ def test_a_file_that_is_exchanged_for_a_link_while_it_is_opened_is_not_shown(ben
     checked = bench.ctx.paths.resolve("plain")
     target.unlink()
     target.symlink_to("app/.env")
-    from tools.errors import Denied
-    from tools.sources import Source, opened
+    from tools.files.sources import Source, opened
+    from tools.kit.errors import Denied
 
     with pytest.raises(Denied), opened(bench.ctx, Source(checked, "plain", checked)):
         pytest.fail("it was opened")

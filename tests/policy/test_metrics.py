@@ -11,13 +11,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_agent import __version__
-from mcp_agent.calls import Call, Caller, Outcome
-from mcp_agent.metrics import Histogram, Metrics
+from mcp_agent.admin.metrics import Histogram, Metrics
+from mcp_agent.calls.call import Call, Caller, Outcome
 from registry.catalog import discover
 from registry.gate import Access
 from tests.daemon import PATIENCE_S, Daemon
 from tests.peers import WIRES
-from tools.errors import Denied
+from tools.kit.errors import Denied
 
 _DENY = {"paths": [{"id": 'a "rule"\\ of mine', "pattern": ".env", "reason": "secrets"}]}
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.calls import Call, Caller, Outcome
+from mcp_agent.calls.call import Call, Caller, Outcome
 from mcp_agent.protocol.resources import HostResources
 from registry.gate import Access
 from registry.profiles import BadRegistry
-from registry.reading import parse
+from registry.tools_json import parse
 from tests.daemon import COMMAND, PATIENCE_S, environment
 from tests.pruning.service import service
 from tests.shell_host import ShellHost, shell_host

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.pruning.recovery import Recovery
-from mcp_agent.pruning.settings import VARIABLES
-from mcp_agent.pruning.workers import Workers
+from mcp_agent.pruning_service.kept_texts import Recovery
+from mcp_agent.pruning_service.settings import VARIABLES
+from mcp_agent.pruning_service.worker_pool import Workers
 from tools.pruning.engine import GaveUp, Selection
 
 _DOCS = Path(__file__).parent.parent.parent / "docs"

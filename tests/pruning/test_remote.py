@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.pruning.pruner import HostPruner
-from mcp_agent.pruning.recovery import Recovery
-from mcp_agent.pruning.settings import PruningSettings
+from mcp_agent.pruning_service.host_pruner import HostPruner
+from mcp_agent.pruning_service.kept_texts import Recovery
+from mcp_agent.pruning_service.settings import PruningSettings
 from tests.pruning.reader import reader
 from tests.pruning.service import Service, service
 from tools.pruning.metadata import Focused

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mcp_agent.logs import logging_to
-from mcp_agent.pruning.runner import McpServer, PrunerRun, codex_overrides
+from mcp_agent.programs.pruner.runner import McpServer, PrunerRun, codex_overrides
 from tests.daemon import PATIENCE_S
 from tests.pruning.server import PRUNER, clean
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from registry.catalog import Catalog
-from tools.context import ToolContext
-from tools.spec import Effect, Tool, tool
+from tools.kit.context import ToolContext
+from tools.kit.spec import Effect, Tool, tool
 
 
 def _tool(name: str, category: str, effect: Effect) -> Tool:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from registry.changes import differences
+from registry.policy_diff import differences
 from registry.profiles import Profiles
-from registry.reading import read
+from registry.tools_json import read
 from tests.registry.catalogue import CATALOG, profile, switched
 
 

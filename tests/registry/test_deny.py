@@ -8,9 +8,9 @@ import pytest
 
 from registry.gate import Access, Gate
 from registry.profiles import BadRegistry, Profiles
-from registry.reading import read
+from registry.tools_json import read
 from tests.registry.catalogue import CATALOG, profile
-from tools.denying import NOTHING
+from tools.kit.rules import NOTHING
 
 
 def _read(*profiles: dict[str, Any]) -> Profiles:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from registry.gate import Access, Gate, Grant, UnknownTool
 from registry.profiles import SHIPPED
-from registry.reading import read
+from registry.tools_json import read
 from tests.registry.catalogue import ALL, CATALOG, profile, switched
-from tools.errors import ToolDisabled
+from tools.kit.errors import ToolDisabled
 
 _CATEGORIES = st.lists(
     st.builds(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.document import load_document
 from registry.profiles import BadRegistry, Profiles, default_document
-from registry.reading import parse, read
+from registry.tools_json import parse, read
+from registry.tools_json_text import load_document
 from tests.registry.catalogue import ALL, CATALOG, profile, switched
 
 _KEYS = st.sampled_from(

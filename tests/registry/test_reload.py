@@ -14,7 +14,7 @@ import pytest
 
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
-from registry.store import RegistryFile
+from registry.tools_json_file import RegistryFile
 from tests.daemon import PATIENCE_S, as_nobody
 from tests.registry.catalogue import CATALOG, profile, switched
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from registry.profiles import BadRegistry, default_document
-from registry.store import RegistryFile
+from registry.tools_json_file import RegistryFile
 from tests.daemon import PATIENCE_S, as_nobody
 from tests.registry.catalogue import CATALOG, profile, switched
 
@@ -23,7 +23,7 @@ _KILLS = 200 if os.environ.get("MCP_AGENT_TEST_LONG") else 8
 _SWITCHES_FOR_EVER = """
 import itertools, sys
 from pathlib import Path
-from registry.store import RegistryFile
+from registry.tools_json_file import RegistryFile
 from tests.registry.catalogue import CATALOG
 file = RegistryFile(Path(sys.argv[1]), CATALOG)
 for turn in itertools.count():
@@ -33,7 +33,7 @@ for turn in itertools.count():
 _ADDS_TEN = """
 import sys
 from pathlib import Path
-from registry.store import RegistryFile
+from registry.tools_json_file import RegistryFile
 from tests.registry.catalogue import CATALOG
 file = RegistryFile(Path(sys.argv[1]), CATALOG)
 for turn in range(10):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.sessions import log as logs
-from mcp_agent.sessions.log import Lost, OutputLog, Piece, unfinished
+from mcp_agent.sessions import output_log as logs
+from mcp_agent.sessions.output_log import Lost, OutputLog, Piece, unfinished
 from mcp_agent.sessions.spool import HEAD_BYTES
 
 _MIB = 1024 * 1024

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.sessions import tree
-from mcp_agent.sessions.tree import Member
+from mcp_agent.sessions import process_tree
+from mcp_agent.sessions.process_tree import Member
 from tests.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
 from tests.pruning.server import PRUNER
 from tests.shell_host import ShellHost
@@ -44,12 +44,12 @@ async def test_stop_leaves_nothing_alive(shell: ShellHost, command: str) -> None
 async def test_a_process_that_took_over_a_number_is_never_signalled() -> None:
     stranger = _stranger()
     try:
-        began = tree.started(stranger.pid)
+        began = process_tree.started(stranger.pid)
         assert began is not None
-        assert tree.send(Member(stranger.pid, began - 1), signal.SIGKILL) is False
-        assert await tree.end(lambda: set(), signal.SIGKILL, 0.1) is False
+        assert process_tree.send(Member(stranger.pid, began - 1), signal.SIGKILL) is False
+        assert await process_tree.end(lambda: set(), signal.SIGKILL, 0.1) is False
         assert stranger.poll() is None
-        assert tree.send(Member(stranger.pid, began), signal.SIGKILL) is True
+        assert process_tree.send(Member(stranger.pid, began), signal.SIGKILL) is True
         assert stranger.wait(PATIENCE_S) == -signal.SIGKILL
     finally:
         stranger.kill()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.errors import InvalidParams
-from tools.params import Field, Parameters
+from tools.kit.errors import InvalidParams
+from tools.kit.params import Field, Parameters
 
 
 @dataclass(frozen=True, slots=True)

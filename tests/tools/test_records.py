@@ -6,7 +6,7 @@ from dataclasses import asdict, field, fields, replace
 
 import pytest
 
-from tools.records import record
+from tools.kit.records import record
 
 
 @record

@@ -10,7 +10,7 @@ from rs_bpe.bpe import openai
 
 from mcp_agent.protocol.methods import tool_entry
 from registry.catalog import discover
-from tools.tokens import estimate
+from tools.kit.llm_tokens import estimate
 
 _ROOT = Path(__file__).parents[2]
 

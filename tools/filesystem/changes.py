@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools import disk
-from tools.context import ToolContext
-from tools.errors import InvalidPath, NotADirectory, NotFound, from_os_error
-from tools.journal import Receipt
-from tools.paths import told
-from tools.sources import refuse
+from tools.files import disk
+from tools.files.journal import Receipt
+from tools.files.paths import told
+from tools.files.sources import refuse
+from tools.kit.context import ToolContext
+from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error
 
 
 def file_behind(ctx: ToolContext, path: str) -> Path:

@@ -8,17 +8,17 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
-from tools.context import ToolContext
-from tools.filesystem.engines import Hit, Question
-from tools.filesystem.globs import read_glob
-from tools.filesystem.ripgrep import search
-from tools.params import Field
-from tools.paths import on_one_line, told
-from tools.records import record
-from tools.results import Result
-from tools.sources import opened, source
-from tools.spec import tool
-from tools.summaries import Item, matches_summary
+from tools.files.paths import on_one_line, told
+from tools.files.sources import opened, source
+from tools.kit.context import ToolContext
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import Item, matches_summary
+from tools.search.engine import Hit, Question
+from tools.search.globs import read_glob
+from tools.search.ripgrep import search
 
 _TEXT_CHARS = 2_000
 _LEAD_CHARS = 500

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from tools.context import ToolContext
-from tools.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
-from tools.params import Field
-from tools.paths import on_one_line, told, untold
-from tools.records import record
-from tools.results import Result
-from tools.spec import tool
-from tools.summaries import Item, brief, counted, folders_in
+from tools.files.paths import on_one_line, told, untold
+from tools.kit.context import ToolContext
+from tools.kit.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import Item, brief, counted, folders_in
 
 _CHECK_EVERY = 500
 _REPORT_EVERY = 5_000

@@ -8,17 +8,17 @@ import stat
 from pathlib import Path
 from typing import Annotated
 
-from tools import disk
-from tools.context import ToolContext
-from tools.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
+from tools.files import disk
+from tools.files.journal import Entry
+from tools.files.paths import told
 from tools.filesystem.changes import make_parents, named, undo_fields, undo_note
-from tools.journal import Entry
-from tools.params import Field
-from tools.paths import told
-from tools.records import record
-from tools.results import Result
-from tools.spec import tool
-from tools.summaries import brief
+from tools.kit.context import ToolContext
+from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import brief
 
 _UNDO = "undo://"
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-from tools import disk
-from tools.context import ToolContext
-from tools.errors import NotFound, from_os_error
+from tools.files import disk
+from tools.files.paths import told
+from tools.files.revisions import HASHED_BYTES, rev_of_status
+from tools.files.text import recognised
 from tools.filesystem.changes import file_behind, looked_at, undo_fields, undo_note
-from tools.filesystem.operations import Operation, check_operations
-from tools.filesystem.patching import WHOLE_BYTES, Patch, Preview
-from tools.params import Field
-from tools.paths import told
-from tools.records import record
-from tools.results import Result
-from tools.revs import HASHED_BYTES, rev_of_status
-from tools.spec import tool
-from tools.summaries import brief, counted
-from tools.text import recognised
+from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
+from tools.filesystem.patch.operations import Operation, check_operations
+from tools.kit.context import ToolContext
+from tools.kit.errors import NotFound, from_os_error
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import brief, counted
 
 _HEAD_BYTES = 64 * 1024
 

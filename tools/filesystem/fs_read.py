@@ -6,15 +6,15 @@ import os
 import stat
 from typing import Annotated
 
-from tools.context import ToolContext
-from tools.params import Field
-from tools.records import record
-from tools.results import Result, Stretch
-from tools.revs import HASHED_BYTES, rev_of_status
-from tools.sources import is_artifact, is_reference, opened, source
-from tools.spec import tool
-from tools.summaries import brief, counted, line_count
-from tools.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
+from tools.files.revisions import HASHED_BYTES, rev_of_status
+from tools.files.sources import is_artifact, is_reference, opened, source
+from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
+from tools.kit.context import ToolContext
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result, Stretch
+from tools.kit.spec import tool
+from tools.kit.summaries import brief, counted, line_count
 
 _INSTANT_BYTES = 128 * 1024
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-from tools.context import ToolContext
-from tools.errors import InvalidParams, OutOfRange
-from tools.lines import BLOCK_BYTES, LineIndex, block_of, extend
-from tools.params import Field
-from tools.records import record
-from tools.results import Result
-from tools.revs import HASHED_BYTES, rev_of_open
-from tools.sources import opened, source
-from tools.spec import tool
-from tools.summaries import brief
-from tools.text import UTF_8, Encoding, binary, decode, recognised, refuse_later_binary
+from tools.files.lines import BLOCK_BYTES, LineIndex, block_of, extend
+from tools.files.revisions import HASHED_BYTES, rev_of_open
+from tools.files.sources import opened, source
+from tools.files.text import UTF_8, Encoding, binary, decode, recognised, refuse_later_binary
+from tools.kit.context import ToolContext
+from tools.kit.errors import InvalidParams, OutOfRange
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import brief
 
 _HEAD_BYTES = 64 * 1024
 _MOST_BYTES = 400_000

@@ -7,18 +7,18 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
-from tools.context import ToolContext
-from tools.errors import NotADirectory, Timeout, from_os_error
-from tools.filesystem.engines import TIME_LIMIT_S
+from tools.files.paths import on_one_line, told, untold
 from tools.filesystem.fs_grep import open_only
-from tools.filesystem.globs import Glob, read_glob
-from tools.filesystem.walk import Walk
-from tools.params import Field
-from tools.paths import on_one_line, told, untold
-from tools.records import record
-from tools.results import Result
-from tools.spec import tool
-from tools.summaries import Item, brief, counted, folders_in
+from tools.kit.context import ToolContext
+from tools.kit.errors import NotADirectory, Timeout, from_os_error
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import Item, brief, counted, folders_in
+from tools.search.engine import TIME_LIMIT_S
+from tools.search.globs import Glob, read_glob
+from tools.search.walk import Walk
 
 
 class Found(TypedDict):

@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tools import disk
-from tools.context import ToolContext
-from tools.errors import IsBinary, NotEncodable, StaleRev, from_os_error
+from tools.files import disk
+from tools.files.paths import told
+from tools.files.revisions import HASHED_BYTES, rev_of_open, rev_of_status
+from tools.files.text import UTF_8, Encoding, recognised
 from tools.filesystem.changes import file_behind, looked_at, make_parents, undo_fields, undo_note
-from tools.params import Field
-from tools.paths import told
-from tools.records import record
-from tools.results import Result
-from tools.revs import HASHED_BYTES, rev_of_open, rev_of_status
-from tools.spec import tool
-from tools.summaries import brief, counted
-from tools.text import UTF_8, Encoding, recognised
+from tools.kit.context import ToolContext
+from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import brief, counted
 
 Mode = Literal["overwrite", "append", "create_if_missing"]
 _HEAD_BYTES = 64 * 1024

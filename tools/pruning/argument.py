@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from tools.params import Field
+from tools.kit.params import Field
 
 FOCUS = "context_focus_question"
 # Tools whose output the host prunes when asked, where the profile allows it.

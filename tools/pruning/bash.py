@@ -17,19 +17,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tools.context import ShellSession, ToolContext
-from tools.errors import Denied, Failed, ToolError
-from tools.params import Field, Issue
+from tools.kit.context import ShellSession, ToolContext
+from tools.kit.errors import Denied, Failed, ToolError
+from tools.kit.params import Field, Issue
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
 from tools.pruning.argument import FocusQuestion
 from tools.pruning.confined import ConfinedRoot
 from tools.pruning.failing import check_path, failed, located, refuse
 from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
-from tools.records import record
-from tools.results import Result
 from tools.shell.shell_exec import command_summary
-from tools.spec import tool
 
 DEFAULT_TIMEOUT_MS = 30_000
 TimeoutMs = Annotated[int, Field(description="End it after so long.", minimum=100, maximum=300_000)]

@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tools.context import ToolContext
-from tools.errors import Failed, InvalidParams
-from tools.params import Issue
+from tools.kit.context import ToolContext
+from tools.kit.errors import Failed, InvalidParams
+from tools.kit.params import Issue
 from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
 from tools.pruning.metadata import PruningMetadata, Reason
 

@@ -15,10 +15,14 @@ from typing import Annotated, Any, TypedDict
 
 import orjson
 
-from tools.context import ToolContext
-from tools.errors import Denied, Failed
 from tools.filesystem.fs_grep import open_only
-from tools.params import Field, Issue
+from tools.kit.context import ToolContext
+from tools.kit.errors import Denied, Failed
+from tools.kit.params import Field, Issue
+from tools.kit.records import mutable, record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import Item, matches_summary
 from tools.pruning.argument import FocusQuestion
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.confined import ConfinedRoot
@@ -26,10 +30,6 @@ from tools.pruning.failing import check_path, failed, located, refuse
 from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
-from tools.records import mutable, record
-from tools.results import Result
-from tools.spec import tool
-from tools.summaries import Item, matches_summary
 
 DEFAULT_MATCHES = 500
 _READ_BYTES = 256 * 1024

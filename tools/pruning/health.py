@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tools.context import ToolContext
-from tools.records import record
-from tools.results import Result
-from tools.spec import tool
+from tools.kit.context import ToolContext
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
 
 CAPABILITIES = ("prune_text", "recover_text", "annotations", "markers")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
-from tools.records import record
+from tools.kit.records import record
 
 Reason = Literal["disabled_or_unconfigured", "no_focus_question", "too_large", "output_empty", "pruner_error"]
 ErrorCode = Literal["timeout", "http_error", "invalid_response"]

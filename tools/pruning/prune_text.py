@@ -9,14 +9,14 @@ from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
-from tools.context import Pruner, ToolContext
-from tools.params import Field
+from tools.kit.context import Pruner, ToolContext
+from tools.kit.llm_tokens import estimate_roughly
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import counted
 from tools.pruning.engine import GaveUp, Selection, SourceType, render
-from tools.records import record
-from tools.results import Result
-from tools.spec import tool
-from tools.summaries import counted
-from tools.tokens import estimate_roughly
 
 log = logging.getLogger(__name__)
 

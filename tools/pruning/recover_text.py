@@ -6,14 +6,14 @@ import asyncio
 from functools import partial
 from typing import Annotated, Any
 
-from tools.context import ToolContext
-from tools.errors import Refused
-from tools.params import Field
+from tools.kit.context import ToolContext
+from tools.kit.errors import Refused
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import counted, line_count
 from tools.pruning.prune_text import SMALL_CHARS, pruner_of
-from tools.records import record
-from tools.results import Result
-from tools.spec import tool
-from tools.summaries import counted, line_count
 
 PRUNE_ID_NOT_FOUND = -32004
 INVALID_RANGE = -32005

@@ -11,13 +11,13 @@ from typing import Annotated
 
 import orjson
 
-from tools.context import Sessions, ShellSession, ToolContext
-from tools.errors import InvalidParams
-from tools.params import Field
-from tools.records import record
-from tools.results import Result
-from tools.spec import tool
-from tools.summaries import counted, last_line, line_count
+from tools.kit.context import Sessions, ShellSession, ToolContext
+from tools.kit.errors import InvalidParams
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import counted, last_line, line_count
 
 DEFAULT_TIMEOUT_S = 600
 GRACE_S = 1.0

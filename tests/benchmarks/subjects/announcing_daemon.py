@@ -8,13 +8,13 @@ from collections.abc import Callable
 from mcp_agent import server
 from mcp_agent.app import compose
 from mcp_agent.config import load
-from mcp_agent.events import ToolsChanged
+from mcp_agent.events.hub import ToolsChanged
 from mcp_agent.logs import logging_to, standard_error
-from mcp_agent.tokens import Tokens
+from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog
 from tests.benchmarks.subjects.echo import Echo, echo
-from tools.context import ToolContext
-from tools.spec import Tool, tool
+from tools.kit.context import ToolContext
+from tools.kit.spec import Tool, tool
 
 
 def announcing(publish: list[Callable[[ToolsChanged], None]]) -> Tool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from tools.context import ToolContext
-from tools.params import Field
-from tools.records import record
-from tools.results import Result
-from tools.spec import tool
+from tools.kit.context import ToolContext
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
 
 
 @record

@@ -8,7 +8,7 @@ from mcp_agent import server
 from mcp_agent.app import compose
 from mcp_agent.config import load
 from mcp_agent.logs import logging_to, standard_error
-from mcp_agent.tokens import Tokens
+from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog, discover
 from tests.benchmarks.subjects.echo import echo
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tools.context import ToolContext
-from tools.errors import ToolError
-from tools.filesystem.engines import Engine, find_engine
+from tools.files.journal import Journal, Limits
+from tools.files.paths import OpenPaths
 from tools.filesystem.fs_delete import fs_delete
 from tools.filesystem.fs_grep import fs_grep
 from tools.filesystem.fs_list import fs_list
@@ -17,9 +16,10 @@ from tools.filesystem.fs_read import fs_read
 from tools.filesystem.fs_read_range import fs_read_range
 from tools.filesystem.fs_search import fs_search
 from tools.filesystem.fs_write import fs_write
-from tools.journal import Journal, Limits
-from tools.paths import OpenPaths
-from tools.spec import Tool
+from tools.kit.context import ToolContext
+from tools.kit.errors import ToolError
+from tools.kit.spec import Tool
+from tools.search.engine import Engine, find_engine
 
 _TOOLS = (fs_delete, fs_grep, fs_list, fs_move, fs_patch, fs_read, fs_read_range, fs_search, fs_write)
 TOOLS: dict[str, Tool] = {tool.name: tool for tool in _TOOLS}

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.daemon import as_nobody
-from tools.context import Cancelled, ToolContext
-from tools.errors import InvalidPath, NotADirectory, NotFound, PermissionDenied, ToolError
+from tools.files.paths import OpenPaths
 from tools.filesystem.fs_list import fs_list
-from tools.paths import OpenPaths
+from tools.kit.context import Cancelled, ToolContext
+from tools.kit.errors import InvalidPath, NotADirectory, NotFound, PermissionDenied, ToolError
 
 List = Callable[..., dict[str, Any]]
 # Names that sort differently by path than by component, need escaping, or are no text at all.

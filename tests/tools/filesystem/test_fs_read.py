@@ -14,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.daemon import as_nobody
-from tools.context import ToolContext
-from tools.errors import (
+from tools.files.paths import OpenPaths
+from tools.files.text import LOOK_AHEAD_BYTES, decode
+from tools.filesystem.fs_read import fs_read
+from tools.kit.context import ToolContext
+from tools.kit.errors import (
     InvalidPath,
     IoError,
     IsBinary,
@@ -26,9 +29,6 @@ from tools.errors import (
     PermissionDenied,
     ToolError,
 )
-from tools.filesystem.fs_read import fs_read
-from tools.paths import OpenPaths
-from tools.text import LOOK_AHEAD_BYTES, decode
 
 Read = Callable[..., dict[str, Any]]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.tools.filesystem.bench import Bench
-from tools.context import ToolContext
-from tools.errors import ToolError
-from tools.paths import OpenPaths, told, untold
+from tools.files.paths import OpenPaths, told, untold
+from tools.kit.context import ToolContext
+from tools.kit.errors import ToolError
 
 _IS_LONG = "MCP_AGENT_TEST_LONG" in os.environ
 _EVERY = [
@@ -203,9 +203,9 @@ def test_what_the_user_may_not_do_is_told_and_leaves_nothing() -> None:
 import os
 from pathlib import Path
 from tests.tools.filesystem.bench import TOOLS
-from tools.context import ToolContext
-from tools.errors import ToolError
-from tools.paths import OpenPaths
+from tools.kit.context import ToolContext
+from tools.kit.errors import ToolError
+from tools.files.paths import OpenPaths
 
 def code_of(name, arguments):
     ctx = ToolContext("t", OpenPaths(Path({str(bench.folder)!r})))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.tools.filesystem.bench import Bench
-from tools.filesystem.engines import Engine, find_engine
+from tools.search.engine import Engine, find_engine
 
 _GREP = Engine("grep", shutil.which("grep") or "grep", "fallback")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.filesystem.bench import Bench
-from tools.journal import Limits
+from tools.files.journal import Limits
 
 _OTHER_DISK = Path("/dev/shm")
 _needs_other_disk = pytest.mark.skipif(

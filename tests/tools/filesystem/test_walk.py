@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.tools.filesystem.bench import Bench
-from tools.filesystem.engines import find_engine
-from tools.filesystem.globs import read_glob
-from tools.filesystem.listings import Listings
-from tools.filesystem.walk import Run, Walk
+from tools.search.engine import find_engine
+from tools.search.globs import read_glob
+from tools.search.listings import Listings
+from tools.search.walk import Run, Walk
 
 _GLOBS = ["**", "**/*.py", "*.d", "**/", "*e*", "p1*/**/*.py", "p1*/m?", "{p01,p02}/*.py", "p03/m1/*", "nowhere/**"]
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.daemon import PATIENCE_S
-from tools.context import ToolContext
-from tools.errors import Failed
-from tools.filesystem.engines import Engine, find_engine
-from tools.paths import OpenPaths
+from tools.files.paths import OpenPaths
+from tools.kit.context import ToolContext
+from tools.kit.errors import Failed
 from tools.pruning.confined import ConfinedRoot
 from tools.pruning.grep import Search
+from tools.search.engine import Engine, find_engine
 
 _GREP = Engine("grep", shutil.which("grep") or "grep", "fallback")
 

@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_agent.calls import Call, Caller
+from mcp_agent.calls.call import Call, Caller
+from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
 from mcp_agent.protocol.forms import tool_result
-from mcp_agent.sessions import tree
-from mcp_agent.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.sessions import process_tree
 from registry.gate import Access
 from tests.shell_host import ShellHost, shell_host
 
@@ -204,10 +204,10 @@ async def test_a_command_waits_on_where_there_is_no_room_for_a_session(tmp_path:
 
 async def test_a_hundred_commands_leave_neither_a_zombie_nor_a_descriptor(shell: ShellHost) -> None:
     await shell.call("shell_exec", command="true")
-    before = _descriptors(), tree.orphans(os.getsid(0))
+    before = _descriptors(), process_tree.orphans(os.getsid(0))
     for _ in range(100):
         await shell.call("shell_exec", command="true")
-    assert (_descriptors(), tree.orphans(os.getsid(0))) == before
+    assert (_descriptors(), process_tree.orphans(os.getsid(0))) == before
 
 
 async def test_a_command_with_a_nul_is_an_argument_that_does_not_fit(shell: ShellHost) -> None:

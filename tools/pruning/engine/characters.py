@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from tools.kit.records import record
 from tools.pruning.engine.arrays import Bools, Codes, Ints
-from tools.records import record
 
 BEYOND_ASCII = 127
 # Letters of languages that put no space between words: Thai and its neighbours, Chinese, Japanese.

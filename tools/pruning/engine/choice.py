@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tools.kit.records import record
 from tools.pruning.engine.arrays import Bools, Floats, Ints
-from tools.records import record
 
 MARKER_TOKENS = 17
 _DISCOUNT = 0.6

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from tools.kit.records import record
 from tools.pruning.engine.arrays import Bools, Floats, Ints
 from tools.pruning.engine.layout import Layout
 from tools.pruning.engine.question import Question, Term
 from tools.pruning.engine.stems import LONGEST_ENDING, SHORTEST_STEM, stem
 from tools.pruning.engine.words import Words
-from tools.records import record
 
 # Weights are whole multiples of this, so that a sum of them is exact, in whatever order it is taken.
 _GRAIN = 2.0**-40

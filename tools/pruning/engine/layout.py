@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tools.kit.records import record
 from tools.pruning.engine.arrays import Bools, Codes, Ints
 from tools.pruning.engine.characters import Characters
 from tools.pruning.engine.marks import Marks
-from tools.records import record
 
 _TAB_COLUMNS = 4
 _NO_LIMIT = 1 << 62

@@ -6,11 +6,11 @@ short one, a long text and a short one, give numbers on the same scale. The judg
 
 import numpy as np
 
+from tools.kit.records import record
 from tools.pruning.engine.arrays import Bools, Floats, Ints, stacked
 from tools.pruning.engine.evidence import Evidence
 from tools.pruning.engine.structure import Structure
 from tools.pruning.engine.windows import windowed
-from tools.records import record
 
 _CODE_REACHES = (2, 15)
 _REACHES = (2, 6, 15, 40)

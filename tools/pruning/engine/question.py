@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tools.kit.records import record
 from tools.pruning.engine.characters import UNSPACED
 from tools.pruning.engine.stems import stem
 from tools.pruning.engine.words import parts_of
-from tools.records import record
 
 _WORD = re.compile(r"`[^`\n]+`|\w+(?:[.:\-/]+\w+)*")
 _NAME = re.compile(r"\w+")

@@ -1,7 +1,7 @@
 """The pruned text as a reader sees it: kept lines as they were, and a marker where lines are missing."""
 
+from tools.kit.records import record
 from tools.pruning.engine.selection import DroppedBlock, Selection
-from tools.records import record
 
 
 @record

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Literal
 
-from tools.records import record
+from tools.kit.records import record
 
 SourceType = Literal["code", "logs", "docs"]
 WarningCode = Literal["constraints_unmet"]

@@ -7,6 +7,7 @@ from collections import deque
 
 import numpy as np
 
+from tools.kit.records import record
 from tools.pruning.engine.arrays import Bools, Floats, Ints
 from tools.pruning.engine.characters import characters_of
 from tools.pruning.engine.failures import failure_lines, failure_worth, with_context
@@ -19,7 +20,6 @@ from tools.pruning.engine.source_type import detect
 from tools.pruning.engine.structure import Structure, flat, in_triple_quotes, structure_of
 from tools.pruning.engine.traits import code_traits, prose_traits
 from tools.pruning.engine.words import Words
-from tools.records import record
 
 _REMEMBERED_TEXTS = 4
 _REMEMBERED_CHARS = 400_000

@@ -8,9 +8,9 @@ import re
 
 import numpy as np
 
+from tools.kit.records import record
 from tools.pruning.engine.arrays import Bools, Ints
 from tools.pruning.engine.layout import Layout, Openings
-from tools.records import record
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"

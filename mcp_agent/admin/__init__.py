@@ -1,0 +1,1 @@
+"""What the owner looks at and switches: /api, /health, /metrics."""

@@ -1,0 +1,189 @@
+"""/api: what the command line and the Tools page use against a running daemon. For the owner's token alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent import COMMAND_AGENT
+from mcp_agent.admin.health import Health
+from mcp_agent.app import Daemon
+from mcp_agent.protocol import jsonrpc
+from mcp_agent.protocol.jsonrpc import RpcError
+from mcp_agent.sessions.session import Session
+from mcp_agent.transports.http import ClientLeft, header, principal, read_body, send_error, send_object
+from registry.deny_rules import described
+from registry.profiles import BadRegistry, Profile, Profiles
+from tools.kit.errors import InvalidParams, SessionNotFound
+from tools.shell.session_tools import signal_number
+
+
+class _BadRequest(Exception):
+    def __init__(self, message: str, hint: str | None = None, status: int = 400) -> None:
+        super().__init__(message)
+        self.message, self.hint, self.status = message, hint, status
+
+
+class Control:
+    """The ASGI application behind /api/…"""
+
+    def __init__(self, daemon: Daemon, health: Health) -> None:
+        self._daemon = daemon
+        self._health = health
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not principal(scope).is_owner:
+            await send_error(send, 403, "only the owner's token may use /api")
+            return
+        path = scope["path"].removeprefix("/api/").rstrip("/")
+        try:
+            by = _asked_by(scope)
+            match scope["method"], path.split("/"):
+                case "GET", ["status"]:
+                    answer = self._health.report()
+                case "GET", ["profiles"]:
+                    answer = self._profiles()
+                case "GET", ["profiles", profile_id]:
+                    answer = self.profile(profile_id)
+                case "GET", ["sessions"]:
+                    answer = {"sessions": [_session(each) for each in self._daemon.sessions.all]}
+                case "POST", ["sessions", session_id, "stop"]:
+                    answer = await self._stop(session_id, await _body(receive))
+                case "POST", ["profiles", "use"]:
+                    answer = await self._use(await _body(receive), by)
+                case "POST", ["switch"]:
+                    answer = await self._switch(await _body(receive), by)
+                case _, ["status"] | ["profiles"] | ["switch"] | ["profiles", _] | ["sessions"] | [
+                    "sessions",
+                    _,
+                    "stop",
+                ]:
+                    raise _BadRequest(f"{scope['method']} is not for /api/{path}", status=405)
+                case _:
+                    raise _BadRequest(
+                        f"there is no /api/{path[:100]}",
+                        "GET /api/status, /api/profiles, /api/profiles/<id>, /api/sessions; "
+                        "POST /api/profiles/use, /api/switch, /api/sessions/<id>/stop",
+                        404,
+                    )
+        except ClientLeft:
+            return
+        except _BadRequest as error:
+            await send_error(send, error.status, error.message, error.hint)
+        except BadRegistry as error:
+            problems = [problem.as_object() for problem in error.problems]
+            await send_object(
+                send, 409, {"error": {"message": f"{self._daemon.file.path} is broken: {error}", "problems": problems}}
+            )
+        else:
+            await send_object(send, 200, answer)
+
+    def _profiles(self) -> dict[str, Any]:
+        profiles = self._daemon.gate.profiles
+        return {"active": profiles.active, "profiles": [self._brief(each) for each in profiles.by_id.values()]}
+
+    def _brief(self, profile: Profile) -> dict[str, Any]:
+        return {
+            "id": profile.id,
+            "label": profile.label,
+            "description": profile.description,
+            "enabled": profile.enabled,
+            "shipped": profile.is_shipped,
+        }
+
+    def profile(self, profile_id: str) -> dict[str, Any]:
+        profile = self._daemon.gate.profiles.by_id.get(profile_id)
+        if profile is None:
+            raise self._no_profile(profile_id)
+        return {
+            **self._brief(profile),
+            "deny": {"paths": described(profile.deny.paths), "commands": described(profile.deny.commands)},
+            "categories": [
+                {
+                    "id": category,
+                    "enabled": (named := profile.categories.get(category)) is None or named.enabled,
+                    "tools": [{"name": tool.name, "enabled": profile.switch(tool) != "tool"} for tool in tools],
+                }
+                for category, tools in self._daemon.gate.catalog.categories.items()
+            ],
+        }
+
+    async def _stop(self, session_id: str, body: dict[str, Any]) -> dict[str, Any]:
+        name = _field(body, "signal", str) if body.get("signal") is not None else "TERM"
+        try:
+            session = self._daemon.sessions.find(session_id)
+            escalated = await session.stop(signal_number(name))
+        except SessionNotFound as error:
+            raise _BadRequest(error.message, error.hint, 404) from None
+        except InvalidParams as error:
+            raise _BadRequest(error.message) from None
+        return {**_session(session), "escalated": escalated}
+
+    async def _use(self, body: dict[str, Any], by: str) -> dict[str, Any]:
+        profile_id = _field(body, "profile", str)
+        if profile_id not in self._daemon.gate.profiles.by_id:
+            raise self._no_profile(profile_id)
+        return await self._changed(lambda: self._daemon.file.use_profile(profile_id), by)
+
+    async def _switch(self, body: dict[str, Any], by: str) -> dict[str, Any]:
+        target, enabled = _field(body, "target", str), _field(body, "enabled", bool)
+        profile_id = _field(body, "profile", str) if body.get("profile") is not None else None
+        if profile_id is not None and profile_id not in self._daemon.gate.profiles.by_id:
+            raise self._no_profile(profile_id)
+        try:
+            return await self._changed(lambda: self._daemon.file.switch(target, enabled, profile_id), by)
+        except KeyError:
+            catalog = self._daemon.gate.catalog
+            near = get_close_matches(target, [*catalog.names, *catalog.categories], n=1)
+            hint = f"did you mean {near[0]}?" if near else None
+            raise _BadRequest(f"there is no category or tool {target[:100]!r}", hint, 404) from None
+
+    async def _changed(self, change: Callable[[], Profiles], by: str) -> dict[str, Any]:
+        """Save, put into force at once, and answer with what is in force; the watcher finds nothing left to do."""
+        await self._daemon.change(change, by)
+        return self._profiles()
+
+    def _no_profile(self, profile_id: str) -> _BadRequest:
+        known = list(self._daemon.gate.profiles.by_id)
+        return _BadRequest(f"there is no profile {profile_id[:100]!r}", f"there are {', '.join(known)}", 404)
+
+
+def _asked_by(scope: Scope) -> str:
+    """What the record says of who wants a change: one of our commands, or any other program with the token."""
+    program = header(scope, b"user-agent") or b""
+    return "command" if program.startswith(COMMAND_AGENT.encode()) else "api"
+
+
+def _session(session: Session) -> dict[str, Any]:
+    return {
+        "id": session.id,
+        "command": session.command,
+        "cwd": str(session.cwd),
+        "pid": session.pid,
+        "age_s": round(session.age_s, 1),
+        "running": session.is_running,
+        "exit_code": session.exit_code,
+        "signal": session.signal,
+        "output_bytes": session.end,
+        "output_path": session.output_path,
+    }
+
+
+async def _body(receive: Receive) -> dict[str, Any]:
+    try:
+        value = jsonrpc.decode(await read_body(receive))
+    except RpcError as error:
+        raise _BadRequest(error.message) from None
+    if not isinstance(value, dict):
+        raise _BadRequest("the body must be a JSON object")
+    return value
+
+
+def _field(body: dict[str, Any], name: str, kind: type) -> Any:
+    value = body.get(name)
+    if isinstance(value, kind):
+        return value
+    raise _BadRequest(f"{name} is needed and must be {'true or false' if kind is bool else 'a string'}")

@@ -1,0 +1,57 @@
+"""/health: two fields for anyone, the state of the daemon for who has the token."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent import __version__
+from mcp_agent.app import Daemon
+from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.security.guard import MOST_BODY_BYTES
+from mcp_agent.transports.http import send_error, send_object
+from mcp_agent.transports.http_sessions import MOST_SESSIONS, HttpSessions
+
+
+class Health:
+    def __init__(self, daemon: Daemon, sessions: HttpSessions) -> None:
+        self._daemon = daemon
+        self._sessions = sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in ("GET", "HEAD"):
+            await send_error(send, 405, "use GET here", headers={"allow": "GET"})
+            return
+        is_known = scope["state"]["principal"] is not None
+        await send_object(send, 200, self.report() if is_known else self._brief())
+
+    def report(self) -> dict[str, Any]:
+        daemon = self._daemon
+        profiles = daemon.gate.profiles
+        return {
+            **self._brief(),
+            "pid": os.getpid(),
+            "uptime_s": round(time.time() - daemon.started_at, 1),
+            "registry": {
+                "path": str(daemon.file.path),
+                "active_profile": profiles.active,
+                "reloads": daemon.reloads,
+                "problems": [problem.as_object() for problem in (*daemon.problems, *profiles.warnings)],
+            },
+            "search": {"engine": daemon.engine.kind, "program": daemon.engine.program, "origin": daemon.engine.origin},
+            "sessions": {"running": len(daemon.sessions.live), "kept": len(daemon.sessions.all)},
+            "clients": {"sessions": len(self._sessions), "streams": daemon.hub.count},
+            "limits": {
+                "body_bytes": MOST_BODY_BYTES,
+                "message_bytes": MOST_MESSAGE_BYTES,
+                "sessions": MOST_SESSIONS,
+                "shell_sessions": daemon.sessions.limits.sessions,
+            },
+        }
+
+    def _brief(self) -> dict[str, Any]:
+        is_well = not any(not problem.is_warning for problem in self._daemon.problems)
+        return {"status": "ok" if is_well else "degraded", "version": __version__}

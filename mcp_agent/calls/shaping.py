@@ -1,0 +1,190 @@
+"""How a result is written, and what happens when it is too large for one message.
+
+A message has at most 1,000,000 bytes. A larger result is kept whole as an artifact, and what is sent is its
+beginning with the reference and the call that fetches the rest. If it cannot be kept, as much as fits is sent.
+Where a profile keeps results short, the compactor writes all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import orjson
+
+from mcp_agent.calls.call import Blocks, Call, Caller, Compact, Outcome, Written
+from mcp_agent.compact import cursors
+from mcp_agent.compact.compactor import Compactor, plain
+from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
+from registry.catalog import Catalog
+from registry.gate import Shape
+from tools.kit.spec import Tool
+
+MOST_MESSAGE_BYTES = 1_000_000
+# Room for the envelope around a result: the id, the era's fields and the framing of an event.
+_ENVELOPE_BYTES = 4_096
+MOST_RESULT_BYTES = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
+# What is sent of a result whose whole is kept: a model that wants more can have it.
+_PREVIEW_BYTES = 100_000
+_SAMPLE = 1_000
+
+# Programs that put a result before a model as it is, by the name in their `clientInfo`.
+TEXT_CLIENTS = (
+    "claude-code",
+    "claude-ai",
+    "codex-mcp-client",
+    "gemini-cli-mcp-client",
+    "Visual Studio Code",
+    "github-copilot-developer",
+    "cursor-vscode",
+    "Zed",
+    "opencode",
+    "goose",
+)
+_TEXT_CLIENTS = frozenset(name.lower() for name in TEXT_CLIENTS)
+
+
+def chosen(profile_form: Shape, caller: Caller) -> Literal["json", "text", "compact"]:
+    """Short if the profile says so; else the connection's own word, the profile's, what is known of the client."""
+    if profile_form == "compact":
+        return profile_form
+    form = profile_form if caller.form == "auto" else caller.form
+    if form != "auto":
+        return form
+    return "text" if caller.client.lower() in _TEXT_CLIENTS else "json"
+
+
+class Shaper:
+    """Writes outcomes. May be used from any thread."""
+
+    def __init__(self, artifacts: ArtifactStore, compactor: Compactor, catalog: Catalog) -> None:
+        self._artifacts = artifacts
+        self._compactor = compactor
+        self._has_reader = catalog.get("artifact_read") is not None
+
+    def written(self, outcome: Outcome, call: Call, tool: Tool | None) -> Outcome:
+        """`outcome` as it goes out, small enough for one message. Touches the disk only if it is not by itself."""
+        domain = "errors" if tool is None else tool.category
+        form = chosen(outcome.form, call.caller)
+        if form == "compact":
+            short = plain(outcome.answer)
+            if short is None:
+                name = call.tool if tool is None else tool.name
+                origin = cursors.Origin.of(name, call.caller.name, call.arguments)
+                short = self._compactor.shortened(outcome.answer, tool, origin, domain)
+            return outcome.as_written(Compact(short.encoded), short.whole_bytes)
+        whole, fits = _whole(outcome, call.caller, form)
+        if fits:
+            return outcome.as_written(whole)
+        if form == "text":
+            data = (whole if isinstance(whole, str) else outcome.render()).encode("utf-8", "replace")
+            return outcome.as_written(self._spilled_text(data, call.caller, domain), len(data))
+        value = outcome.as_object()
+        encoded = whole if isinstance(whole, bytes) else orjson.dumps(value)
+        return outcome.as_written(self._spilled_object(value, encoded, call.caller, domain), len(encoded))
+
+    def fitting(self, outcome: Outcome, caller: Caller, tool: Tool | None) -> Outcome | None:
+        """`outcome` as it goes out if that fits, else None."""
+        form = chosen(outcome.form, caller)
+        if form == "compact":
+            short = self._compactor.untouched(outcome.answer, tool)
+            return None if short is None else outcome.as_written(Compact(short.encoded))
+        whole, fits = _whole(outcome, caller, form)
+        return outcome.as_written(whole) if fits else None
+
+    def _spilled_text(self, whole: bytes, caller: Caller, domain: str) -> str:
+        text = whole.decode()
+        reference, problem = self._kept(whole, "text/plain", caller, domain)
+        note = f"\n… cut: the whole has {len(whole)} bytes. {self._advice(reference, problem, caller)}"
+        size = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES - len(note) * 6
+        shown = text[:size]
+        while _text_bytes(shown) > size:
+            shown = shown[: len(shown) * 3 // 4]
+        return shown + note
+
+    def _spilled_object(self, value: dict[str, Any], encoded: bytes, caller: Caller, domain: str) -> bytes:
+        reference, problem = self._kept(encoded, "application/json", caller, domain)
+        room = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES
+        facts: dict[str, Any] = {"truncated": True, "result_bytes": len(encoded)}
+        if reference is not None:
+            facts["artifactRef"] = reference
+        facts["hint"] = self._advice(reference, problem, caller)
+        return _fitted(value, facts, room, len(encoded))
+
+    def _advice(self, reference: str | None, problem: str, caller: Caller) -> str:
+        """How the caller comes by the whole: by a tool, if this host has it, or by the URL, if it is reached by one."""
+        if reference is None:
+            return f"The rest is lost, because it could not be kept: {problem}. Ask for less at once."
+        ways = []
+        if not caller.is_on_mcp or (not self._has_reader and caller.transport != "stdio"):
+            ways.append(f"Get all of it with GET /artifacts/{reference.removeprefix(SCHEME)}.")
+        if self._has_reader:
+            ref = f'{{"ref": "{reference}"}}'
+            ways.append(f"Read all of it with artifact_read {ref}, or search it with fs_grep, base: the same ref.")
+        return " ".join(ways) or "Ask for less at once."
+
+    def _kept(self, whole: bytes, media_type: str, caller: Caller, domain: str) -> tuple[str | None, str]:
+        try:
+            return self._artifacts.of(caller.name).keep(domain, [whole], media_type=media_type), ""
+        except OSError as error:
+            return None, (error.strerror or str(error)).lower()
+
+
+def _whole(outcome: Outcome, caller: Caller, form: Literal["json", "text"]) -> tuple[Written, bool]:
+    """All of it as it would go out, and whether that fits into one message."""
+    blocks = None if outcome.result is None or not caller.is_on_mcp else outcome.result.blocks()
+    if blocks is not None:
+        content = Blocks(orjson.dumps(blocks))
+        return content, len(content.encoded) <= MOST_RESULT_BYTES
+    if form == "text":
+        text = outcome.render()
+        return text, len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES
+    encoded = orjson.dumps(outcome.as_object())
+    return encoded, _fits(encoded)
+
+
+def _fitted(value: dict[str, Any], facts: dict[str, Any], room: int, whole_bytes: int) -> bytes:
+    """The object with its longest list or text cut until it fits, and `facts` beside it."""
+    shown = dict(value)
+    # What is many times too large is cut roughly, by its bytes, before it is cut with care.
+    is_cut = whole_bytes <= room or _cut(shown, room / whole_bytes)
+    while is_cut:
+        encoded = orjson.dumps({**shown, **facts})
+        size = _json_bytes(encoded)
+        if size <= room:
+            return encoded
+        is_cut = _cut(shown, min(room / size, 0.75))
+    return orjson.dumps(facts)
+
+
+def _cut(shown: dict[str, Any], share: float) -> bool:
+    """Leave only this share of the longest list or text; what is longest and neither goes. False if nothing is left."""
+    key = max(shown, key=lambda key: _length(shown[key]), default=None)
+    if key is None or _length(shown[key]) <= len("null"):
+        return False
+    whole = shown[key]
+    shown[key] = whole[: int(len(whole) * share)] if isinstance(whole, str | list) else None
+    return True
+
+
+def _length(value: Any) -> int:
+    """How much there is to cut, in bytes; a long list is judged by its beginning."""
+    if isinstance(value, list) and len(value) > _SAMPLE:
+        return len(orjson.dumps(value[:_SAMPLE])) * len(value) // _SAMPLE
+    return len(orjson.dumps(value))
+
+
+def _text_bytes(text: str) -> int:
+    return len(orjson.dumps(text.encode("utf-8", "replace").decode()))
+
+
+def _fits(encoded: bytes) -> bool:
+    """Whether an object can go out whole. Nearly always its length alone tells."""
+    size = len(encoded)
+    return size * 3 <= MOST_RESULT_BYTES or (
+        size * 2 <= MOST_RESULT_BYTES and _json_bytes(encoded) <= MOST_RESULT_BYTES
+    )
+
+
+def _json_bytes(encoded: bytes) -> int:
+    """An object goes out twice: once as it is, once as the text of it, with its quotes escaped."""
+    return len(encoded) + len(orjson.dumps(encoded.decode()))

@@ -1,0 +1,1 @@
+"""The program `mcp-pruner`: the pruning tools alone, over stdio or HTTP."""

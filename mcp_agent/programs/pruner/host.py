@@ -1,0 +1,168 @@
+"""The pruner as a program of its own: its tools and nothing else, with no tools.json and no profiles to choose from."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from mcp_agent import __version__
+from mcp_agent.app import artifacts_of
+from mcp_agent.belongings import Belongings
+from mcp_agent.calls.dispatcher import Dispatcher
+from mcp_agent.compact.cursors import Cursors
+from mcp_agent.config import Config
+from mcp_agent.events.hub import EventHub
+from mcp_agent.logs import event
+from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, NoParams, Payload, RpcError
+from mcp_agent.protocol.methods import Methods, Request
+from mcp_agent.pruning_service.host_pruner import HostPruner
+from mcp_agent.pruning_service.kept_texts import Recovery
+from mcp_agent.pruning_service.settings import PruningSettings
+from mcp_agent.sessions.crash_record import Record
+from mcp_agent.sessions.manager import Limits, SessionManager
+from mcp_agent.storage.audit_log import Audit
+from registry.catalog import Catalog, discover
+from registry.gate import Gate
+from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
+from tools.files.paths import OpenPaths
+from tools.kit.context import ToolContext
+
+log = logging.getLogger(__name__)
+
+READING = ("read", "bash", "grep")
+PRUNING = ("prune_text", "recover_text", "health")
+_THREADS = 8
+_SCHEMA_VERSION = {"schemaVersion": 1}
+_INSTRUCTIONS = (
+    "prune_text leaves of a text the lines that a goal needs, unaltered and in order, with a marker for each gap.\n"
+    "recover_text brings back the lines behind a ⟦PRUNÉ: …⟧ marker, by its prune_id and line numbers.\n"
+    "A text that could not be pruned comes back whole, and `warnings` says why."
+)
+_ANSWERED = frozenset(("initialize", "ping", "tools/list", "tools/call"))
+
+
+class PrunerHost(Belongings):
+    """What a wire needs of the pruner, for as long as the process lives."""
+
+    def __init__(self, settings: PruningSettings, config: Config, names: Collection[str]) -> None:
+        record = Record(config.state_dir / "sessions")
+        hub = EventHub(record.boot)
+        super().__init__(
+            hub,
+            SessionManager(hub, record, Limits()),
+            HostPruner(settings, Recovery(config.pruned_dir, settings.ttl_s)),
+            ThreadPoolExecutor(_THREADS, thread_name_prefix="tool"),
+            Audit(config.audit_dir),
+            artifacts_of(config),
+        )
+        self.settings = settings
+        self.gate = Gate(
+            Catalog(tool for tool in discover().tools if tool.name in names), Profiles(DEFAULT_PROFILE, SHIPPED)
+        )
+        surroundings = ToolContext(
+            "",
+            OpenPaths(settings.root, config.closed),
+            sessions=self.sessions,
+            pruner=self.pruner,
+            root=settings.root,
+        )
+        cursors = Cursors(config.cursor_key)
+        self.dispatcher = Dispatcher(self.gate, surroundings, self.threads, self.artifacts, cursors, [self.audit])
+        kind = ReadingMethods if "read" in names else PruningMethods
+        self.methods: Methods = kind(self.gate, self.dispatcher, [], [], settings.root)
+
+    async def follow_registry(self) -> None:
+        """There is no file to follow."""
+        await asyncio.Event().wait()
+
+
+class PruningMethods(Methods):
+    """The methods of `mcp-pruner http`."""
+
+    async def answer(self, request: Request) -> Payload:
+        if request.message.method == "notifications/initialized":
+            # Proxies that know no notifications send it with an id.
+            return {}
+        answer = await super().answer(request)
+        if request.message.method == "initialize":
+            return {
+                "protocolVersion": answer_of(answer)["protocolVersion"],
+                "serverInfo": {"name": "mcp-pruner", "version": __version__},
+                # The two lists are there for clients that ask regardless, and stay empty.
+                "capabilities": {"tools": {"listChanged": False}, "resources": {}, "prompts": {}},
+                "instructions": _INSTRUCTIONS,
+            }
+        return answer
+
+
+class ReadingMethods(Methods):
+    """The methods of `mcp-pruner` over stdio. Parameters that do not fit are told with every issue, always alike."""
+
+    def told(self, error: RpcError) -> RpcError:
+        if isinstance(error, NoParams) and error.method in _ANSWERED:
+            return _invalid(error.method, {}, [("", "invalid_type")])
+        return error
+
+    async def answer(self, request: Request) -> Payload:
+        method, params = request.message.method, request.message.params
+        if method not in _ANSWERED:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+        issues = _issues(method, params, self._gate.catalog.names)
+        if issues:
+            told = "; ".join(f"{path}: {code}" for path, code in issues)
+            event(log, logging.INFO, "tool.request_invalid", message=f"{method}: {told}")
+            raise _invalid(method, params, issues)
+        answer = await super().answer(request)
+        if method == "initialize":
+            return {
+                "protocolVersion": answer_of(answer)["protocolVersion"],
+                "serverInfo": {"name": "@jeeves/mcp-pruner", "version": __version__},
+                "capabilities": {"tools": {"listChanged": False}},
+                "jeeves": _SCHEMA_VERSION,
+            }
+        return answer
+
+
+def answer_of(payload: Payload) -> dict[str, Any]:
+    assert isinstance(payload, dict), "what initialize answers is not encoded yet"
+    return payload
+
+
+def _issues(method: str, params: Any, tools: Collection[str]) -> list[tuple[str, str]]:
+    """Each problem of a request's parameters: its path, and what zod 3 would call it."""
+    issues: list[tuple[str, str]] = []
+    if method == "initialize":
+        _expect(params, "protocolVersion", str, issues, is_required=True)
+        _expect(params, "capabilities", dict, issues)
+        _expect(params, "clientInfo", dict, issues)
+        if isinstance(client := params.get("clientInfo"), dict):
+            _expect(client, "name", str, issues, is_required=True, within="clientInfo.")
+            _expect(client, "version", str, issues, within="clientInfo.")
+    elif method == "tools/call":
+        _expect(params, "name", str, issues, is_required=True)
+        if isinstance(name := params.get("name"), str) and name not in tools:
+            issues.append(("name", "invalid_enum_value"))
+        _expect(params, "arguments", dict, issues)
+    elif method == "tools/list" and (cursor := params.get("cursor")) is not None:
+        # There is one page, and nobody was given a cursor to another.
+        issues.append(("cursor", "custom" if isinstance(cursor, str) else "invalid_type"))
+    return sorted(issues)
+
+
+def _expect(
+    params: Any, name: str, kind: type, issues: list[tuple[str, str]], *, is_required: bool = False, within: str = ""
+) -> None:
+    value = params.get(name)
+    if not isinstance(value, kind) and (value is not None or is_required):
+        issues.append((f"{within}{name}", "invalid_type"))
+
+
+def _invalid(method: str, params: Any, issues: list[tuple[str, str]]) -> RpcError:
+    data: dict[str, Any] = {"jeeves": _SCHEMA_VERSION, "method": method}
+    if method == "tools/call" and isinstance(name := params.get("name"), str):
+        data["tool"] = name[:100]
+    data["issues"] = [{"path": path, "code": code, "message": code} for path, code in issues]
+    return RpcError(INVALID_PARAMS, "Invalid params", data)

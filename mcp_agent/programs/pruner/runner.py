@@ -1,0 +1,181 @@
+"""The pruner in the run of an agent: what a runner hands its provider, and what it logs as the run goes on.
+
+A runner starts agents through a provider, which starts the MCP servers it is told of and owns them. So nothing is
+started here. The runner says what its provider reports; here is what that means for the run, and the events of it:
+
+    run:init ─▶ run:mcp_pruner_disabled ─────────────────────────────────────────▶ run:shutdown
+       └─────▶ run:mcp_pruner_starting ─▶ run:mcp_pruner_running ─▶ run:shutdown
+                  └▶ run:mcp_pruner_disabled     └▶ run:mcp_pruner_degraded ─────▶ run:shutdown
+
+No state is left again, and a run goes on without the pruner in all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from mcp_agent.config import BadConfig
+from mcp_agent.logs import event
+from mcp_agent.pruning_service.settings import DEFAULT_SERVICE, check_url
+from mcp_agent.sessions import process_tree
+from tools.kit.records import record
+
+log = logging.getLogger(__name__)
+
+RunState = Literal[
+    "run:init",
+    "run:mcp_pruner_disabled",
+    "run:mcp_pruner_starting",
+    "run:mcp_pruner_running",
+    "run:mcp_pruner_degraded",
+    "run:shutdown",
+]
+
+SERVER_NAME = "pruner"
+_ENABLED = "JEEVES_PRUNER_ENABLED"
+_URL = "JEEVES_PRUNER_URL"
+_PATH = "JEEVES_MCP_PRUNER_PATH"
+_TRUE = frozenset(("1", "true", "yes", "on"))
+_PROGRAM = "mcp-pruner"
+_GRACE_S = 2.0
+
+
+@record
+class McpServer:
+    """How a provider starts a server over standard input and output."""
+
+    command: str
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+
+    def as_object(self) -> dict[str, Any]:
+        return {"command": self.command, "args": list(self.args), "env": dict(self.env)}
+
+
+class PrunerRun:
+    """One phase of a provider. `mcp_servers` is what to give it; the methods are what to tell us of it."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        """Decide whether the agent gets the pruner for its work in `folder`."""
+        self.state: RunState = "run:init"
+        self.mcp_servers: dict[str, McpServer] = {}
+        self._folder = folder
+        self._remaining: process_tree.Member | None = None
+        if environment.get(_ENABLED, "").strip().lower() not in _TRUE:
+            self._disable("config_disabled")
+            return
+        try:
+            server = pruner_server(environment, folder)
+        except BadConfig as error:
+            event(log, logging.WARNING, "mcp_pruner.config_invalid", message=str(error))
+            self._disable("config_invalid")
+            return
+        self.mcp_servers = {SERVER_NAME: server}
+        self.state = "run:mcp_pruner_starting"
+
+    def started(self) -> None:
+        """The provider has its MCP servers."""
+        self._expect("run:mcp_pruner_starting")
+        self.state = "run:mcp_pruner_running"
+        event(log, logging.INFO, "mcp_pruner.ready", root=str(self._folder))
+
+    def failed_to_start(self, message: str) -> None:
+        """The provider could not start the server, or not reach it."""
+        self._expect("run:mcp_pruner_starting")
+        event(log, logging.WARNING, "mcp_pruner.spawn_error", message=message)
+        event(log, logging.WARNING, "mcp_pruner.start_failed", message=message)
+        self._disable("start_failed")
+
+    def failed(
+        self,
+        reason: Literal["exited", "unreachable"],
+        *,
+        exit_code: int | None = None,
+        signal: str | None = None,
+        pid: int | None = None,
+    ) -> None:
+        """The server is gone, or answers no more. What is left of it under `pid` is ended with the phase."""
+        self._expect("run:mcp_pruner_running")
+        self.state = "run:mcp_pruner_degraded"
+        self.mcp_servers = {}
+        known: dict[str, Any] = {"reason": reason, "exit_code": exit_code, "signal": signal}
+        event(log, logging.WARNING, "mcp_pruner.degraded", **{k: v for k, v in known.items() if v is not None})
+        if pid is not None and (began := process_tree.started(pid)) is not None:
+            # With the moment of its start: by the end of the phase the number may be another process's.
+            self._remaining = process_tree.Member(pid, began)
+
+    def ended(self) -> None:
+        """The provider's phase is over, whatever came of it."""
+        if self.state == "run:mcp_pruner_starting":
+            self.failed_to_start("the phase ended before the server was there")
+        state, self.state = self.state, "run:shutdown"
+        if state == "run:mcp_pruner_disabled":
+            event(log, logging.INFO, "mcp_pruner.not_running")
+        elif state == "run:mcp_pruner_degraded":
+            remaining = self._remaining
+            if remaining is not None:
+                process_tree.end_now(lambda: {remaining} if process_tree.lives(remaining) else set(), _GRACE_S)
+            event(log, logging.INFO, "mcp_pruner.shutdown_after_degraded")
+
+    def _disable(self, reason: Literal["config_disabled", "config_invalid", "start_failed"]) -> None:
+        self.state = "run:mcp_pruner_disabled"
+        self.mcp_servers = {}
+        event(log, logging.INFO, "mcp_pruner.disabled", reason=reason)
+
+    def _expect(self, state: RunState) -> None:
+        if self.state != state:
+            raise RuntimeError(f"this is for {state}, and the run is in {self.state}")
+
+
+def pruner_server(environment: Mapping[str, str], folder: Path) -> McpServer:
+    """The server for an agent that works in `folder`. Raises BadConfig if it cannot be had as it is set up."""
+    url = environment.get(_URL, DEFAULT_SERVICE)
+    if url:
+        check_url(_URL, url)
+    if not folder.is_dir():
+        raise BadConfig(f"the agent's working directory {folder} is not a folder")
+    env = {"PRUNER_URL": url, "MCP_PRUNER_CWD": str(folder.absolute())}
+    return McpServer(command=str(_program(environment)), args=(), env=env)
+
+
+def codex_overrides(servers: Mapping[str, McpServer]) -> list[str]:
+    """The arguments by which `codex exec` is told of these servers."""
+    settings: list[str] = []
+    for name, server in servers.items():
+        settings.append(f"mcp_servers.{name}.command={_toml(server.command)}")
+        if server.args:
+            settings.append(f"mcp_servers.{name}.args=[{','.join(map(_toml, server.args))}]")
+        settings += [f"mcp_servers.{name}.env.{key}={_toml(value)}" for key, value in server.env.items()]
+    return [argument for setting in settings for argument in ("--config", setting)]
+
+
+def _program(environment: Mapping[str, str]) -> Path:
+    """Where `mcp-pruner` is: where we are told, beside the interpreter that runs us, or on the PATH."""
+    told = environment.get(_PATH)
+    if told:
+        if not _is_program(Path(told)):
+            raise BadConfig(f"{_PATH}: {told[:200]} is not a program")
+        return Path(told).absolute()
+    beside = Path(sys.executable).with_name(f"{_PROGRAM}.exe" if os.name == "nt" else _PROGRAM)
+    if _is_program(beside):
+        return beside
+    found = shutil.which(_PROGRAM, path=environment.get("PATH", os.defpath))
+    if found is None:
+        raise BadConfig(f"{_PROGRAM} is neither in {beside.parent} nor on the PATH; {_PATH} can say where it is")
+    return Path(found).absolute()
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _toml(text: str) -> str:
+    """A TOML string. What JSON escapes in one, TOML does too; DEL is the one character that only TOML does."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

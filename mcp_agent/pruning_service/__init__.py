@@ -1,0 +1,1 @@
+"""What stands behind the pruning tools: worker processes, the remote service, the kept texts."""

@@ -1,0 +1,1 @@
+"""Who may reach the daemon: the guard, its tokens, refused logins, the state folder."""

@@ -1,0 +1,247 @@
+"""The tokens that open the daemon: the owner's own, and one for each client that gets a profile of its own.
+
+The owner's token is kept as it is, in a file that only its owner can read, because people need to look it up.
+Of all others only a hash is kept: they are shown once, when they are made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from mcp_agent.storage import small_files
+from registry.profiles import Form
+from tools.kit.records import record
+
+VARIABLE = "MCP_AGENT_TOKEN"
+OWNER = "owner"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class BadToken(Exception):
+    """A token, or what is said about one, cannot be used; the message says why and what to do."""
+
+
+@record
+class Principal:
+    """Whose token a request carries, and the profile that binds it; None is the active one."""
+
+    name: str
+    profile: str | None = None
+    form: Form = "auto"
+    is_owner: bool = False
+
+
+@record
+class ClientToken:
+    """A token for one client, as it is stored."""
+
+    name: str
+    profile: str
+    form: Form
+    sha256: str
+    created: int
+
+
+class Tokens:
+    """All tokens of one daemon. `reload` reads them again and says whose are no longer good."""
+
+    def __init__(self, owner_file: Path, clients_file: Path, owner_token: str | None = None) -> None:
+        """With `owner_token`, which comes from the environment, the owner's file is not looked at."""
+        self.owner_file = owner_file
+        self.clients_file = clients_file
+        self._fixed_owner = owner_token
+        self._accepted: list[tuple[bytes, Principal]] = []
+        # The token that was good last: most requests carry the same one as the request before.
+        self._last: tuple[bytes, Principal] | None = None
+
+    def reload(self) -> set[str]:
+        """Read the files. Gives the names whose former token opens nothing any more. Raises BadToken."""
+        owner = self._fixed_owner or from_file(self.owner_file)
+        accepted = [(_hashed(owner.encode()), Principal(OWNER, is_owner=True))]
+        for client in clients(self.clients_file):
+            principal = Principal(client.name, client.profile, client.form)
+            accepted.append((bytes.fromhex(client.sha256), principal))
+        gone = {principal.name for digest, principal in self._accepted if digest not in {each for each, _ in accepted}}
+        self._accepted, self._last = accepted, None
+        return gone
+
+    @property
+    def principals(self) -> tuple[Principal, ...]:
+        """Everybody who has a token now."""
+        return tuple(principal for _, principal in self._accepted)
+
+    def owner(self) -> str:
+        return self._fixed_owner or from_file(self.owner_file)
+
+    def identify(self, token: bytes) -> Principal | None:
+        """Whose token this is. Every one is compared, each in constant time."""
+        if self._last is not None and hmac.compare_digest(token, self._last[0]):
+            return self._last[1]
+        digest = _hashed(token)
+        found = None
+        for accepted, principal in self._accepted:
+            if hmac.compare_digest(digest, accepted):
+                found = principal
+        if found is not None:
+            self._last = token, found
+        return found
+
+
+def from_environment() -> str | None:
+    """The token in the environment, taken out of it at once so that no child ever sees it."""
+    token = os.environ.pop(VARIABLE, None)
+    if token is None:
+        return None
+    if not _is_usable(token):
+        raise BadToken(f"{VARIABLE} must be at least 8 visible characters, without spaces")
+    return token
+
+
+def from_file(path: Path) -> str:
+    """The token in the file, made if there is none. Raises BadToken if others could have read it."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return _create(path)
+    except OSError as error:
+        raise BadToken(f"the token file {path} cannot be read: {_reason(error)}") from None
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise BadToken(f"others can read the token file {path}; run: chmod 600 {path}")
+    try:
+        token = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadToken(f"the token file {path} cannot be read: {error}") from None
+    if not _is_usable(token):
+        raise BadToken(f"the token file {path} holds no usable token; delete it and a new one is made")
+    return token
+
+
+def rotate_owner(path: Path) -> str:
+    """A new token for the owner, in place of the one in the file."""
+    token = _new()
+    small_files.replace(path, f"{token}\n".encode())
+    return token
+
+
+def clients(path: Path) -> list[ClientToken]:
+    """The clients' tokens in the file. Raises BadToken if it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise BadToken(f"{path} cannot be read: {_reason(error)}") from None
+    try:
+        return [_client(entry) for entry in orjson.loads(data)["tokens"]]
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise BadToken(f"{path} is damaged ({error}); mend it, or delete it and make the tokens anew") from None
+
+
+def create(path: Path, name: str, profile: str, form: Form) -> str:
+    """A new token for the client `name`; the only time that it can be seen. Raises BadToken."""
+    if not _NAME.fullmatch(name) or name == OWNER:
+        raise BadToken(f"{name!r} is no name for a token: letters, digits, dots and dashes, and not {OWNER!r}")
+    with small_files.locked(path.parent):
+        known = clients(path)
+        if any(client.name == name for client in known):
+            raise BadToken(f"there is a token {name!r} already; rotate or revoke it, or choose another name")
+        return _saved(path, known, name, profile, form)
+
+
+def revoke(path: Path, name: str) -> None:
+    """Forget the token of `name`. Raises BadToken if there is none."""
+    with small_files.locked(path.parent):
+        known = clients(path)
+        _find(known, name)
+        _save(path, [client for client in known if client.name != name])
+
+
+def rotate(path: Path, name: str) -> str:
+    """A new token for `name` with the same profile; the old one opens nothing any more. Raises BadToken."""
+    with small_files.locked(path.parent):
+        known = clients(path)
+        old = _find(known, name)
+        return _saved(path, [client for client in known if client is not old], name, old.profile, old.form)
+
+
+def _saved(path: Path, known: list[ClientToken], name: str, profile: str, form: Form) -> str:
+    token = _new()
+    digest = _hashed(token.encode()).hex()
+    _save(path, [*known, ClientToken(name, profile, form, digest, int(time.time()))])
+    return token
+
+
+def _save(path: Path, tokens: list[ClientToken]) -> None:
+    entries = [asdict(token) for token in tokens]
+    small_files.replace(path, orjson.dumps({"version": 1, "tokens": entries}, option=orjson.OPT_INDENT_2))
+
+
+def _find(known: list[ClientToken], name: str) -> ClientToken:
+    for client in known:
+        if client.name == name:
+            return client
+    names = ", ".join(client.name for client in known) or "none"
+    raise BadToken(f"there is no token {name!r}; there are: {names}")
+
+
+def _client(entry: Any) -> ClientToken:
+    client = ClientToken(**{name: entry[name] for name in ("name", "profile", "form", "sha256", "created")})
+    if len(bytes.fromhex(client.sha256)) != 32 or client.form not in ("auto", "json", "text"):
+        raise ValueError(f"the entry {client.name}")
+    return client
+
+
+def _create(path: Path) -> str:
+    """A new token in `path`, which appears there with its content: of two daemons that start at once, one makes it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(_new() + "\n")
+            _settle(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise BadToken(f"the token file {path} cannot be made: {_reason(error)}") from None
+    return from_file(path)
+
+
+def _settle(temporary: Path, path: Path) -> None:
+    """Give `temporary` the name `path`, unless another has taken it by now."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        pass
+    except OSError:
+        # A file system without hard links.
+        temporary.rename(path)
+
+
+def _new() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def _hashed(token: bytes) -> bytes:
+    # Our tokens are random and long, so a plain hash is enough; a slow one would be paid for on every request.
+    return hashlib.sha256(token).digest()
+
+
+def _is_usable(token: str) -> bool:
+    return len(token) >= 8 and all("!" <= character <= "~" for character in token)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,267 @@
+"""The guard in front of every route: who may reach the daemon, and with what.
+
+Plain ASGI, outermost, so that nothing answers before it, not even a 404. In this order: the Host must be a name
+of this machine, an Origin must be our own page, the token must be right, a body must be JSON and not too large.
+
+The name in Host is compared, not its port: what Host defends against is a foreign name that has been pointed at
+this machine, and people reach us through forwarded ports. An Origin must match Host to the letter, port and all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import orjson
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mcp_agent.logs import event
+from mcp_agent.security.auth_tokens import OWNER, Principal, Tokens
+from mcp_agent.security.refusals import Reason, Refusals
+
+log = logging.getLogger(__name__)
+
+LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
+MOST_BODY_BYTES = 8 * 1024 * 1024
+# The pruning server's own limit on text comes first there, and it is larger.
+MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
+_LARGE_PATHS = frozenset(("/rpc", "/prune"))
+_OPEN_PATH = "/health"
+_JSON = b"application/json"
+_ANYBODY = Principal(OWNER, is_owner=True)
+
+_ONE_HOST = "a request needs exactly one Host header"
+_FOREIGN_PAGE = "requests from other web pages are refused"
+_ONE_TOKEN = "send the token once: one Authorization or one X-API-Key header"
+# What a header means that decides on access must not depend on which of two is looked at.
+_REFUSED_TWICE = {
+    b"host": (400, _ONE_HOST),
+    b"origin": (403, _FOREIGN_PAGE),
+    b"authorization": (400, _ONE_TOKEN),
+    b"x-api-key": (400, _ONE_TOKEN),
+}
+
+
+class OpenStreams:
+    """Who has which stream open, so that the streams of a token that is revoked can be ended."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, set[asyncio.Task[object]]] = {}
+
+    @contextmanager
+    def held_by(self, name: str) -> Iterator[None]:
+        """Count the current task as a stream of `name` while the block lasts."""
+        task = asyncio.current_task()
+        assert task is not None, "a stream is written by a task"
+        self._tasks.setdefault(name, set()).add(task)
+        try:
+            yield
+        finally:
+            self._tasks.get(name, set()).discard(task)
+
+    def end(self, names: Iterable[str]) -> None:
+        for name in names:
+            for task in self._tasks.pop(name, set()):
+                task.cancel()
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, message: str, hint: str | None = None, reason: Reason | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.hint = hint
+        # Why somebody may not come in; None where it is only about what they bring.
+        self.reason = reason
+
+
+class Guard:
+    """Lets through what may pass and answers the rest itself. Without `tokens`, who can reach it is its owner."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: Tokens | None,
+        streams: OpenStreams,
+        names: Iterable[str],
+        *,
+        is_open_to_the_network: bool = False,
+        refusals: Refusals | None = None,
+        takes_names: bool = True,
+    ) -> None:
+        """`takes_names` says that the program can be started with further names, as the daemon can."""
+        self._app = app
+        self._tokens = tokens
+        self._streams = streams
+        self._names = frozenset(name.lower() for name in names) | LOOPBACK_NAMES
+        self._plain_names = frozenset(name.encode() for name in self._names if ":" not in name)
+        self._is_open_to_the_network = is_open_to_the_network
+        self._refusals = refusals
+        self._takes_names = takes_names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        try:
+            headers = _by_name(scope["headers"])
+            principal, limit = self._examined(scope, headers)
+        except _Refused as refused:
+            if self._refusals is not None and refused.reason is not None:
+                client = scope.get("client")
+                self._refusals.add(refused.reason, client[0] if client else "", scope["path"])
+            await _answer(send, refused)
+            return
+        scope["state"] = {"principal": principal, "headers": headers, "streams": self._streams}
+        if limit is None:
+            await self._app(scope, receive, send)
+            return
+        try:
+            await self._app(scope, _Bounded(receive, limit), send)
+        except _Refused as refused:
+            # A body is read before anything is answered, so there is still an answer to give.
+            await _answer(send, refused)
+
+    def _examined(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Principal | None, int | None]:
+        """Who is asking, and how large a body that has no declared size may grow."""
+        host, origin = headers.get(b"host"), headers.get(b"origin")
+        if host is None:
+            raise _Refused(400, _ONE_HOST, reason="host")
+        # Almost every request comes to a plain name and a port; what does not is looked at more closely.
+        if host.rpartition(b":")[0] not in self._plain_names:
+            self._check_host(host, scope)
+        if origin is not None:
+            self._check_origin(origin, host)
+        principal = self._identified(headers, scope)
+        content_length = headers.get(b"content-length")
+        is_chunked = b"transfer-encoding" in headers
+        if content_length is None and not is_chunked:
+            return principal, None
+        if content_length == b"0":
+            return principal, None
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise _Refused(415, "a body must not be compressed")
+        content_type = headers.get(b"content-type", b"")
+        if content_type != _JSON and content_type.split(b";")[0].strip().lower() != _JSON:
+            raise _Refused(415, "a body must have the content type application/json")
+        most = MOST_RPC_BODY_BYTES if scope["path"] in _LARGE_PATHS else MOST_BODY_BYTES
+        if content_length is not None:
+            if int(content_length) > most:
+                raise _too_large(most)
+            return principal, None
+        return principal, most
+
+    def _check_host(self, host: bytes, scope: Scope) -> None:
+        name = _host_name(host)
+        if name in self._names or (self._is_open_to_the_network and _is_own_address(name, scope)):
+            return
+        event(log, logging.WARNING, "security.host_refused", host=name[:200])
+        hint = "use a name or an address of the machine that it runs on"
+        if self._takes_names:
+            hint = f"if the name is meant, start it with: mcp-agent serve --allow-host {name[:200]}"
+        raise _Refused(421, f"this daemon does not answer to the name {name[:200]!r}", hint, "host")
+
+    def _check_origin(self, origin: bytes, host: bytes) -> None:
+        if origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
+            event(log, logging.WARNING, "security.origin_refused", origin=origin.decode("latin-1")[:200])
+            raise _Refused(403, _FOREIGN_PAGE, reason="origin")
+
+    def _identified(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal | None:
+        if self._tokens is None:
+            return _ANYBODY
+        bearer, key = headers.get(b"authorization"), headers.get(b"x-api-key")
+        if bearer is not None and key is not None:
+            raise _Refused(400, _ONE_TOKEN, reason="bad_header")
+        if bearer is not None:
+            token = _bearer(bearer)
+        elif key is not None:
+            token = key
+        else:
+            if scope["path"] == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
+                return None
+            raise _unauthorized("a token is needed", "no_token")
+        principal = self._tokens.identify(token)
+        if principal is None:
+            event(log, logging.WARNING, "security.token_refused", path=scope["path"][:200])
+            raise _unauthorized("the token is not the right one", "wrong_token")
+        return principal
+
+
+class _Bounded:
+    """A `receive` that stops a body of undeclared size once it is too large."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive = receive
+        self._most = most
+        self._left = most
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                raise _too_large(self._most)
+        return message
+
+
+def _by_name(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
+    """The headers by name; of those that stand twice, the first."""
+    first = dict(reversed(headers))
+    if len(first) != len(headers):
+        names = [name for name, _ in headers]
+        for name, (status, message) in _REFUSED_TWICE.items():
+            if names.count(name) > 1:
+                raise _Refused(status, message, reason="bad_header")
+    return first
+
+
+def _bearer(value: bytes) -> bytes:
+    scheme, _, token = value.partition(b" ")
+    if scheme.lower() != b"bearer" or not token:
+        raise _unauthorized("the Authorization header must be: Bearer <token>", "bad_header")
+    return token.strip()
+
+
+def _host_name(host: bytes) -> str:
+    """The name in a Host header: without its port, without the brackets of an IPv6 address."""
+    text = host.decode("latin-1").strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
+
+
+def _is_own_address(name: str, scope: Scope) -> bool:
+    """Whether `name` is the very address that this connection came in on."""
+    server = scope.get("server")
+    if server is None:
+        return False
+    try:
+        return ipaddress.ip_address(name) == ipaddress.ip_address(server[0])
+    except ValueError:
+        return False
+
+
+def _unauthorized(message: str, reason: Reason) -> _Refused:
+    hint = "send it as: Authorization: Bearer <token>; mcp-agent serve says where the token is"
+    return _Refused(401, message, hint, reason)
+
+
+def _too_large(most: int) -> _Refused:
+    return _Refused(413, f"a body may have {most} bytes")
+
+
+async def _answer(send: Send, refused: _Refused) -> None:
+    error = {"message": refused.message} if refused.hint is None else {"message": refused.message, "hint": refused.hint}
+    body = orjson.dumps({"error": error})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if refused.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="mcp-agent"'))
+    if refused.status == 413:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,141 @@
+"""What a daemon leaves on disk about its processes, so that the next one can clean up after a crash.
+
+Each start has a folder of its own under `sessions/` in the state folder: who the daemon is, a line for each process
+that it started, and the spools. The folder of a daemon that is gone without having tidied up is found at the next
+start: its processes are ended, its spools removed. Folders of daemons that still run are left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+import orjson
+
+from mcp_agent.logs import event
+from mcp_agent.sessions import process_tree
+from mcp_agent.sessions.process_tree import Member
+
+log = logging.getLogger(__name__)
+
+_MOST_RECORD_BYTES = 256 * 1024
+_GRACE_S = 1.0
+
+
+class Record:
+    """The folder of this start of the daemon. Made at the first process, gone after an orderly end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._parent = folder
+        self.boot = secrets.token_hex(5)
+        self.folder = folder / self.boot
+        self._file: int | None = None
+        self._size = 0
+        self._alive: dict[int, int] = {}
+
+    def open(self) -> None:
+        """Make the folder and say in it who we are."""
+        if self._file is not None:
+            return
+        # Under another name until it says whose it is: a daemon that starts now must not take it for a dead one's.
+        unfinished = self._parent / f".{self.boot}"
+        unfinished.mkdir(mode=0o700, parents=True)
+        own = os.getpid()
+        owner = {"pid": own, "started": process_tree.started(own), "machine": _machine()}
+        (unfinished / "owner.json").write_bytes(orjson.dumps(owner))
+        unfinished.rename(self.folder)
+        self._file = os.open(
+            self.folder / "processes", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_TRUNC, 0o600
+        )
+
+    def add(self, pid: int) -> None:
+        """Note a process that has just been started."""
+        assert self._file is not None, "the folder is made before anything is started"
+        began = process_tree.started(pid)
+        if began is None:
+            return
+        self._alive[pid] = began
+        if self._size > _MOST_RECORD_BYTES:
+            self._rewrite()
+        else:
+            self._size += os.write(self._file, b"%d %d\n" % (pid, began))
+
+    def remove(self, pid: int) -> None:
+        """Forget a process that is over. Its line stays until the file is written anew: its start time guards it."""
+        self._alive.pop(pid, None)
+
+    def close(self) -> None:
+        """Every process is ended: nothing is left to clean up."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def clean_up(self) -> int:
+        """End what daemons that are gone have left, and remove their folders. How many processes there were."""
+        if not self._parent.is_dir():
+            return 0
+        ended = 0
+        for folder in self._parent.iterdir():
+            if folder.is_dir() and not folder.name.startswith(".") and not _is_in_use(folder):
+                ended += _ended(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+        return ended
+
+    def _rewrite(self) -> None:
+        assert self._file is not None, "an open file has grown"
+        lines = b"".join(b"%d %d\n" % each for each in self._alive.items())
+        os.ftruncate(self._file, 0)
+        self._size = os.write(self._file, lines)
+
+
+def _is_in_use(folder: Path) -> bool:
+    owner = _owner(folder)
+    pid = owner.get("pid")
+    if owner.get("machine") != _machine() or not isinstance(pid, int):
+        return False
+    return process_tree.started(pid) == owner.get("started")
+
+
+def _ended(folder: Path) -> int:
+    """End the processes of a daemon that is gone. Numbers from before a restart of the machine mean nothing."""
+    tag = process_tree.tagged(f"{folder.name}-")
+    recorded = _processes(folder) if _owner(folder).get("machine") == _machine() else set()
+
+    def members() -> set[Member]:
+        leaders = [member.pid for member in recorded if process_tree.started(member.pid) == member.started]
+        return process_tree.find(tag, leaders)
+
+    count = process_tree.end_now(members, _GRACE_S)
+    if count:
+        event(log, logging.WARNING, "sessions.cleaned_up", boot=folder.name, processes=count)
+    return count
+
+
+def _processes(folder: Path) -> set[Member]:
+    found = set()
+    with contextlib.suppress(OSError, ValueError):
+        for line in (folder / "processes").read_text().splitlines():
+            pid, began = line.split()
+            found.add(Member(int(pid), int(began)))
+    return found
+
+
+def _owner(folder: Path) -> dict[str, object]:
+    try:
+        owner = orjson.loads((folder / "owner.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return owner if isinstance(owner, dict) else {}
+
+
+def _machine() -> str:
+    """This start of the machine."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

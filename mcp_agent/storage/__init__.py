@@ -1,0 +1,1 @@
+"""What the daemon keeps on disk: artifacts and the audit log."""

@@ -1,0 +1,298 @@
+"""Where results that are too large for a message are kept whole: bytes in files, facts in SQLite.
+
+A file is complete before its row is written, so a row never points at half a result, whenever the process dies; a
+file without a row is litter and goes at the next start. What a power cut has left of a file that was not on disk yet
+is shorter than its row says, and counts as gone. Every artifact has one owner, and to anybody else it is not there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.files import disk
+from tools.kit.errors import NotFound
+from tools.kit.records import record
+
+if TYPE_CHECKING:
+    import sqlite3
+
+SCHEME = "ax://"
+_REFERENCE = re.compile(r"ax://([a-z0-9_-]{1,40})/([0-9a-f]{20})")
+_COPY_BYTES = 1024 * 1024
+_SCHEMA = """
+create table if not exists artifacts (
+    id text primary key, domain text not null, owner text not null, media_type text not null,
+    size integer not null, created real not null
+);
+create index if not exists by_owner on artifacts (owner, created);
+"""
+
+
+@record
+class Quotas:
+    total_bytes: int = 1_000_000_000
+    caller_bytes: int = 100_000_000
+    age_s: float = 7 * 24 * 3600.0
+
+
+@record
+class Artifact:
+    """The facts of one artifact."""
+
+    id: str
+    domain: str
+    owner: str
+    media_type: str
+    size: int
+    created: float
+
+    @property
+    def reference(self) -> str:
+        return f"{SCHEME}{self.domain}/{self.id}"
+
+
+class ArtifactStore:
+    """All artifacts of a state folder. May be used from any thread, and by several processes at once."""
+
+    def __init__(self, folder: Path, quotas: Quotas | None = None) -> None:
+        self._folder = folder
+        self._quotas = quotas or Quotas()
+        self._connection: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
+        self._by_owner: dict[str, CallerArtifacts] = {}
+
+    def of(self, owner: str) -> CallerArtifacts:
+        found = self._by_owner.get(owner)
+        if found is None:
+            found = self._by_owner[owner] = CallerArtifacts(self, owner)
+        return found
+
+    def keep(self, owner: str, domain: str, parts: Iterable[bytes], media_type: str) -> Artifact:
+        """Raises OSError if the bytes cannot be kept; then nothing is left of them."""
+        artifact_id = secrets.token_hex(10)
+        path = self._path(artifact_id)
+        partial = path.with_suffix(".partial")
+        disk.private_folder(path.parent)
+        size = 0
+        descriptor = os.open(partial, disk.NEW_FLAGS, 0o600)
+        try:
+            try:
+                for part in parts:
+                    size += len(part)
+                    self._check_size(size)
+                    disk.write_all(descriptor, part)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            partial.rename(path)
+            artifact = Artifact(artifact_id, domain, owner, media_type, size, time.time())
+            self._insert(artifact)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            raise
+        self.prune(owner)
+        return artifact
+
+    def keep_file(self, owner: str, domain: str, file: Path, media_type: str) -> Artifact:
+        """Keep a file that nobody writes to any more, as it is, under a further name. Raises OSError as `keep` does.
+
+        It becomes read-only, because whoever has its old name has the artifact. Where a file cannot have two names
+        it is copied.
+        """
+        artifact_id = secrets.token_hex(10)
+        path = self._path(artifact_id)
+        disk.private_folder(path.parent)
+        size = file.stat().st_size
+        self._check_size(size)
+        try:
+            os.link(file, path)
+        except OSError:
+            with file.open("rb") as opened:
+                return self.keep(owner, domain, iter(lambda: opened.read(_COPY_BYTES), b""), media_type)
+        try:
+            path.chmod(0o400)
+            artifact = Artifact(artifact_id, domain, owner, media_type, size, time.time())
+            self._insert(artifact)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        self.prune(owner)
+        return artifact
+
+    def find(self, reference: str, owner: str | None = None) -> Artifact | None:
+        """The facts behind a reference; with an owner, only if it is the owner's."""
+        match = _REFERENCE.fullmatch(reference)
+        if match is None or not self._exists():
+            return None
+        condition, values = "domain = ? and id = ?", [match[1], match[2]]
+        if owner is not None:
+            condition, values = condition + " and owner = ?", [*values, owner]
+        rows = self._query(f"where {condition}", values)
+        if not rows or rows[0].created < time.time() - self._quotas.age_s:
+            return None
+        return rows[0] if self._is_whole(rows[0]) else None
+
+    def path(self, artifact: Artifact) -> Path:
+        return self._path(artifact.id)
+
+    def listed(self, owner: str | None = None, limit: int = 1_000) -> list[Artifact]:
+        """The newest artifacts first, of one owner or of all."""
+        if not self._exists():
+            return []
+        condition = "" if owner is None else "where owner = ?"
+        return self._query(f"{condition} order by created desc limit {limit}", [] if owner is None else [owner])
+
+    def remove(self, artifact: Artifact) -> None:
+        """The row goes first: a file without one is litter, a row without its file would be a lie."""
+        with self._transaction() as connection:
+            connection.execute("delete from artifacts where id = ?", [artifact.id])
+        self._path(artifact.id).unlink(missing_ok=True)
+
+    def prune(self, owner: str) -> None:
+        """Let go of what is too old, and of the oldest while an owner or all together have too much."""
+        for artifact in self._query("where created < ?", [time.time() - self._quotas.age_s]):
+            self.remove(artifact)
+        for condition, values, limit in (
+            ("where owner = ?", [owner], self._quotas.caller_bytes),
+            ("", [], self._quotas.total_bytes),
+        ):
+            with self._transaction() as connection:
+                used = connection.execute(
+                    f"select coalesce(sum(size), 0) from artifacts {condition}", values
+                ).fetchone()[0]
+            if used <= limit:
+                continue
+            for artifact in self._query(f"{condition} order by created", values):
+                self.remove(artifact)
+                used -= artifact.size
+                if used <= limit:
+                    break
+
+    def used_bytes(self) -> int:
+        """How much all artifacts have together. Raises OSError if that cannot be told."""
+        if not self._exists():
+            return 0
+        with self._transaction() as connection:
+            used: int = connection.execute("select coalesce(sum(size), 0) from artifacts").fetchone()[0]
+        return used
+
+    def recover(self) -> int:
+        """Remove what a dead process left half written, or a power cut; how many files that were."""
+        if not self._exists():
+            return 0
+        known = set()
+        for artifact in self._query("", []):
+            if self._is_whole(artifact):
+                known.add(artifact.id)
+            else:
+                self.remove(artifact)
+        removed = 0
+        # A file of the last minute may be on its way to its row, in another process.
+        recent = time.time() - 60.0
+        for path in self._folder.glob("??/*"):
+            if path.stem not in known or path.suffix:
+                with suppress(OSError):
+                    if path.stat().st_mtime < recent:
+                        path.unlink()
+                        removed += 1
+        return removed
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _check_size(self, size: int) -> None:
+        if size > self._quotas.caller_bytes:
+            raise OSError(errno.EFBIG, f"it is larger than the {self._quotas.caller_bytes} bytes of a caller")
+
+    def _is_whole(self, artifact: Artifact) -> bool:
+        try:
+            return self._path(artifact.id).stat().st_size == artifact.size
+        except OSError:
+            return False
+
+    def _exists(self) -> bool:
+        return self._connection is not None or (self._folder / "index.sqlite").exists()
+
+    def _path(self, artifact_id: str) -> Path:
+        return self._folder / artifact_id[:2] / artifact_id
+
+    def _insert(self, artifact: Artifact) -> None:
+        with self._transaction() as connection:
+            connection.execute(
+                "insert into artifacts values (?, ?, ?, ?, ?, ?)",
+                [
+                    artifact.id,
+                    artifact.domain,
+                    artifact.owner,
+                    artifact.media_type,
+                    artifact.size,
+                    artifact.created,
+                ],
+            )
+
+    def _query(self, rest: str, values: list[str] | list[float]) -> list[Artifact]:
+        with self._transaction() as connection:
+            rows = connection.execute(
+                f"select id, domain, owner, media_type, size, created from artifacts {rest}", values
+            ).fetchall()
+        return [Artifact(*row) for row in rows]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for one thread at a time; commits at the end. Raises OSError, as all of the store does."""
+        import sqlite3
+
+        with self._lock:
+            try:
+                with self._opened() as connection:
+                    yield connection
+            except sqlite3.Error as error:
+                raise OSError(errno.EIO, f"the index of artifacts cannot be used: {error}") from error
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            import sqlite3
+
+            disk.private_folder(self._folder)
+            connection = sqlite3.connect(self._folder / "index.sqlite", timeout=5.0, check_same_thread=False)
+            connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma synchronous = normal")
+            connection.executescript(_SCHEMA)
+            self._connection = connection
+        return self._connection
+
+
+@record
+class CallerArtifacts:
+    """The store as one caller may use it; the port that tools are given."""
+
+    store: ArtifactStore
+    owner: str
+
+    def keep(self, domain: str, parts: Iterable[bytes], *, media_type: str = "text/plain") -> str:
+        return self.store.keep(self.owner, domain, parts, media_type).reference
+
+    def keep_file(self, domain: str, path: Path, *, media_type: str = "text/plain") -> str:
+        return self.store.keep_file(self.owner, domain, path, media_type).reference
+
+    def path_of(self, reference: str) -> Path:
+        artifact = self.store.find(reference, self.owner)
+        if artifact is None:
+            raise NotFound(
+                f"there is no artifact {reference[:200]} of yours",
+                hint="artifacts are let go after some days; make the call again that gave this reference",
+            )
+        return self.store.path(artifact)

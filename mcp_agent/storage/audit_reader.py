@@ -1,0 +1,185 @@
+"""The audit log read back: all its files in order, the lines that are asked for, and new ones as they come.
+
+The file in use is `audit.jsonl`; full ones are `audit.jsonl.1`, the newest, and so on. A follower knows a file by its
+inode, so it loses nothing when files are moved on while it reads.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from mcp_agent.storage.audit_log import FILE_NAME
+from tools.kit.records import mutable, record
+
+_NUMBERED = re.compile(re.escape(FILE_NAME) + r"\.(\d+)")
+_AGO = re.compile(r"(\d+)\s*(s|m|h|d|w)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LOOK_EVERY_S = 0.2
+_READ_BYTES = 1024 * 1024
+
+Line = dict[str, Any]
+
+
+@record
+class Wanted:
+    """Which lines are asked for. What is None is not asked about; a tool or a caller may be a glob."""
+
+    tool: str | None = None
+    caller: str | None = None
+    outcome: str | None = None
+    rule: str | None = None
+    event: str | None = None
+    since: datetime | None = None
+    only_errors: bool = False
+
+    def has(self, line: Line) -> bool:
+        asked = (
+            ("tool", self.tool),
+            ("client", self.caller),
+            ("outcome", self.outcome),
+            ("rule", self.rule),
+            ("event", self.event),
+        )
+        for key, pattern in asked:
+            if pattern is not None and (
+                key not in line or not fnmatch.fnmatchcase(str(line[key]).lower(), pattern.lower())
+            ):
+                return False
+        if self.only_errors and line.get("outcome", "ok") == "ok" and line.get("event") not in _BAD_EVENTS:
+            return False
+        return self.since is None or _time(line) >= self.since
+
+
+_BAD_EVENTS = ("login_refused", "policy_rejected")
+
+
+@mutable
+class Trail:
+    """The audit files of a state folder. `damaged` is told of every line that cannot be read."""
+
+    folder: Path
+    damaged: Callable[[], None]
+
+    def last(self, count: int | None, wanted: Wanted) -> list[Line]:
+        """The newest `count` lines that are wanted, or all of them, oldest first."""
+        found: list[Line] = []
+        for path in self._files():
+            if wanted.since is not None and _modified(path) < wanted.since.timestamp():
+                break
+            own = [line for line in self._lines(path) if wanted.has(line)]
+            found = [*own, *found]
+            if count is not None and len(found) >= count:
+                break
+        return found if count is None else found[max(len(found) - count, 0) :]
+
+    def end(self) -> int | None:
+        """The file in use, open at its end, to `follow` from there; None if there is none yet."""
+        descriptor = _opened(self.folder / FILE_NAME)
+        if descriptor is not None:
+            os.lseek(descriptor, 0, os.SEEK_END)
+        return descriptor
+
+    def follow(self, descriptor: int | None, wanted: Wanted) -> Iterator[Line]:
+        """Lines as they are written after `descriptor`, over all changes of files, for ever."""
+        try:
+            rest = b""
+            while True:
+                # Looked at first: what is written to the old file before it is left must still be read from it.
+                newer = self._newer(descriptor)
+                while descriptor is not None and (data := os.read(descriptor, _READ_BYTES)):
+                    *whole, rest = (rest + data).split(b"\n")
+                    yield from self._parsed(whole, wanted)
+                if newer:
+                    if descriptor is not None:
+                        os.close(descriptor)
+                    descriptor, rest = _opened(newer[0]), b""
+                else:
+                    time.sleep(_LOOK_EVERY_S)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _newer(self, descriptor: int | None) -> list[Path]:
+        """The files that came after the one that is being read, oldest first."""
+        own = None if descriptor is None else os.fstat(descriptor).st_ino
+        newer: list[Path] = []
+        for path in self._files():
+            try:
+                if path.stat().st_ino == own:
+                    break
+            except FileNotFoundError:
+                continue
+            newer.append(path)
+        # A file that is not there any more was the oldest: then all of them came after it.
+        return newer[::-1]
+
+    def _files(self) -> list[Path]:
+        """The newest first."""
+        try:
+            names = [path.name for path in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        numbers = sorted(int(match[1]) for name in names if (match := _NUMBERED.fullmatch(name)))
+        current = [self.folder / FILE_NAME] if FILE_NAME in names else []
+        return [*current, *(self.folder / f"{FILE_NAME}.{number}" for number in numbers)]
+
+    def _lines(self, path: Path) -> Iterator[Line]:
+        try:
+            with open(path, "rb") as file:
+                for text in file:
+                    yield from self._read(text)
+        except FileNotFoundError:
+            # It was moved on, or was the oldest and is gone.
+            return
+
+    def _parsed(self, texts: list[bytes], wanted: Wanted) -> Iterator[Line]:
+        for text in texts:
+            yield from (line for line in self._read(text) if wanted.has(line))
+
+    def _read(self, text: bytes) -> Iterator[Line]:
+        if not text.strip():
+            return
+        try:
+            line = orjson.loads(text)
+            _time(line)
+        except (orjson.JSONDecodeError, TypeError, KeyError, ValueError):
+            self.damaged()
+            return
+        yield line
+
+
+def moment(text: str, now: datetime | None = None) -> datetime:
+    """`2h`, `30m` or `7d` ago, or a date, or a date with a time. Raises ValueError."""
+    ago = _AGO.fullmatch(text.strip())
+    if ago is not None:
+        return (now or datetime.now(UTC)) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    told = datetime.fromisoformat(text.strip())
+    # A time without a zone is meant as the clock on the wall shows it.
+    return told.astimezone() if told.tzinfo is None else told
+
+
+def _time(line: Line) -> datetime:
+    return datetime.fromisoformat(line["ts"])
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _opened(path: Path) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None

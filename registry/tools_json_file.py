@@ -1,0 +1,198 @@
+"""tools.json on disk: read whole, written whole, never in between.
+
+A save goes to a new file in the same folder, is synced, and takes the old one's place in one step; the mode, the
+owner and a symbolic link in front of it stay. Writers take turns through a lock on the folder, which leaves nothing
+behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from registry.catalog import Catalog
+from registry.profiles import BadRegistry, Problem, Profile, Profiles, default_document, described
+from registry.tools_json import read
+from registry.tools_json_text import load_document
+
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+class RegistryFile:
+    """The one tools.json of this daemon."""
+
+    def __init__(self, path: Path, catalog: Catalog) -> None:
+        self.path = path
+        self._catalog = catalog
+
+    def load(self) -> Profiles:
+        """The profiles in the file. Raises BadRegistry, also for a file that cannot be read."""
+        document, digest = self._document()
+        return self._read(document, digest)
+
+    def load_or_create(self) -> Profiles:
+        """As `load`, but where there is no file, one with every tool on is written first."""
+        with self._told("made"):
+            if not self.path.exists():
+                if self.path.is_symlink():
+                    raise BadRegistry([Problem("", f"{self.path} is a link to a file that is not there")])
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self._locked():
+                    if not self.path.exists():
+                        self._write(default_document(self._catalog))
+        return self.load()
+
+    def edit(self, change: Callable[[dict[str, Any], Profiles], None]) -> Profiles:
+        """Apply `change` to the file as it is now, and save it if what comes out is a good registry.
+
+        Raises BadRegistry and writes nothing where the file is broken before or after the change.
+        """
+        self.load_or_create()
+        with self._told("written"), self._locked():
+            document, digest = self._document()
+            change(document, self._read(document, digest))
+            profiles = self._read(document, "")
+            digest = self._write(document)
+        return replace(profiles, digest=digest)
+
+    def use_profile(self, profile_id: str) -> Profiles:
+        """Make `profile_id` the active profile. Raises KeyError if there is none of that id."""
+
+        def change(document: dict[str, Any], profiles: Profiles) -> None:
+            profiles[profile_id]
+            document["activeProfile"] = profile_id
+
+        return self.edit(change)
+
+    def switch(self, target: str, enabled: bool, profile_id: str | None = None) -> Profiles:
+        """Switch a category or a tool, in `profile_id` or in the active profile. Raises KeyError for an unknown one."""
+
+        def change(document: dict[str, Any], profiles: Profiles) -> None:
+            profile = profiles[profile_id or profiles.active]
+            entry = self._profile_entry(document, profile)
+            tool = self._catalog.get(target)
+            known = tool is not None or target in self._catalog.categories or target in profile.categories
+            if not known:
+                raise KeyError(target)
+            category = target if tool is None else tool.category
+            switches = _entry(entry.setdefault("categories", []), category)
+            if tool is None:
+                switches["enabled"] = enabled
+            else:
+                _entry(switches.setdefault("tools", []), target)["enabled"] = enabled
+
+        return self.edit(change)
+
+    def _profile_entry(self, document: dict[str, Any], profile: Profile) -> dict[str, Any]:
+        """The profile's place in the file; a shipped one is written out in full the first time it is changed."""
+        entries: list[dict[str, Any]] = document.setdefault("profiles", [])
+        for entry in entries:
+            if entry["id"] == profile.id:
+                return entry
+        entries.append(described(profile, self._catalog))
+        return entries[-1]
+
+    def _read(self, document: dict[str, Any], digest: str) -> Profiles:
+        return replace(read(document, self._catalog, str(self.path)), digest=digest)
+
+    def _document(self) -> tuple[dict[str, Any], str]:
+        # Not to wait for a writer, should it be a pipe; a regular file does not know the difference.
+        with self._told("read"), _opened(self.path, os.O_NONBLOCK) as descriptor:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise BadRegistry([Problem("", f"{self.path} is no regular file")])
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise BadRegistry([Problem("", f"{self.path} is larger than {_MOST_BYTES} bytes")])
+        try:
+            return load_document(data.decode("utf-8-sig")), _digest(data)
+        except UnicodeDecodeError as error:
+            raise BadRegistry([Problem("", f"no UTF-8: byte {error.start} fits no character")]) from None
+
+    def _write(self, document: dict[str, Any]) -> str:
+        target = self.path.resolve()
+        data = _encoded(document)
+        before = target.stat() if target.exists() else None
+        mode = 0o600 if before is None else before.st_mode & 0o7777
+        # Always the same name, which the lock keeps to one writer: what a killed one left is cleared by the next.
+        temporary = target.with_name(f".{target.name}.new")
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                if before is not None:
+                    _keep_owner(file.fileno(), before)
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        with _opened(target.parent, os.O_DIRECTORY) as folder:
+            os.fsync(folder)
+        return _digest(data)
+
+    @contextmanager
+    def _told(self, action: str) -> Iterator[None]:
+        """What the operating system says of the file, told as a problem of it."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise BadRegistry([Problem("", f"{self.path} is not there")]) from None
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise BadRegistry([Problem("", f"{self.path} cannot be {action}: {reason}")]) from None
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with _opened(self.path.resolve().parent, os.O_DIRECTORY) as folder:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _encoded(document: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        # A number too large for it, which somebody wrote beside our keys.
+        return json.dumps(document, indent=2).encode() + b"\n"
+
+
+def _digest(data: bytes) -> str:
+    """A file in a few digits, to tell one state from another."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _keep_owner(descriptor: int, before: os.stat_result) -> None:
+    """Who saves the file as another user, as with sudo, leaves it to its owner. Who may not, becomes its owner."""
+    with suppress(OSError):
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+
+
+def _entry(entries: list[dict[str, Any]], entry_id: str) -> dict[str, Any]:
+    for entry in entries:
+        if entry["id"] == entry_id:
+            return entry
+    entries.append({"id": entry_id, "enabled": True})
+    return entries[-1]

@@ -1,0 +1,88 @@
+"""artifact_read: what did not fit into a result, part by part to its last byte."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from tools.files.sources import Source, opened
+from tools.kit.context import ToolContext
+from tools.kit.errors import InvalidParams, OutOfRange
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result, Stretch
+from tools.kit.spec import tool
+from tools.kit.summaries import brief
+
+
+@record
+class Part(Result):
+    ref: str
+    content: str
+    offset: int
+    size: int
+    nextCursor: str | None = None  # noqa: N815 - the name that callers of compact responses know
+
+    def render(self) -> str:
+        header = f"{self.ref} · {len(self.content.encode())} of {self.size} bytes"
+        if self.nextCursor is not None:
+            header += f" · go on with cursor={self.nextCursor}"
+        return f"{header}\n{self.content}"
+
+    def summary(self) -> str:
+        return f"bytes {self.offset:,} to {self._end:,} of {self.size:,} of {brief(self.ref)}"
+
+    @property
+    def asked_text(self) -> str:
+        return "content"
+
+    @property
+    def stretch(self) -> Stretch:
+        return Stretch(self.ref, self.offset, self._end)
+
+    @property
+    def _end(self) -> int:
+        return self.size if self.nextCursor is None else int(self.nextCursor)
+
+
+@tool("artifacts", effect="read", title="Read an artifact")
+def artifact_read(
+    ctx: ToolContext,
+    *,
+    ref: Annotated[str, Field(description="An artifactRef, ax://…")],
+    cursor: Annotated[str | None, Field(description="The nextCursor of an earlier answer, to go on.")] = None,
+    limit: Annotated[int, Field(description="Most bytes.", minimum=4, maximum=400_000)] = 100_000,
+) -> Part:
+    """Read what was too large for a result."""
+    start = _offset(cursor)
+    origin = Source(ctx.artifacts.path_of(ref), ref, None, is_kept=True)
+    with opened(ctx, origin) as file:
+        size = file.status.st_size
+        if start > size:
+            raise OutOfRange(f"cursor {start} is past the end: {ref} has {size} bytes")
+        text, end = text_at(file.descriptor, start, limit)
+    return Part(ref, text, start, size, str(end) if end < size else None)
+
+
+def text_at(descriptor: int, start: int, limit: int) -> tuple[str, int]:
+    """Text from an offset on, and the offset behind it, which is never inside a character."""
+    data = os.pread(descriptor, limit, start)
+    end = len(data)
+    if end == limit:
+        # A byte 10xxxxxx goes on with a character: cut before the one that it belongs to.
+        tail = os.pread(descriptor, 1, start + limit)
+        while tail and tail[0] & 0xC0 == 0x80 and end > max(limit - 3, 1):
+            end -= 1
+            tail = data[end : end + 1]
+    return data[:end].decode("utf-8", "replace"), start + end
+
+
+def _offset(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 18:
+        raise InvalidParams(
+            f"cursor {cursor[:40]!r} is not one of ours: pass the nextCursor of an earlier answer",
+            issues=[{"path": "arguments.cursor", "code": "custom", "message": "custom"}],
+        )
+    return int(cursor)

@@ -1,0 +1,194 @@
+"""Paths as callers write them, made absolute and canonical; and as callers are told them.
+
+Nothing is confined here, with two exceptions: the daemon's own tokens, journal, artifact store and audit log, and
+what the rules of the owner deny.
+
+A name that is not UTF-8 has no text of its own, and the wire carries text. Its foreign bytes are told as `\\xNN`, and
+`resolve` reads them back, so what a listing shows can be passed to any tool. A real backslash that would be taken
+for such an escape is told as `\\x5c`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tools.files.local_disks import LocalMounts
+from tools.kit.errors import Denied, InvalidPath
+from tools.kit.rules import PathRules
+
+_ESCAPE = r"x(?:[01][0-9a-f]|5c|7f|[89a-f][0-9a-f])"
+_READ = re.compile(rf"\\{_ESCAPE}")
+_AMBIGUOUS = re.compile(rf"\\(?={_ESCAPE})")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class OpenPaths:
+    """Every path of the machine, relative ones counted from `working_directory`, save for what is closed or denied."""
+
+    def __init__(
+        self,
+        working_directory: Path,
+        closed: tuple[Path, ...] = (),
+        mounts: LocalMounts | None = None,
+        denied: PathRules | None = None,
+    ) -> None:
+        self._working_directory = str(working_directory)
+        self._closed = closed
+        self._closed_texts = tuple(map(str, closed))
+        self._mounts = mounts or LocalMounts()
+        self._denied = denied
+        # The same under rules: one call after the other is bound by the same ones.
+        self._bound: OpenPaths | None = None
+        # What was resolved last: a call asks for its path once to see how it is run, and once to run.
+        self._last: tuple[str, Path] | None = None
+
+    def denying(self, rules: PathRules) -> OpenPaths:
+        """The same paths under the rules of a call."""
+        bound = self._bound
+        if bound is None or bound._denied is not rules:
+            working_directory = Path(self._working_directory)
+            bound = self._bound = OpenPaths(working_directory, self._closed, self._mounts, rules)
+        return bound
+
+    def resolve(self, path: str) -> Path:
+        last = self._last
+        if last is not None and last[0] == path:
+            return last[1]
+        if not path:
+            raise InvalidPath("the path is empty", hint="pass '.' for the working directory")
+        if "\0" in path:
+            raise InvalidPath(f"{path[:80]!r} has a NUL character in it, which no file name can have")
+        expanded = os.path.expanduser(untold(path))  # noqa: PTH111 - Path.expanduser raises where there is no such user
+        # As text until it is done: each Path on the way would cost more than reading a small file.
+        resolved = Path(os.path.normpath(os.path.join(self._working_directory, expanded)))  # noqa: PTH118
+        self.check(resolved)
+        self._last = path, resolved
+        return resolved
+
+    def real(self, path: Path) -> Path:
+        """Where `path` leads when its links are followed; the end need not exist. Raises Denied, InvalidPath."""
+        try:
+            real = Path(os.path.realpath(path))
+        except OSError as error:
+            raise InvalidPath(f"{told(path)}: {(error.strerror or str(error)).lower()}") from error
+        self.check(real)
+        return real
+
+    def check(self, path: Path | str) -> None:
+        """Raise Denied if an absolute path is, or is in, a closed or denied place."""
+        text = str(path)
+        # Almost no path begins like a closed one: one look at all of them says so.
+        if text.startswith(self._closed_texts) and any(
+            text == closed or text.startswith(closed + os.sep) for closed in self._closed_texts
+        ):
+            raise Denied(
+                f"{told(text)} belongs to the daemon itself and is closed to the filesystem tools",
+                hint="what can be undone is read as undo://<id>, what was kept as ax://<domain>/<id>",
+            )
+        if self._denied is not None and (found := self._denied.match(text)) is not None:
+            raise found.rule.refusal(told(text), found.matched)
+
+    def check_tree(self, path: Path, *names: Path) -> None:
+        """Raise Denied if a closed or denied place is at `path`, above it or below it; or would be, under `names`."""
+        within = self._closed_within(path)
+        self.check_as(path, path, *names)
+        if within:
+            raise Denied(f"{told(path)} holds {told(within[0])}, which belongs to the daemon itself")
+
+    def check_as(self, tree: Path, *names: Path) -> None:
+        """Raise Denied if something in `tree` may not be touched where the tree has one of `names`."""
+        for name in names:
+            self.check(name)
+        if self._denied is None:
+            return
+        for relative in _below(tree):
+            for name in names:
+                place = f"{name}/{relative}"
+                if (found := self._denied.match(place)) is not None:
+                    raise found.rule.refusal(f"{told(place)}, which is in {told(name)},", found.matched)
+
+    def closed_below(self, folder: Path) -> Callable[[str], str | None] | None:
+        """A test that says of a path below `folder` why it is closed, if it is; None where nothing is."""
+        real = self.real(folder)
+        # Where the folder is reached through a link, its own files are still what is closed.
+        closed = tuple(str(place.relative_to(real)) for place in self._closed_within(real))
+        denied = self._denied
+        if not closed and denied is None:
+            return None
+        inside = tuple(place + os.sep for place in closed)
+        prefixes = tuple(dict.fromkeys(f"{str(place).rstrip(os.sep)}{os.sep}" for place in (folder, real)))
+
+        def why(relative: str) -> str | None:
+            if relative in closed or relative.startswith(inside):
+                return "closed: it belongs to the daemon itself"
+            if denied is not None:
+                for prefix in prefixes:
+                    found = denied.match(prefix + relative)
+                    if found is not None:
+                        return f"denied by the rule {found.rule.id}: {found.rule.reason}"
+            return None
+
+        return why
+
+    def _closed_within(self, folder: Path) -> tuple[Path, ...]:
+        return tuple(place for place in self._closed if folder in place.parents or folder == place)
+
+    def check_open(self, descriptor: int) -> None:
+        """Raise Denied if an open file is in a closed or denied place, whatever links led to it."""
+        if not self._closed and self._denied is None:
+            return
+        try:
+            self.check(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115 - a Path costs as much as the call
+        except OSError:
+            # Where there is no /proc, the path was checked before it was opened, and that is all there is.
+            return
+
+    def is_local(self, path: Path) -> bool:
+        return self._mounts.holds(path)
+
+
+def _below(tree: Path) -> Iterator[str]:
+    """Everything below a folder, relative to it; links are given and not followed. Nothing for what is no folder."""
+    waiting = [] if tree.is_symlink() else [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(tree / folder) as found:
+                children = list(found)
+        except OSError:
+            # What cannot be looked into is dealt with by name.
+            continue
+        for child in children:
+            relative = f"{folder}{child.name}"
+            yield relative
+            if child.is_dir(follow_symlinks=False):
+                waiting.append(f"{relative}/")
+
+
+def told(path: Path | str) -> str:
+    """A path as text for the wire, in the form that `resolve` reads back to the same bytes."""
+    text = path if isinstance(path, str) else str(path)
+    if "\\x" in text:
+        text = _AMBIGUOUS.sub(r"\\x5c", text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(text).decode("utf-8", "backslashreplace")
+    return text
+
+
+def on_one_line(shown: str) -> str:
+    """A told path with its control characters escaped in the same way, for renderings with one path a line."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", shown)
+
+
+def untold(path: str) -> str:
+    """What `told` was given: the escapes read back."""
+    if "\\x" not in path:
+        return path
+    data = _READ.sub(lambda match: chr(0xDC00 + int(match[0][2:], 16)), path)
+    # Lone surrogates stand for bytes; those below 0x80 are written as the characters they are.
+    return re.sub(r"[\udc00-\udc7f]", lambda match: chr(ord(match[0]) - 0xDC00), data)

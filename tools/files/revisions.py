@@ -1,0 +1,91 @@
+"""Revisions: an opaque name for what a file held when a caller saw it, and the diff to what it holds now."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from hashlib import blake2b
+
+from tools.files.diffs import unified
+from tools.files.text import decode
+from tools.kit.errors import StaleRev, ToolError
+
+# Up to here a revision is the content's; beyond, reading it all would cost more than the answer.
+HASHED_BYTES = 1024 * 1024
+_KEPT_BYTES = 256 * 1024
+_KEPT_TOTAL_BYTES = 16 * 1024 * 1024
+_DIFF_CHARS = 6_000
+
+
+def rev_of_bytes(data: bytes) -> str:
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+def rev_of_status(status: os.stat_result) -> str:
+    """The revision of a file that is too large to be read for it: any write changes its times."""
+    facts = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return "s" + blake2b(repr(facts).encode(), digest_size=8).hexdigest()
+
+
+def rev_of_open(descriptor: int) -> tuple[str, bytes | None]:
+    """The revision of an open file, and its bytes if they had to be read for it."""
+    status = os.fstat(descriptor)
+    if status.st_size > HASHED_BYTES:
+        return rev_of_status(status), None
+    data = os.pread(descriptor, HASHED_BYTES + 1, 0)
+    return (rev_of_bytes(data), data) if len(data) <= HASHED_BYTES else (rev_of_status(os.fstat(descriptor)), None)
+
+
+class Revs:
+    """The texts whose revisions were handed out, newest last; the oldest go when there is no more room."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+        # Tools run in threads, and two of them may hand out at once.
+        self._lock = threading.Lock()
+
+    def hand_out(self, rev: str, data: bytes) -> str:
+        """`rev`, which is now known to stand for `data`."""
+        if len(data) > _KEPT_BYTES:
+            return rev
+        with self._lock:
+            if rev in self._texts:
+                self._texts.move_to_end(rev)
+                return rev
+            self._texts[rev] = data
+            self._bytes += len(data)
+            while self._bytes > _KEPT_TOTAL_BYTES:
+                self._bytes -= len(self._texts.popitem(last=False)[1])
+        return rev
+
+    def of_bytes(self, data: bytes) -> str:
+        """The revision of a file's whole content, handed out."""
+        return self.hand_out(rev_of_bytes(data), data)
+
+    def check(self, if_rev: str | None, descriptor: int, shown: str) -> None:
+        """Raise StaleRev, with a diff where the seen text is still known, unless the open file is at `if_rev`."""
+        if if_rev is None:
+            return
+        rev, data = rev_of_open(descriptor)
+        if rev == if_rev:
+            return
+        fields: dict[str, str] = {"rev": rev}
+        seen = self._texts.get(if_rev)
+        if seen is not None and data is not None and len(data) <= _KEPT_BYTES:
+            fields["diff"] = _diff(seen, data, shown)
+            self.hand_out(rev, data)
+        raise StaleRev(
+            f"{shown} has changed since rev {if_rev[:40]}: it is at {rev} now",
+            hint="look at what changed, then repeat the call with the new rev",
+            fields=fields,
+        )
+
+
+def _diff(seen: bytes, now: bytes, shown: str) -> str:
+    try:
+        texts = [decode(data, name=shown, size=len(data), cut=False).text for data in (seen, now)]
+    except ToolError:
+        return f"{shown} was {len(seen)} bytes and is {len(now)} bytes; one of them is no text\n"
+    return unified(texts[0], texts[1], limit_chars=_DIFF_CHARS)

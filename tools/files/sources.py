@@ -1,0 +1,131 @@
+"""What the reading tools open: a file by its path, or what the daemon keeps, by its reference."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import stat
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Self
+
+from tools.files import disk
+from tools.files.paths import told
+from tools.kit.context import ToolContext
+from tools.kit.errors import Denied, IsSpecial, NotAFile, NotFound, from_os_error
+from tools.kit.records import record
+
+_ARTIFACT = "ax://"
+_UNDO = "undo://"
+# A look around after a miss is short, however full the folder is.
+_ALIKE_ENTRIES = 500
+
+
+@record
+class Source:
+    """Where to read, and how the caller calls it. What the daemon keeps is open although its folder is closed.
+
+    `place` is the path that rules are about: of what is kept for undo, where it was; of an artifact there is none.
+    """
+
+    path: Path
+    shown: str
+    place: Path | None
+    is_kept: bool = False
+
+
+def is_reference(path: str) -> bool:
+    return path.startswith((_ARTIFACT, _UNDO))
+
+
+def is_artifact(path: str) -> bool:
+    return path.startswith(_ARTIFACT)
+
+
+def source(ctx: ToolContext, path: str) -> Source:
+    """What `path` means. Raises NotFound for a reference to something that is not kept, or is another caller's."""
+    if path.startswith(_ARTIFACT):
+        return Source(ctx.artifacts.path_of(path), path, None, is_kept=True)
+    if path.startswith(_UNDO):
+        place = ctx.journal.place_of(path)
+        ctx.paths.check(place)
+        return Source(ctx.journal.path_of(path), path, place, is_kept=True)
+    target = ctx.paths.resolve(path)
+    return Source(target, told(target), target)
+
+
+class OpenFile:
+    """A regular file that is open for reading, with its status then. Closed at the end of its `with`.
+
+    What the operating system says while it is read is raised as a ToolError.
+    """
+
+    __slots__ = ("_shown", "descriptor", "status")
+
+    def __init__(self, descriptor: int, status: os.stat_result, shown: str) -> None:
+        self.descriptor, self.status, self._shown = descriptor, status, shown
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        os.close(self.descriptor)
+        if isinstance(error, OSError):
+            raise from_os_error(error, self._shown) from error
+
+
+def opened(ctx: ToolContext, origin: Source) -> OpenFile:
+    """Open a regular file for reading. Never waits for a pipe. Raises a ToolError."""
+    try:
+        descriptor = os.open(origin.path, disk.READ_FLAGS)
+    except OSError as error:
+        # A socket or a device without a driver cannot be opened at all, and says so in its own words.
+        _refuse_special(origin.path, origin.shown)
+        alike = _alike(ctx, origin.path) if isinstance(error, FileNotFoundError) and not origin.is_kept else None
+        if alike is not None:
+            raise NotFound(f"{origin.shown} does not exist", hint=f"did you mean {told(alike)}?") from error
+        raise from_os_error(error, origin.shown) from error
+    try:
+        if not origin.is_kept:
+            ctx.paths.check_open(descriptor)
+        status = os.fstat(descriptor)
+        refuse(status.st_mode, origin.shown)
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, OSError):
+            raise from_os_error(error, origin.shown) from error
+        raise
+    return OpenFile(descriptor, status, origin.shown)
+
+
+def refuse(mode: int, shown: str) -> None:
+    """Raise unless `mode` is a regular file's."""
+    if stat.S_ISDIR(mode):
+        raise NotAFile(f"{shown} is a folder", hint="list it with fs_list")
+    if not stat.S_ISREG(mode):
+        raise IsSpecial(f"{shown} is a pipe, a socket or a device, and those are never opened")
+
+
+def _alike(ctx: ToolContext, missing: Path) -> Path | None:
+    """What is in the same folder under nearly the same name, of its first entries, and open to the caller."""
+    try:
+        with os.scandir(missing.parent) as found:
+            names = {child.name.casefold(): child.name for child in itertools.islice(found, _ALIKE_ENTRIES)}
+    except OSError:
+        return None
+    for name in get_close_matches(missing.name.casefold(), names, n=1, cutoff=0.8):
+        alike = missing.with_name(names[name])
+        with contextlib.suppress(Denied):
+            ctx.paths.check(alike)
+            return alike
+    return None
+
+
+def _refuse_special(target: Path, shown: str) -> None:
+    try:
+        mode = os.stat(target).st_mode  # noqa: PTH116 - the same call as open's, without a Path in between
+    except OSError:
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        refuse(mode, shown)

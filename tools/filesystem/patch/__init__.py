@@ -1,0 +1,1 @@
+"""The operations of fs_patch, and how they are applied to a file."""

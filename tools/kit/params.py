@@ -1,0 +1,350 @@
+"""What a tool takes: read off its signature, told as JSON Schema, and checked with every problem at once.
+
+Written by hand because no validator gives what callers are promised: every problem of a call in one answer,
+each with the code name that zod 3 would give it, `null` for an optional argument taken as absent, and no cost
+when the daemon starts. The types understood are the ones our tools use: `str`, `int`, `float`, `bool`,
+`Literal` of strings, `list[…]`, `dict[str, str]`, and a record for a nested object.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+
+from tools.kit.errors import InvalidParams
+
+
+class Field(NamedTuple):
+    """What a caller should put into one argument. Goes into `Annotated[type, Field(...)]`."""
+
+    description: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    # For a string that people also write as a number, such as a signal.
+    takes_numbers: bool = False
+    # False for bounds that are only told: the tool answers what lies outside them in its own way.
+    is_enforced: bool = True
+    # For a text of which white space at its ends does not count.
+    is_trimmed: bool = False
+
+    @property
+    def has_bounds(self) -> bool:
+        bounds = (self.minimum, self.maximum, self.min_length, self.max_length)
+        return self.is_enforced and any(bound is not None for bound in bounds)
+
+
+class Issue(NamedTuple):
+    """One problem of one argument. `advice` is for the reader; `code` is what zod 3 would call it."""
+
+    path: str
+    code: str
+    advice: str
+
+    def as_object(self) -> dict[str, str]:
+        # The message equals the code: wording may change between releases, the code may not.
+        return {"path": _join("arguments", self.path), "code": self.code, "message": self.code}
+
+
+class Parameter(NamedTuple):
+    """One argument. `keyword` is its name in Python, which ends in an underscore where the name is a word of Python."""
+
+    name: str
+    keyword: str
+    kind: Kind
+    field: Field
+    required: bool
+    default: Any
+    has_bounds: bool
+
+    def schema(self) -> dict[str, Any]:
+        schema = self.kind.schema()
+        if self.field.description:
+            schema["description"] = self.field.description
+        if not self.required and self.default is not None:
+            schema["default"] = self.default
+        for key, value in (
+            ("minimum", self.field.minimum),
+            ("maximum", self.field.maximum),
+            ("minItems" if isinstance(self.kind, _List) else "minLength", self.field.min_length),
+            ("maxItems" if isinstance(self.kind, _List) else "maxLength", self.field.max_length),
+        ):
+            if value is not None:
+                schema[key] = value
+        return schema
+
+    def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
+        before = len(issues)
+        if self.field.takes_numbers and isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        checked = self.kind.check(value, path, issues)
+        if self.has_bounds and len(issues) == before:
+            issues.extend(self._out_of_range(checked, path))
+        return checked
+
+    def _out_of_range(self, value: Any, path: str) -> Iterator[Issue]:
+        field = self.field
+        if isinstance(value, str):
+            value = value.strip() if field.is_trimmed else value
+            if field.min_length is not None and len(value) < field.min_length:
+                least = (
+                    "must not be empty" if field.min_length == 1 else f"needs at least {field.min_length} characters"
+                )
+                yield Issue(path, "too_small", f"{path} {least}")
+            if field.max_length is not None and len(value) > field.max_length:
+                yield Issue(path, "too_big", f"{path} may have at most {field.max_length} characters")
+        elif isinstance(value, int | float):
+            if field.minimum is not None and value < field.minimum:
+                yield Issue(path, "too_small", f"{path} is {value} and must be at least {field.minimum}")
+            if field.maximum is not None and value > field.maximum:
+                yield Issue(path, "too_big", f"{path} is {value} and may be at most {field.maximum}")
+        elif isinstance(value, list):
+            if field.min_length is not None and len(value) < field.min_length:
+                yield Issue(path, "too_small", f"{path} needs at least {field.min_length} elements")
+            if field.max_length is not None and len(value) > field.max_length:
+                yield Issue(path, "too_big", f"{path} may have at most {field.max_length} elements")
+
+
+class Kind(typing.Protocol):
+    """One type of argument: how it is told, and how a value is checked against it."""
+
+    def schema(self) -> dict[str, Any]: ...
+
+    def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
+        """The value, converted; problems are added to `issues`."""
+
+
+class Parameters:
+    """All that one tool takes. Made from a signature, once, when it is first needed."""
+
+    def __init__(self, parameters: tuple[Parameter, ...]) -> None:
+        self._by_name = {parameter.name: parameter for parameter in parameters}
+
+    @classmethod
+    def of_function(cls, function: Callable[..., Any]) -> Parameters:
+        """The keyword-only parameters of `function`; a context in front of them is not an argument."""
+        hints = typing.get_type_hints(function, include_extras=True)
+        return cls(
+            tuple(
+                _parameter(name, hints[name], parameter.default)
+                for name, parameter in inspect.signature(function).parameters.items()
+                if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            )
+        )
+
+    def and_also(self, name: str, hint: Any) -> Parameters:
+        """These, and one more that may be left out."""
+        return Parameters((*self._by_name.values(), _parameter(name, hint, None)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._by_name)
+
+    def schema(self) -> dict[str, Any]:
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: parameter.schema() for name, parameter in self._by_name.items()},
+        }
+        required = [name for name, parameter in self._by_name.items() if parameter.required]
+        if required:
+            schema["required"] = required
+        schema["additionalProperties"] = False
+        return schema
+
+    def check(self, arguments: Mapping[str, Any], path: str, issues: list[Issue]) -> dict[str, Any]:
+        """Every parameter with its value or its default; problems are added to `issues`."""
+        checked: dict[str, Any] = {}
+        for name, parameter in self._by_name.items():
+            value = arguments.get(name)
+            if value is not None:
+                checked[parameter.keyword] = parameter.check(value, f"{path}.{name}" if path else name, issues)
+            elif parameter.required:
+                where = _join(path, name)
+                issues.append(Issue(where, "invalid_type", f"{where} is missing: {_told(parameter)}"))
+            else:
+                checked[parameter.keyword] = parameter.default
+        if not arguments.keys() <= self._by_name.keys():
+            unknown = [name for name in arguments if name not in self._by_name]
+            issues.append(Issue(path, "unrecognized_keys", "; ".join(self._unknown(name) for name in unknown)))
+        return checked
+
+    def _unknown(self, name: str) -> str:
+        near = get_close_matches(name, self._by_name, n=1)
+        known = f"did you mean {near[0]}?" if near else f"it takes {', '.join(self._by_name) or 'no arguments'}"
+        return f"there is no argument {name[:60]!r} ({known})"
+
+    def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The keyword arguments for the function. Raises InvalidParams with every problem at once."""
+        issues: list[Issue] = []
+        checked = self.check(arguments, "", issues)
+        if issues:
+            issues.sort(key=lambda issue: (issue.path, issue.code))
+            raise InvalidParams(
+                "; ".join(issue.advice for issue in issues), issues=[issue.as_object() for issue in issues]
+            )
+        return checked
+
+
+class _Scalar(NamedTuple):
+    type: type
+    json_type: str
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": self.json_type}
+
+    def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
+        if type(value) is self.type and self.type in (str, bool):
+            return value
+        if _is_number(value):
+            if self.type is float:
+                return float(value)
+            if self.type is int and float(value).is_integer():
+                return int(value)
+        issues.append(Issue(path, "invalid_type", f"{path} must be {_a(self.json_type)}, not {_named(value)}"))
+        return value
+
+
+class _Choice(NamedTuple):
+    options: tuple[str, ...]
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "enum": list(self.options)}
+
+    def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
+        if len(self.options) == 1:
+            if value != self.options[0]:
+                issues.append(Issue(path, "invalid_literal", f"{path} can only be {self.options[0]!r}"))
+        elif not isinstance(value, str):
+            issues.append(Issue(path, "invalid_type", f"{path} must be a string, not {_named(value)}"))
+        elif value not in self.options:
+            listed = ", ".join(self.options)
+            issues.append(Issue(path, "invalid_enum_value", f"{path} is {value[:60]!r} and must be one of {listed}"))
+        return value
+
+
+class _List(NamedTuple):
+    element: Parameter
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": self.element.schema()}
+
+    def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
+        if not isinstance(value, list):
+            issues.append(Issue(path, "invalid_type", f"{path} must be an array, not {_named(value)}"))
+            return value
+        return [self.element.check(item, f"{path}.{index}", issues) for index, item in enumerate(value)]
+
+
+class _StringMap:
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": {"type": "string"}}
+
+    def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
+        if not isinstance(value, dict):
+            issues.append(Issue(path, "invalid_type", f"{path} must be an object, not {_named(value)}"))
+            return value
+        for key, item in value.items():
+            if not isinstance(item, str):
+                where = f"{path}.{key}"
+                issues.append(Issue(where, "invalid_type", f"{where} must be a string, not {_named(item)}"))
+        return value
+
+
+class _Record(NamedTuple):
+    type: type
+    parameters: Parameters
+
+    def schema(self) -> dict[str, Any]:
+        return self.parameters.schema()
+
+    def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
+        if not isinstance(value, dict):
+            issues.append(Issue(path, "invalid_type", f"{path} must be an object, not {_named(value)}"))
+            return value
+        before = len(issues)
+        checked = self.parameters.check(value, path, issues)
+        return self.type(**checked) if len(issues) == before else value
+
+
+def _parameter(name: str, hint: Any, default: Any) -> Parameter:
+    kind, field = _understood(hint)
+    required = default is inspect.Parameter.empty or default is dataclasses.MISSING
+    return Parameter(
+        name.removesuffix("_"), name, kind, field, required, None if required else default, field.has_bounds
+    )
+
+
+def _understood(hint: Any) -> tuple[Kind, Field]:
+    field = Field()
+    if get_origin(hint) is Annotated:
+        hint, *extras = get_args(hint)
+        field = next((extra for extra in extras if isinstance(extra, Field)), field)
+    if get_origin(hint) in (types.UnionType, typing.Union):
+        present = [option for option in get_args(hint) if option is not type(None)]
+        if len(present) != 1:
+            raise TypeError(f"an argument may be optional, not one of several types: {hint}")
+        kind, inner = _understood(present[0])
+        return kind, field if field != Field() else inner
+    return _kind(hint), field
+
+
+def _kind(hint: Any) -> Kind:
+    scalars = {str: "string", int: "integer", float: "number", bool: "boolean"}
+    if hint in scalars:
+        return _Scalar(hint, scalars[hint])
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal and all(isinstance(option, str) for option in arguments):
+        return _Choice(arguments)
+    if origin is list:
+        return _List(_parameter("", arguments[0], dataclasses.MISSING))
+    if origin is dict and arguments == (str, str):
+        return _StringMap()
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        hints = typing.get_type_hints(hint, include_extras=True)
+        fields = dataclasses.fields(hint)
+        return _Record(hint, Parameters(tuple(_parameter(f.name, hints[f.name], f.default) for f in fields)))
+    raise TypeError(f"no argument can have this type: {hint}")
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path and name else path or name
+
+
+def _told(parameter: Parameter) -> str:
+    return parameter.field.description or f"it must be {_a(parameter.kind.schema()['type'])}"
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _is_number(value: Any) -> bool:
+    """Whether `value` is a number that a float can hold, which is every number that JSON readers agree on."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _named(value: Any) -> str:
+    """A JSON value as its type and, where it is short, itself."""
+    match value:
+        case bool():
+            return f"{value!r}".lower()
+        case int() | float():
+            return f"{value!r}" if _is_number(value) else "a number too large"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return "null"

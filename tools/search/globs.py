@@ -1,0 +1,174 @@
+"""Globs as callers write them: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any number of folders.
+
+A glob without a slash is about the last name of a path, at any depth; one with a slash is about the whole path below
+the base.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from tools.kit.errors import InvalidPattern
+from tools.kit.records import record
+
+_MOST_ALTERNATIVES = 200
+# Longer than any path, also where braces stand for many; what is longer takes seconds to read.
+_MOST_CHARS = 50_000
+_MOST_PARTS = 100
+# What "**" stands for where nothing comes before it.
+_ANYWHERE = ".+"
+# A name in which no letter has a meaning, to us or to an ignore file, and no step up or on the spot.
+_PLAIN = re.compile(r"(?!\.{1,2}$)[^*?\[\]{}\\\x00-\x1f]{1,255}")
+_ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
+
+
+@record
+class Glob:
+    """A glob that is read: a test for relative paths, and name patterns that every match's last part fits.
+
+    The names have no wildcard but `*`. `is_by_name` says that whatever fits a name is a match.
+    """
+
+    text: str
+    pattern: re.Pattern[str]
+    names: tuple[str, ...]
+    is_by_name: bool
+    only_folders: bool
+    # Fits the folders that a match can be in; None where that is all of them.
+    folders: re.Pattern[str] | None
+    # Plain names of folders, the outermost first, that every match is in.
+    lead: tuple[str, ...]
+
+    def matches(self, relative: str) -> bool:
+        return self.pattern.fullmatch(relative) is not None
+
+    @property
+    def suffix(self) -> str | None:
+        """For a glob that asks for the end of a name and nothing else, that end."""
+        plain = _ANY_SUFFIX.fullmatch(self.text)
+        return None if plain is None else plain[1]
+
+
+def read_glob(text: str) -> Glob:
+    """Raises InvalidPattern."""
+    _check_length([text])
+    only_folders = text.endswith("/") and len(text) > 1
+    alternatives = _expanded(text.strip("/") if "/" in text.strip("/") or only_folders else text)
+    if not text.strip("/"):
+        raise InvalidPattern(f"the glob {text!r} is empty", hint='for example "*.py" or "src/**/*.ts"')
+    _check_length(alternatives)
+    is_anchored = "/" in text.strip("/")
+    is_by_name = not is_anchored
+    names: list[str] = []
+    bodies: list[str] = []
+    folders: list[str] = []
+    leads: list[tuple[str, ...]] = []
+    for alternative in alternatives:
+        parts = [part for part in alternative.removeprefix("./").split("/") if part]
+        name = parts[-1] if parts and parts[-1] != "**" else "*"
+        if has_single_characters(name):
+            is_by_name = False
+            name = "*" + re.split(r"[*?\[\]\\]", name)[-1]
+        names.append(name)
+        if not is_anchored:
+            parts.insert(0, "**")
+        bodies.append(path_pattern(parts, text))
+        folders += filter(None, [_folder_pattern(parts, text)])
+        leads.append(tuple(itertools.takewhile(_PLAIN.fullmatch, parts[:-1])))
+    try:
+        pattern = re.compile("|".join(bodies), re.DOTALL)
+    except re.error as error:
+        raise InvalidPattern(f"the glob {text!r} cannot be read: {error}") from error
+    within = None if _ANYWHERE in folders else re.compile("|".join(folders), re.DOTALL)
+    lead = tuple(each[0] for each in itertools.takewhile(_are_equal, zip(*leads, strict=False)))
+    return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within, lead)
+
+
+def _check_length(alternatives: list[str]) -> None:
+    if sum(map(len, alternatives)) > _MOST_CHARS:
+        raise InvalidPattern(f"the glob stands for more than {_MOST_CHARS} characters", hint="ask with several globs")
+    if any(each.count("/") >= _MOST_PARTS for each in alternatives):
+        raise InvalidPattern(f"the glob has more than {_MOST_PARTS} parts")
+
+
+def has_single_characters(text: str) -> bool:
+    """Whether something in a glob stands for one character; to ripgrep, it stands for one byte."""
+    return not {"?", "[", "\\"}.isdisjoint(text)
+
+
+def path_pattern(parts: list[str], text: str) -> str:
+    """A regex for whole paths out of a glob's parts, without braces. Raises InvalidPattern, which quotes `text`."""
+    body = ""
+    for index, part in enumerate(parts):
+        is_last = index == len(parts) - 1
+        if part == "**":
+            body += ".+" if is_last else "(?:.+/)?"
+        else:
+            body += _name(part, text) + ("" if is_last else "/")
+    return body
+
+
+def _folder_pattern(parts: list[str], text: str) -> str:
+    """A regex for the folders that are passed on the way to what the parts stand for; empty if there are none."""
+    deep = parts.index("**") if "**" in parts else len(parts)
+    pattern = _ANYWHERE if deep < len(parts) else ""
+    for part in reversed(parts[: min(deep, len(parts) - 1)]):
+        pattern = _name(part, text) + (f"(?:/{pattern})?" if pattern else "")
+    return pattern
+
+
+def _are_equal(names: tuple[str, ...]) -> bool:
+    return len(set(names)) == 1
+
+
+def _name(part: str, text: str) -> str:
+    body, at = "", 0
+    while at < len(part):
+        letter = part[at]
+        at += 1
+        if letter == "*":
+            body += "[^/]*" if not body.endswith("[^/]*") else ""
+        elif letter == "?":
+            body += "[^/]"
+        elif letter == "[":
+            end = part.find("]", at + 1 + (part[at : at + 1] in ("!", "^")))
+            if end == -1:
+                raise InvalidPattern(f"the glob {text!r} has a [ without its ]")
+            inside = part[at:end].replace("\\", r"\\").replace("[", r"\[")
+            body += f"[^/{inside[1:]}]" if inside[:1] in ("!", "^") else f"[{inside}]"
+            at = end + 1
+        elif letter == "\\" and at < len(part):
+            body += re.escape(part[at])
+            at += 1
+        else:
+            body += re.escape(letter)
+    return body
+
+
+def _expanded(text: str) -> list[str]:
+    """The glob once for each way to choose from its braces."""
+    start = text.find("{")
+    if start == -1:
+        return [text]
+    depth, commas = 0, [start]
+    for at in range(start, len(text)):
+        letter = text[at]
+        if letter == "{":
+            depth += 1
+        elif letter == "}":
+            depth -= 1
+            if depth == 0:
+                commas.append(at)
+                break
+        elif letter == "," and depth == 1:
+            commas.append(at)
+    else:
+        raise InvalidPattern(f"the glob {text!r} has a {{ without its }}")
+    head, tail = text[:start], text[commas[-1] + 1 :]
+    found: list[str] = []
+    for begin, end in itertools.pairwise(commas):
+        found += _expanded(head + text[begin + 1 : end] + tail)
+        if len(found) > _MOST_ALTERNATIVES:
+            raise InvalidPattern(f"the glob {text[:60]!r} stands for more than {_MOST_ALTERNATIVES} patterns")
+    return found

@@ -1,0 +1,133 @@
+"""Which files the ignore files of a project leave out, as ripgrep decides it.
+
+Those are `.gitignore` and `.git/info/exclude`, and `.ignore` and `.rgignore`, which have the last word: all that are in
+the folder of a path or above it. Of each kind, the innermost file that has something to say decides, and in a file the
+last line. Folders that are left out are not entered, so a path is only asked about after the folders above it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from typing import Self
+
+from tools.kit.errors import InvalidPattern
+from tools.kit.records import record
+from tools.search.globs import path_pattern
+
+# The later in this list, the less it counts.
+_KINDS = (".rgignore", ".ignore", ".gitignore", ".git/info/exclude")
+_WILD = re.compile(r"[*?\[\\]")
+_TRAILING_SPACES = re.compile(r"(?<!\\) +$")
+
+
+@record
+class _Line:
+    """One pattern, for paths relative to the folder of its file."""
+
+    pattern: re.Pattern[str]
+    leaves_out: bool
+    only_folders: bool
+
+
+@record
+class _Rules:
+    """One ignore file. Nearly every name is told to be of no concern by its last part alone."""
+
+    kind: str
+    root: str
+    lines: tuple[_Line, ...]
+    names: frozenset[str]
+    endings: tuple[str, ...]
+    others: re.Pattern[str]
+
+    def verdict(self, folder: str, name: str, is_folder: bool) -> bool | None:
+        if name not in self.names and not name.endswith(self.endings) and self.others.match(name) is None:
+            return None
+        path = (folder + name)[len(self.root) :]
+        for line in reversed(self.lines):
+            if (is_folder or not line.only_folders) and line.pattern.fullmatch(path) is not None:
+                return line.leaves_out
+        return None
+
+
+@record
+class Ignores:
+    """All rules in force in one folder, in the order they are asked. Folders are absolute and end in a slash."""
+
+    rules: tuple[_Rules, ...] = ()
+
+    @classmethod
+    def above(cls, folder: str) -> Self:
+        """The rules that hold in `folder` because of the folders above it."""
+        found: list[_Rules] = []
+        while folder != "/":
+            folder = folder.rstrip("/").rpartition("/")[0] + "/"
+            found += _read(folder)
+        return cls(_in_order(found))
+
+    def entered(self, folder: str) -> Self:
+        """The rules that hold in `folder`."""
+        return type(self)(_in_order([*_read(folder), *self.rules]))
+
+    def leave_out(self, folder: str, name: str, *, is_folder: bool) -> bool:
+        if name == ".git":
+            return True
+        for rules in self.rules:
+            verdict = rules.verdict(folder, name, is_folder)
+            if verdict is not None:
+                return verdict
+        return False
+
+
+def _in_order(rules: Iterable[_Rules]) -> tuple[_Rules, ...]:
+    """By kind, and innermost first: that is how they come, and sorting keeps it."""
+    return tuple(sorted(rules, key=lambda each: _KINDS.index(each.kind)))
+
+
+def _read(folder: str) -> list[_Rules]:
+    found: list[_Rules] = []
+    for kind in _KINDS:
+        try:
+            with open(folder + kind, encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read()
+        except OSError:
+            continue
+        found.append(_rules(kind, folder, text))
+    return found
+
+
+def _rules(kind: str, root: str, text: str) -> _Rules:
+    lines: list[_Line] = []
+    names: list[str] = []
+    endings: list[str] = []
+    others: list[str] = []
+    for written in text.splitlines():
+        body = _TRAILING_SPACES.sub("", written)
+        if not body or body.startswith("#"):
+            continue
+        glob = body.removeprefix("!")
+        only_folders = glob.endswith("/")
+        parts = glob.removesuffix("/").split("/")
+        if len(parts) == 1:
+            parts.insert(0, "**")
+        try:
+            pattern = re.compile(path_pattern([part for part in parts if part], glob), re.DOTALL)
+        except (InvalidPattern, re.error):
+            continue
+        lines.append(_Line(pattern, not body.startswith("!"), only_folders))
+        last = parts[-1]
+        if _WILD.search(last) is None:
+            names.append(last)
+        elif last.startswith("*") and _WILD.search(last[1:]) is None:
+            endings.append(last[1:])
+        elif "\\" in last or "[^" in last:
+            # Said in a way of which another reading of globs could make something else: then each name is looked at.
+            others.append("")
+        else:
+            others.append(fnmatch.translate(last))
+    never = r"(?!)"
+    return _Rules(
+        kind, root, tuple(lines), frozenset(names), tuple(endings), re.compile("|".join(others) if others else never)
+    )

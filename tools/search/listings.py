@@ -1,0 +1,90 @@
+"""What folders hold, remembered for as long as it holds.
+
+A model looks for files in the same project again and again, and reading its folders is nearly all of the work. The
+times of a folder change with every name that comes, goes or becomes something else, so one look at the folder tells
+whether what was read is still so. What was changed a moment ago is not remembered: within one tick of the clock it
+could be changed again and look the same. Nor is what is on another device than the one that is asked about, because
+some file systems do not keep such times: who asks knows of one that does.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from tools.kit.records import record
+
+_MOST_NAMES = 200_000
+_SETTLED_S = 3.0
+_IGNORE_FILES = frozenset((".rgignore", ".ignore", ".gitignore", ".git"))
+
+
+@record
+class Listing:
+    """What is in a folder, in order; links, pipes, sockets and devices are left out. Nobody changes the lists."""
+
+    files: list[str]
+    folders: list[str]
+    has_ignore_file: bool
+
+
+class Listings:
+    """May be used from any thread."""
+
+    def __init__(self, most_names: int = _MOST_NAMES, clock: Callable[[], float] = time.time) -> None:
+        self._known: dict[str, tuple[tuple[int, ...], Listing]] = {}
+        self._names = 0
+        self._most_names = most_names
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def of(self, folder: str, device: int | None) -> Listing:
+        """What `folder` holds. It is remembered if it is on `device`. Raises OSError."""
+        if device is None:
+            return _read(folder)
+        # Before it is read: what changes meanwhile is seen to have changed.
+        status = os.stat(folder)  # noqa: PTH116 - a Path would cost more than the call
+        identity = status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+        known = self._known.get(folder)
+        if known is not None and known[0] == identity:
+            return known[1]
+        listing = _read(folder)
+        if status.st_dev == device and self._clock() - max(status.st_mtime, status.st_ctime) > _SETTLED_S:
+            self._keep(folder, identity, listing)
+        return listing
+
+    def _keep(self, folder: str, identity: tuple[int, ...], listing: Listing) -> None:
+        with self._lock:
+            self._forget(folder)
+            self._known[folder] = identity, listing
+            self._names += _size(listing)
+            while self._names > self._most_names:
+                self._forget(next(iter(self._known)))
+
+    def _forget(self, folder: str) -> None:
+        known = self._known.pop(folder, None)
+        if known is not None:
+            self._names -= _size(known[1])
+
+
+def _size(listing: Listing) -> int:
+    return len(listing.files) + len(listing.folders) + 1
+
+
+def _read(folder: str) -> Listing:
+    names: list[str] = []
+    files: list[str] = []
+    folders: list[str] = []
+    with os.scandir(folder) as found:
+        for child in found:
+            name = child.name
+            names.append(name)
+            if child.is_file(follow_symlinks=False):
+                files.append(name)
+            elif child.is_dir(follow_symlinks=False):
+                folders.append(name)
+    files.sort()
+    folders.sort()
+    return Listing(files, folders, not _IGNORE_FILES.isdisjoint(names))

@@ -1,0 +1,112 @@
+"""A walk through a folder in the order of path parts, in which ignore files are respected.
+
+Symbolic links are neither followed nor given, nor are pipes, sockets and devices: as ripgrep has it.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tools.search.globs import Glob
+from tools.search.ignores import Ignores
+from tools.search.listings import Listings
+
+_CHECK_EVERY = 100
+
+# Names that follow each other in one folder: files, or a single folder, before what is in it, and then the last is
+# True. The first is the folder they are in, relative to the base, with a slash at its end; empty for the base itself.
+Run = tuple[str, list[str], bool]
+# Files that follow each other, then the folder that comes after them, if there is one.
+_Step = tuple[list[str], str | None]
+
+
+class Walk:
+    """Gives what fits the glob, in order. What cannot be read is passed over.
+
+    Of folders on `device`, what they hold is taken from `listings` where that knows it. `check` is called every now
+    and then.
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        glob: Glob | None = None,
+        *,
+        include_ignored: bool = False,
+        is_recursive: bool = True,
+        listings: Listings | None = None,
+        device: int | None = None,
+        check: Callable[[], None],
+    ) -> None:
+        self._root = os.fspath(base).rstrip("/") + "/"
+        self._include_ignored, self._is_recursive = include_ignored, is_recursive
+        self._listings, self._device = listings or Listings(), device
+        self._check = check
+        self._only_folders = glob is not None and glob.only_folders
+        # Where the end of a name says all, paths are not looked at.
+        self._ending = (glob.suffix if glob is not None else None) or ""
+        self._matches = None if glob is None or self._ending else glob.matches
+        self._leads = None if glob is None or glob.folders is None else glob.folders.fullmatch
+
+    def __iter__(self) -> Iterator[Run]:
+        outer = None if self._include_ignored else _or_none(Ignores.above(self._root))
+        levels = [("", *self._entered("", outer))]
+        matches, ending = self._matches, self._ending
+        unchecked = 0
+        while levels:
+            prefix, rules, steps = levels[-1]
+            for files, folder in steps:
+                if self._only_folders:
+                    files = []
+                elif matches is not None:
+                    files = [name for name in files if matches(prefix + name)]
+                if files:
+                    yield prefix, files, False
+                if folder is None:
+                    continue
+                path = prefix + folder
+                if folder.endswith(ending) and (matches is None or matches(path)):
+                    yield prefix, [folder], True
+                if self._is_recursive and (self._leads is None or self._leads(path)):
+                    levels.append((f"{path}/", *self._entered(f"{path}/", rules)))
+                    break
+            else:
+                levels.pop()
+            unchecked += 1
+            if unchecked == _CHECK_EVERY:
+                self._check()
+                unchecked = 0
+
+    def _entered(self, prefix: str, rules: Ignores | None) -> tuple[Ignores | None, Iterator[_Step]]:
+        """The rules that hold in a folder, and what it holds, in order."""
+        folder = self._root + prefix
+        try:
+            listing = self._listings.of(folder, self._device)
+        except OSError:
+            return rules, iter(())
+        files, folders, ending = listing.files, listing.folders, self._ending
+        if ending:
+            files = [name for name in files if name.endswith(ending)]
+        if not self._include_ignored:
+            if listing.has_ignore_file:
+                rules = (rules or Ignores()).entered(folder)
+            if rules is not None:
+                files = [name for name in files if not rules.leave_out(folder, name, is_folder=False)]
+                folders = [name for name in folders if not rules.leave_out(folder, name, is_folder=True)]
+        return rules, _steps(files, folders)
+
+
+def _or_none(rules: Ignores) -> Ignores | None:
+    return rules if rules.rules else None
+
+
+def _steps(files: list[str], folders: list[str]) -> Iterator[_Step]:
+    start = 0
+    for folder in folders:
+        end = bisect_left(files, folder, start)
+        yield files[start:end], folder
+        start = end
+    yield files[start:] if start else files, None

@@ -1,0 +1,260 @@
+"""The three session tools: start a command that goes on, talk to it, end it with everything it started."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Annotated, Any
+
+from tools.kit.context import ShellSession, ToolContext
+from tools.kit.errors import BadPattern, InvalidParams, SessionEnded
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import tool
+from tools.kit.summaries import counted, last_line
+from tools.shell.shell_exec import check_text, folder_for, sessions
+
+MOST_WAIT_MS = 30_000
+PAUSE_S = 0.15
+_PAGE_BYTES = 100_000
+_OVERLAP_CHARS = 4_000
+_MATCH_S = 0.05
+
+
+@record
+class Started(Result):
+    session_id: str
+    pid: int
+    output_path: str | None
+
+    def render(self) -> str:
+        return f"[session {self.session_id} started · pid {self.pid} · output in {self.output_path}]"
+
+    def summary(self) -> str:
+        return f"session {self.session_id} started, pid {self.pid}"
+
+
+@record
+class Sent(Result):
+    """What was written and, after a wait, what the session has printed since the caller last looked."""
+
+    session_id: str
+    bytes_written: int
+    output: str | None = None
+    offset: int | None = None
+    next_offset: int | None = None
+    more: bool | None = None
+    lost_bytes: int | None = None
+    matched: bool | None = None
+    wait_ms: int | None = None
+    running: bool | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+
+    def render(self) -> str:
+        facts = [f"session {self.session_id}", f"{self.bytes_written} bytes written"]
+        if self.running is not None:
+            facts.append("running" if self.running else f"exit {self.exit_code}")
+        if self.output is None:
+            return f"[{' · '.join(facts)}]"
+        facts.append(f"bytes {self.offset} to {self.next_offset}{', more follow' if self.more else ''}")
+        return f"[{' · '.join(facts)}]\n{self.output}"
+
+    def summary(self) -> str:
+        facts = [f"session {self.session_id}"]
+        if self.running is not None:
+            facts.append("runs" if self.running else f"ended with exit {self.exit_code}")
+        facts.append(f"{counted(self.bytes_written, 'byte')} written" if self.bytes_written else "nothing written")
+        if self.output is not None and self.offset is not None and self.next_offset is not None:
+            facts.append(f"{counted(self.next_offset - self.offset, 'byte')} printed")
+            facts += [f"last: {last}"] if (last := last_line(self.output)) else []
+        return ", ".join(facts)
+
+    @property
+    def is_text(self) -> bool:
+        return True
+
+
+@record
+class Stopped(Result):
+    session_id: str
+    stopped: bool
+    exit_code: int | None
+    signal: str | None = None
+    escalated: bool | None = None
+    already_ended: bool | None = None
+
+    def render(self) -> str:
+        how = f"exit {self.exit_code}" + (f", signal {self.signal}" if self.signal else "")
+        note = " · killed after its grace" if self.escalated else " · it had ended before" if self.already_ended else ""
+        return f"[session {self.session_id} stopped · {how}{note}]"
+
+    def summary(self) -> str:
+        how = f"signal {self.signal}" if self.signal else f"exit {self.exit_code}"
+        note = ", it had ended before" if self.already_ended else ", killed after its grace" if self.escalated else ""
+        return f"session {self.session_id} {'stopped' if self.stopped else 'still runs'}, {how}{note}"
+
+    @property
+    def succeeded(self) -> bool:
+        return self.stopped
+
+
+@tool("shell", effect="execute", title="Start a session", destructive=True)
+async def shell_start_session(
+    ctx: ToolContext,
+    *,
+    command: Annotated[str, Field(description="Command line for sh -c.", min_length=1)],
+    cwd: Annotated[str | None, Field(description="Folder to run it in.")] = None,
+    env: Annotated[dict[str, str] | None, Field(description="Further environment variables.")] = None,
+    capture_stderr: bool = True,
+    pty: Annotated[bool, Field(description="Give it a terminal.")] = False,
+    cols: Annotated[int, Field(minimum=1, maximum=1_000)] = 120,
+    rows: Annotated[int, Field(minimum=1, maximum=1_000)] = 40,
+) -> Started:
+    """Start a command that keeps running, such as a server, a log or a REPL. Read it with shell_send_input; its
+    output is also streamed as events."""
+    check_text("command", command)
+    ctx.check_command(command)
+    for name, value in (env or {}).items():
+        check_text("env", name + value)
+        if not name or "=" in name:
+            issue = {"path": f"arguments.env.{name}", "code": "invalid_string", "message": "invalid_string"}
+            raise InvalidParams(f"{name!r} is no name of an environment variable", issues=[issue])
+    session = sessions(ctx).start(
+        command,
+        folder_for(ctx, cwd),
+        connection=ctx.connection,
+        environment=env,
+        terminal=(cols, rows) if pty else None,
+        hears_stderr=capture_stderr,
+    )
+    return Started(session_id=session.id, pid=session.pid, output_path=session.output_path)
+
+
+@tool("shell", effect="execute", title="Send input, read output")
+async def shell_send_input(
+    ctx: ToolContext,
+    *,
+    session_id: str,
+    input: Annotated[str, Field(description=r"Text for stdin, with its \n; may be empty. On a pty \u0003 is Ctrl-C.")],
+    wait_ms: Annotated[
+        int | None, Field(description="Wait so long (at most 30000) for output, a pause in it, or the exit.", minimum=0)
+    ] = None,
+    until: Annotated[str | None, Field(description="Wait for this regex in the output instead of a pause.")] = None,
+    since: Annotated[
+        int | None, Field(description="Offset to read from; negative from the end. Default: what is new to you.")
+    ] = None,
+    eof: Annotated[bool, Field(description="Close stdin after it.")] = False,
+) -> Sent:
+    """Write to a session's stdin and, with wait_ms, return what it printed. Empty input only reads, also after the
+    end."""
+    session = sessions(ctx).find(session_id)
+    pattern = None if until is None else _pattern(until)
+    if input and not session.takes_input:
+        how = f"ended with exit code {session.exit_code}" if not session.is_running else "has closed its stdin"
+        raise SessionEnded(f"session {session_id} {how}", hint="empty input with wait_ms still reads its output")
+    if input:
+        # A line that comes in pieces is looked at as what it has become so far.
+        ctx.check_command(session.unfinished_line + input)
+    offset = session.given_to(ctx.connection) if since is None else since if since >= 0 else session.end + since
+    offset = min(max(offset, 0), session.end)
+    heard = session.end if input else offset
+    written = await session.write(input.encode("utf-8", "surrogatepass")) if input else 0
+    if eof:
+        session.close_input()
+    if wait_ms is None:
+        return Sent(session_id=session_id, bytes_written=written)
+    wait_ms = min(wait_ms, MOST_WAIT_MS)
+    matched = await _waited(session, heard, offset, wait_ms / 1000, pattern)
+    text, begins, end = session.text(offset, _PAGE_BYTES)
+    session.give(ctx.connection, end)
+    return Sent(
+        session_id=session_id,
+        bytes_written=written,
+        output=text,
+        offset=begins,
+        next_offset=end,
+        more=True if end < session.end else None,
+        lost_bytes=begins - offset or None,
+        matched=matched,
+        wait_ms=wait_ms,
+        running=session.is_running,
+        exit_code=session.exit_code,
+        signal=session.signal,
+    )
+
+
+@tool("shell", effect="execute", title="Stop a session", destructive=True, idempotent=True)
+async def shell_stop_session(
+    ctx: ToolContext,
+    *,
+    session_id: str,
+    signal: Annotated[str, Field(description="Signal by name or number.", takes_numbers=True)] = "TERM",
+) -> Stopped:
+    """End a session and every process it started; after five seconds they are killed."""
+    number = signal_number(signal)
+    session = sessions(ctx).find(session_id)
+    had_ended = not session.is_running
+    escalated = await session.stop(number)
+    return Stopped(
+        session_id=session_id,
+        stopped=not session.is_running,
+        exit_code=session.exit_code,
+        signal=session.signal,
+        escalated=True if escalated else None,
+        already_ended=True if had_ended else None,
+    )
+
+
+async def _waited(session: ShellSession, heard: int, offset: int, wait_s: float, pattern: Any) -> bool | None:
+    """Wait for the end, the pattern, a pause after output, or so long. Whether the pattern was found, if there is one.
+
+    `heard` is where output counts as new; the pattern is looked for from `offset` on.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    searched, context = offset, ""
+    while True:
+        if pattern is not None:
+            while searched < session.end:
+                text, _, searched = session.text(searched, _PAGE_BYTES)
+                if _matches(pattern, context + text):
+                    return True
+                context = (context + text)[-_OVERLAP_CHARS:]
+        left_s = deadline - loop.time()
+        if not session.is_running or left_s <= 0:
+            return None if pattern is None else False
+        has_begun = session.end > heard
+        within_s = min(left_s, PAUSE_S) if has_begun and pattern is None else left_s
+        if not await session.changed(within_s) and has_begun and pattern is None:
+            return None
+
+
+def _pattern(until: str) -> Any:
+    # With a time limit, which the standard library's engine does not have; loaded when it is first needed.
+    import regex
+
+    try:
+        return regex.compile(until, regex.MULTILINE)
+    except regex.error as error:
+        raise BadPattern(f"until is no regular expression: {error}") from None
+
+
+def _matches(pattern: Any, text: str) -> bool:
+    try:
+        return pattern.search(text, timeout=_MATCH_S) is not None
+    except TimeoutError:
+        raise BadPattern(
+            "until takes too long to match", hint="use a simpler pattern: nested repeats are what makes it slow"
+        ) from None
+
+
+def signal_number(text: str) -> int:
+    """The signal of that name or number. Raises InvalidParams."""
+    name = text.strip().upper().removeprefix("SIG")
+    for each in signal.Signals:
+        if name in (each.name.removeprefix("SIG"), str(each.value)):
+            return each.value
+    issue = {"path": "arguments.signal", "code": "invalid_enum_value", "message": "invalid_enum_value"}
+    raise InvalidParams(f"there is no signal {text[:40]!r}; use TERM, INT, HUP, KILL or a number", issues=[issue])
