@@ -23,9 +23,9 @@ from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.gate import Gate, Grant, UnknownTool
 from tools.kit.context import Cancelled, Pruner, ToolContext
 from tools.kit.errors import Failed, InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
+from tools.kit.focus import FOCUS
 from tools.kit.results import Result
 from tools.kit.spec import CURSOR, Tool
-from tools.pruning.argument import FOCUS
 
 log = logging.getLogger(__name__)
 

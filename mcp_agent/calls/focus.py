@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tools.kit.context import Pruner
+from tools.kit.focus import PruningMetadata
 from tools.kit.records import record
 from tools.kit.results import Result
-from tools.pruning.metadata import PruningMetadata
 
 # Which field of a result is pruned: the first of these that has something in it.
 _FIELDS = ("content", "output", "stdout", "stderr", "matches")

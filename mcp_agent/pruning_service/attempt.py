@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from mcp_agent.logs import event
-from tools.pruning.metadata import ErrorCode, Focused, PruningMetadata
+from tools.kit.focus import ErrorCode, Focused, PruningMetadata
 
 log = logging.getLogger(__name__)
 

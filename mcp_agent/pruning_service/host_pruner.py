@@ -12,8 +12,8 @@ from mcp_agent.pruning_service.kept_texts import Recovery
 from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
 from mcp_agent.pruning_service.settings import PruningSettings
 from mcp_agent.pruning_service.worker_pool import Workers
+from tools.kit.focus import Focused, PruningMetadata, Reason
 from tools.pruning.engine import GaveUp, Selection, SourceType, written
-from tools.pruning.metadata import Focused, PruningMetadata, Reason
 
 # Of the output of a tool, 45 of a hundred lines stay, and what is as short as this stays whole.
 FOCUS_PRUNE_RATIO = 0.55

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import httptools
 import orjson
 
-from tools.pruning.metadata import ErrorCode
+from tools.kit.focus import ErrorCode
 
 MOST_INPUT_BYTES = 4 * 1024 * 1024
 _MOST_ANSWER_BYTES = 16 * 1024 * 1024

@@ -21,7 +21,7 @@ from registry.tools_json import parse
 from tests.daemon import COMMAND, PATIENCE_S, environment
 from tests.pruning.service import service
 from tests.shell_host import ShellHost, shell_host
-from tools.pruning.argument import FOCUSABLE
+from tools.kit.focus import FOCUSABLE
 
 _EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "pruning"
 _DOCS = Path(__file__).parent.parent.parent / "docs"

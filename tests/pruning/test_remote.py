@@ -13,7 +13,7 @@ from mcp_agent.pruning_service.kept_texts import Recovery
 from mcp_agent.pruning_service.settings import PruningSettings
 from tests.pruning.reader import reader
 from tests.pruning.service import Service, service
-from tools.pruning.metadata import Focused
+from tools.kit.focus import Focused
 
 TEXT = "\n".join(f"line {n} of the text" for n in range(60))
 HALF = "\n".join([*TEXT.split("\n")[:30], "(filtered 30 lines)"])

@@ -11,10 +11,10 @@ from tools.files.journal import Journal
 from tools.files.lines import LineIndexes
 from tools.files.revisions import Revs
 from tools.kit.errors import NotFound
+from tools.kit.focus import Focused
 from tools.kit.records import mutable
 from tools.kit.rules import CommandRules, PathRules
 from tools.pruning.engine import Selection, SourceType
-from tools.pruning.metadata import Focused
 from tools.search.engine import Engine, find_engine
 from tools.search.listings import Listings
 

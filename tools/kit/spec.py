@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
+from tools.kit.focus import FOCUS, FOCUSABLE, FocusQuestion
 from tools.kit.params import Field, Parameters
 from tools.kit.results import Result
-from tools.pruning.argument import FOCUS, FOCUSABLE, FocusQuestion
 
 Effect = Literal["read", "write", "execute"]
 

@@ -19,14 +19,13 @@ from typing import Annotated, Any, Literal
 
 from tools.kit.context import ShellSession, ToolContext
 from tools.kit.errors import Denied, Failed, ToolError
+from tools.kit.focus import FocusQuestion, PruningMetadata
 from tools.kit.params import Field, Issue
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.pruning.argument import FocusQuestion
 from tools.pruning.confined import ConfinedRoot
 from tools.pruning.failing import check_path, failed, located, refuse
-from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
 from tools.shell.shell_exec import command_summary

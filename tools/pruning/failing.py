@@ -9,9 +9,9 @@ from typing import Any
 
 from tools.kit.context import ToolContext
 from tools.kit.errors import Failed, InvalidParams
+from tools.kit.focus import PruningMetadata, Reason
 from tools.kit.params import Issue
 from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
-from tools.pruning.metadata import PruningMetadata, Reason
 
 
 def failed(

@@ -18,16 +18,15 @@ import orjson
 from tools.filesystem.fs_grep import open_only
 from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, Failed
+from tools.kit.focus import FocusQuestion, PruningMetadata
 from tools.kit.params import Field, Issue
 from tools.kit.records import mutable, record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
-from tools.pruning.argument import FocusQuestion
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.confined import ConfinedRoot
 from tools.pruning.failing import check_path, failed, located, refuse
-from tools.pruning.metadata import PruningMetadata
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
 

@@ -10,15 +10,14 @@ from typing import Annotated, Any, Literal
 
 from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, Failed
+from tools.kit.focus import FocusQuestion, PruningMetadata
 from tools.kit.params import Field, Issue
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import brief, counted, line_count
-from tools.pruning.argument import FocusQuestion
 from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
 from tools.pruning.failing import check_path, failed, refuse
-from tools.pruning.metadata import PruningMetadata
 from tools.pruning.named_kind import named_kind
 from tools.pruning.prune_text import pruner_of
 

@@ -1,12 +1,31 @@
-"""What a result says about its own pruning: was a pruner asked, is its answer what you see, and if not, why."""
+"""The focus question: the argument that asks for pruned output, and what a result says about its own pruning.
+
+Some tools take the question themselves (`read`, `bash`, `grep`). To those that declare `@tool(focus=...)` the host
+adds the argument and prunes the named field of their result.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from tools.kit.params import Field
 from tools.kit.records import record
+
+FOCUS = "context_focus_question"
+# Tools whose output the host prunes when asked, where the profile allows it.
+FOCUSABLE = frozenset(("fs_read", "fs_read_range", "fs_grep", "shell_exec", "shell_send_input"))
+
+FocusQuestion = Annotated[
+    str | None,
+    Field(
+        description="Keep only the lines that answer this; gaps are marked.",
+        min_length=1,
+        max_length=1_000,
+        is_trimmed=True,
+    ),
+]
 
 Reason = Literal["disabled_or_unconfigured", "no_focus_question", "too_large", "output_empty", "pruner_error"]
 ErrorCode = Literal["timeout", "http_error", "invalid_response"]
