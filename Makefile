@@ -25,7 +25,7 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m mcp_agent.reference
-	$(BIN)/python -m tests.response_costs
+	$(BIN)/python -m tests.repository.response_costs
 
 lint: $(STAMP)
 	$(BIN)/ruff format .

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.daemon import WITH_PROBES, Daemon, running
-from tests.peers import WIRES, Connect
-from tests.shell_host import ShellHost, shell_host
+from tests.support.daemon import WITH_PROBES, Daemon, running
+from tests.support.peers import WIRES, Connect
+from tests.support.shell_host import ShellHost, shell_host
 
 # The same examples each time, so that a red run is a change of ours; `make test-long` looks further, and elsewhere.
 settings.register_profile("short", max_examples=60, deadline=None, derandomize=True, database=None)

@@ -21,6 +21,7 @@ import orjson
 from tests.benchmarks.daemon import processor_time
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
 from tests.benchmarks.trees import NEEDLE, PATCHED, gigabyte, tree, write_fifty_megabytes
+from tests.support import ROOT
 from tools.files.journal import Journal
 from tools.files.lines import LineIndexes
 from tools.files.paths import OpenPaths
@@ -195,7 +196,7 @@ def _memory(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
                 [sys.executable, "-m", "tests.benchmarks.filesystem", work, str(path)],
                 stdout=subprocess.PIPE,
                 check=True,
-                cwd=Path(__file__).parents[2],
+                cwd=ROOT,
             )
             return float(done.stdout)
 

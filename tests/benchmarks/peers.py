@@ -21,12 +21,12 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from tests import node
 from tests.benchmarks.http_client import HttpClient
 from tests.benchmarks.mcp_messages import ask, message, open_stdio
 from tests.benchmarks.processes import Program, running
 from tests.benchmarks.rows import PeerMissing
-from tests.cache import NotInstalled, python
+from tests.support import node
+from tests.support.cache import NotInstalled, python
 
 _SERVER_FILESYSTEM = ("@modelcontextprotocol/server-filesystem", "2026.8.31", "dist/index.js")
 _DESKTOP_COMMANDER = ("@wonderwhy-er/desktop-commander", "0.2.52", "dist/index.js")

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PATIENCE_S = 30.0
 _LOOK_EVERY_S = 0.01

@@ -6,7 +6,7 @@ import random
 from functools import partial
 from pathlib import Path
 
-from tests.cache import kept
+from tests.support.cache import kept
 
 NEEDLE = "NEEDLE_IN_HAY"
 PATCHED = "line 000250000 "

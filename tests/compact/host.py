@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import orjson
 
-import tests.catalogue
+import tests.support.probes
 from mcp_agent.app import Daemon, compose
 from mcp_agent.calls.call import Caller
 from mcp_agent.config import load
@@ -22,7 +22,7 @@ from tests.compact import promises
 
 Era = Literal["handshake", "stateless", "rpc"]
 ERAS: tuple[Era, ...] = ("handshake", "stateless", "rpc")
-EVERY_TOOL = Catalog([*discover().tools, *discover(tests.catalogue).tools])
+EVERY_TOOL = Catalog([*discover().tools, *discover(tests.support.probes).tools])
 
 
 class CompactHost:

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.daemon import PATIENCE_S, Daemon, running
-from tests.events.stream import call, events, start, text
+from tests.support.daemon import PATIENCE_S, Daemon, running
+from tests.support.event_stream import call, events, start, text
 
 IS_LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 _MIB = 1024 * 1024

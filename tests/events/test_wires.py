@@ -15,8 +15,8 @@ import pytest
 
 from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
 from mcp_agent.events.hub import RATE_BYTES
-from tests.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
-from tests.events.stream import EventStream, call, start
+from tests.support.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
+from tests.support.event_stream import EventStream, call, start
 
 _STREAM = {"Accept": "application/json, text/event-stream"}
 _META = {

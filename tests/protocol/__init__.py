@@ -1,0 +1,1 @@
+"""JSON-RPC and MCP, message by message."""

@@ -1,0 +1,1 @@
+"""tools.json and who may use which tool."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from registry.gate import Access, Gate, Grant, UnknownTool
 from registry.profiles import SHIPPED
 from registry.tools_json import read
-from tests.registry.catalogue import ALL, CATALOG, profile, switched
+from tests.support.small_catalog import ALL, CATALOG, profile, switched
 from tools.kit.errors import ToolDisabled
 
 _CATEGORIES = st.lists(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from registry.profiles import BadRegistry, Profiles, default_document
 from registry.tools_json import parse, read
 from registry.tools_json_text import load_document
-from tests.registry.catalogue import ALL, CATALOG, profile, switched
+from tests.support.small_catalog import ALL, CATALOG, profile, switched
 
 _KEYS = st.sampled_from(
     [

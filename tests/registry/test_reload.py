@@ -15,8 +15,8 @@ import pytest
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.tools_json_file import RegistryFile
-from tests.daemon import PATIENCE_S, as_nobody
-from tests.registry.catalogue import CATALOG, profile, switched
+from tests.support.daemon import PATIENCE_S, as_nobody
+from tests.support.small_catalog import CATALOG, profile, switched
 
 Seen = Profiles | tuple[Problem, ...]
 _BROKEN = '{"profiles": ['

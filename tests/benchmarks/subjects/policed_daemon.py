@@ -15,8 +15,9 @@ from mcp_agent.app import compose
 from mcp_agent.config import load
 from mcp_agent.logs import logging_to, standard_error
 from mcp_agent.security.auth_tokens import Tokens
+from tests.support import ROOT
 
-_RULES = Path(__file__).parents[3] / "examples" / "guarded.json"
+_RULES = ROOT / "examples" / "guarded.json"
 
 
 def main(switch: str, token: str) -> None:

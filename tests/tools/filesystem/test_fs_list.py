@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.daemon import as_nobody
+from tests.support.daemon import as_nobody
 from tools.files.paths import OpenPaths
 from tools.filesystem.fs_list import fs_list
 from tools.kit.context import Cancelled, ToolContext

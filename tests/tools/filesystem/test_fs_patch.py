@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.filesystem.bench import Bench
+from tests.support.bench import Bench
 
 CODE = "import os\n\n\ndef alpha(x):\n    return x + 1\n\n\ndef beta(x):\n    return x + 2\n"
 
@@ -176,7 +176,7 @@ def test_a_large_file_is_patched_in_bounded_memory(bench: Bench) -> None:
         file.writelines(b"line %07d %s\r\n" % (n, b"y" * 60) for n in range(count))
     code = f"""
 from pathlib import Path
-from tests.tools.filesystem.bench import Bench, peak_kb
+from tests.support.bench import Bench, peak_kb
 bench = Bench(Path({str(bench.folder.parent)!r}))
 before = peak_kb()
 operations = [

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.daemon import as_nobody
+from tests.support.daemon import as_nobody
 from tools.files.paths import OpenPaths
 from tools.files.text import LOOK_AHEAD_BYTES, decode
 from tools.filesystem.fs_read import fs_read

@@ -1,0 +1,1 @@
+"""The pruning tools within their root."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell_host import ShellHost, shell_host
+from tests.support.shell_host import ShellHost, shell_host
 
 
 async def test_a_session_has_an_id_a_pid_and_a_file_with_its_output(shell: ShellHost) -> None:

@@ -17,7 +17,7 @@ from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
 from mcp_agent.protocol.forms import tool_result
 from mcp_agent.sessions import process_tree
 from registry.gate import Access
-from tests.shell_host import ShellHost, shell_host
+from tests.support.shell_host import ShellHost, shell_host
 
 
 async def test_output_and_exit_code_come_back_and_failing_is_no_error(shell: ShellHost) -> None:

@@ -1,0 +1,1 @@
+"""What an owner sees and switches while the daemon runs."""

@@ -1,1 +1,0 @@
-"""Tests of the artifact store and of what is put into it."""

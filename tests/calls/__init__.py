@@ -1,0 +1,1 @@
+"""The path of one call: progress, cancellation, the focus question, results that are too large."""

@@ -1,0 +1,1 @@
+"""Programs that people connect, the real ones and their habits."""

@@ -1,0 +1,1 @@
+"""The commands as a person types them, and `serve` from its start to its end."""

@@ -1,0 +1,110 @@
+"""`mcp-agent doctor` tells apart what clients show as one failure."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.daemon import EVERY_TOOL, Daemon, command, running
+
+
+def test_a_healthy_daemon_is_found_well(daemon: Daemon) -> None:
+    done = daemon.cli("doctor")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.endswith("all is well\n")
+    subjects = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("ok")]
+    assert subjects[:3] == ["network", "protocol", "host"]
+    for told in (
+        "the token is right",
+        "handshake settles on 2025-11-25",
+        "speaks 2026-07-28",
+        f"{len(EVERY_TOOL)} tools, listed in",
+    ):
+        assert told in done.stdout
+    assert "the stream opens and its first event comes at once" in done.stdout
+
+
+def test_a_closed_port_is_told_from_a_wrong_name(home: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    closed = command(home, "doctor", f"http://127.0.0.1:{port}")
+    assert closed.returncode == 1
+    assert "no program listens" in closed.stdout
+    assert "mcp-agent serve" in closed.stdout
+    unknown = command(home, "doctor", "http://nobody.invalid:8765")
+    assert "the name nobody.invalid is not known here" in unknown.stdout
+
+
+def test_a_misspelt_variable_is_told(daemon: Daemon) -> None:
+    done = command(daemon.home, "doctor", "--config", str(daemon.tools_json), MCP_AGENT_PROT="1")
+    assert done.returncode == 1
+    assert "there is no setting MCP_AGENT_PROT (did you mean MCP_AGENT_PORT?)" in done.stdout
+    assert done.stdout.endswith("1 to mend\n")
+
+
+def test_a_wrong_token_is_told(daemon: Daemon, tmp_path: Path) -> None:
+    other = tmp_path / "token"
+    other.write_text("not-the-right-token\n")
+    other.chmod(0o600)
+    done = daemon.cli("doctor", daemon.url, "--token-file", str(other))
+    assert done.returncode == 1
+    assert "the token is not the right one" in done.stdout
+    assert "mcp-agent token show" in done.stdout
+
+
+def test_a_name_it_does_not_answer_to_is_told_with_the_flag(home: Path) -> None:
+    with running(home, "--host", "127.0.0.2") as daemon:
+        # Names of the loopback network resolve here without a server; this one is not in the list.
+        done = daemon.cli("doctor", daemon.url.replace("127.0.0.2", "127.2"))
+    assert "--allow-host 127.2" in done.stdout
+
+
+def test_https_on_a_plain_port_is_told(daemon: Daemon) -> None:
+    done = daemon.cli("doctor", daemon.url.replace("http://", "https://"))
+    assert done.returncode == 1
+    assert "write http:// in the URL" in done.stdout
+
+
+def test_another_program_on_the_port_is_told(home: Path) -> None:
+    with _shouting() as port:
+        done = command(home, "doctor", f"127.0.0.1:{port}")
+    assert done.returncode == 1
+    assert "does not answer HTTP" in done.stdout
+
+
+def test_a_broken_registry_and_open_files_are_told(daemon: Daemon) -> None:
+    daemon.save("{")
+    token = daemon.home / ".local/state/mcp-agent/token"
+    token.chmod(0o644)
+    done = daemon.cli("doctor", daemon.url)
+    assert done.returncode == 1
+    assert f"chmod 600 {token}" in done.stdout
+
+
+def test_an_empty_profile_is_told(home: Path) -> None:
+    with running(home, "--profile", "browser-only") as daemon:
+        done = daemon.cli("doctor")
+    assert "the profile shows no tools" in done.stdout
+
+
+@contextlib.contextmanager
+def _shouting() -> Iterator[int]:
+    """A program that takes connections and answers with something else than HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,278 @@
+"""`mcp-agent serve` as it starts, is commanded, and ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_agent import __version__
+from tests.support.daemon import COMMAND, PATIENCE_S, Daemon, command, environment, running
+from tests.support.pruner_http import PRUNER
+from tests.support.raw import request
+from tools.files.revisions import rev_of_bytes
+
+
+def _status(daemon: Daemon) -> Any:
+    return request(daemon, path="/api/status").object
+
+
+def test_the_first_line_of_stdout_says_that_it_is_ready(home: Path) -> None:
+    with running(home) as daemon:
+        port = int(daemon.url.rpartition(":")[2])
+        assert daemon.ready == {
+            "event": "ready",
+            "url": f"http://127.0.0.1:{port}",
+            "pid": daemon.process.pid,
+            "token_file": str(home / ".local" / "state" / "mcp-agent" / "token"),
+            "version": __version__,
+        }
+        with socket.create_connection(("127.0.0.1", port)):
+            pass
+        assert daemon.process.stdout is not None
+        daemon.process.send_signal(signal.SIGTERM)
+        assert (daemon.process.stdout.read(), daemon.process.wait(PATIENCE_S)) == (b"", 0)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_in_order(home: Path, sign: signal.Signals) -> None:
+    with running(home) as daemon:
+        runtime = home / ".local" / "state" / "mcp-agent" / "daemon.json"
+        assert json.loads(runtime.read_text())["url"] == daemon.url
+        daemon.process.send_signal(sign)
+        assert daemon.process.wait(PATIENCE_S) == 0
+        assert not runtime.exists()
+
+
+@pytest.mark.parametrize("program", [(COMMAND, "stdio"), (PRUNER,)], ids=["mcp-agent", "mcp-pruner"])
+def test_the_state_folder_is_its_owner_s_alone(home: Path, program: tuple[str, ...]) -> None:
+    folder = home / ".local" / "state" / "mcp-agent"
+
+    def mode() -> int:
+        subprocess.run(
+            program, stdin=subprocess.DEVNULL, env=environment(home), cwd=home, timeout=PATIENCE_S, check=True
+        )
+        return folder.stat().st_mode & 0o777
+
+    assert mode() == 0o700
+    folder.chmod(0o755)
+    assert mode() == 0o700
+
+
+def test_a_state_folder_that_somebody_chose_is_not_changed_but_told(home: Path) -> None:
+    chosen = home / "chosen"
+    chosen.mkdir(mode=0o755)
+    chosen.chmod(0o755)
+    with running(home, "--state-dir", str(chosen)) as daemon:
+        pass
+    told = [line["data"] for line in daemon.log() if line["event"] == "security.state_is_open"]
+    assert told == [{"message": f"others can get at {chosen} (0755); run: chmod 700 {chosen}"}]
+    assert chosen.stat().st_mode & 0o777 == 0o755
+
+
+def test_the_token_is_not_sent_where_somebody_else_says(daemon: Daemon) -> None:
+    runtime = daemon.home / ".local" / "state" / "mcp-agent" / "daemon.json"
+    runtime.chmod(0o666)
+    told = daemon.cli("disable", "fs_read")
+    assert (told.returncode, told.stderr) == (
+        2,
+        f"mcp-agent: somebody else can write {runtime}, which says where the token is sent; delete it\n",
+    )
+    runtime.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(runtime, 65_534, 65_534)
+        assert "somebody else can write" in daemon.cli("disable", "fs_read").stderr
+        os.chown(runtime, 0, 0)
+    assert daemon.cli("disable", "fs_read").returncode == 0
+
+
+def test_a_port_that_is_taken_is_one_sentence(daemon: Daemon) -> None:
+    port = daemon.url.rpartition(":")[2]
+    ended = command(daemon.home, "serve", "--port", port)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        2,
+        "",
+        f"mcp-agent: port {port} of 127.0.0.1 is taken; stop what uses it, or pass --port\n",
+    )
+    assert daemon.cli("disable", "fs_read").returncode == 0
+    assert "fs_read" not in [tool["name"] for tool in _tools(daemon)]
+
+
+def test_commands_go_through_the_daemon_and_are_in_force_at_once(daemon: Daemon) -> None:
+    assert "fs_read" in [tool["name"] for tool in _tools(daemon)]
+    assert daemon.cli("disable", "fs_read").stdout == "fs_read is off\n"
+    assert "fs_read" not in [tool["name"] for tool in _tools(daemon)]
+    told = daemon.cli("enable", "fs_raed")
+    assert (told.returncode, told.stderr) == (
+        2,
+        "mcp-agent: there is no category or tool 'fs_raed' (did you mean fs_read?)\n",
+    )
+    assert daemon.cli("profile", "use", "pruner").stdout == "pruner is the active profile\n"
+    assert _status(daemon)["registry"]["active_profile"] == "pruner"
+    assert "* pruner" in daemon.cli("profile", "list").stdout
+    told = daemon.cli("profile", "use", "nobody")
+    assert (told.returncode, told.stderr.startswith("mcp-agent: there is no profile 'nobody' (there are ")) == (2, True)
+    assert _status(daemon)["registry"]["reloads"] == 2
+
+
+def test_a_call_goes_through_the_daemon_where_its_working_directory_is(home: Path) -> None:
+    (home / "here").mkdir()
+    (home / "here" / "x").write_text("one")
+    with running(home, cwd=home / "here") as daemon:
+        assert (
+            daemon.cli("call", "fs_read", "path=x").stdout
+            == f"{home / 'here' / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
+        )
+        assert json.loads(daemon.cli("call", "fs_read", "path=x", "--json").stdout)["content"] == "one"
+        failed = daemon.cli("call", "fs_read", "path=nowhere")
+        assert (failed.returncode, failed.stdout) == (1, "")
+        assert failed.stderr.startswith(f"[NOT_FOUND] {home / 'here' / 'nowhere'} does not exist\n")
+        narrowed = daemon.cli("call", "fs_read", "path=x", "--profile", "browser-only")
+        assert (narrowed.returncode, narrowed.stderr.splitlines()[0]) == (1, "[TOOL_DISABLED] Tool fs_read is disabled")
+        unknown = daemon.cli("call", "fs_raed")
+        assert (unknown.returncode, unknown.stderr) == (2, "mcp-agent: Unknown tool: fs_raed (did you mean fs_read?)\n")
+        # A tools.json of its own is not what the daemon goes by.
+        own = command(home, "call", "fs_read", "path=here/x", "--config", str(home / "own.json"))
+        assert own.stdout == f"{home / 'here' / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
+
+
+def test_a_daemon_that_was_killed_is_not_waited_for(home: Path) -> None:
+    with running(home) as daemon:
+        daemon.process.kill()
+        daemon.process.wait(PATIENCE_S)
+        (home / "x").write_text("one")
+        assert (
+            daemon.cli("call", "fs_read", "path=x").stdout
+            == f"{home / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
+        )
+        assert daemon.cli("disable", "fs_read").stdout == "fs_read is off\n"
+
+
+def test_a_broken_tools_json_is_not_written_over_by_a_command(daemon: Daemon) -> None:
+    daemon.save('{"version": 2}')
+    told = daemon.cli("disable", "fs_read")
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr == f"mcp-agent: {daemon.tools_json} is broken: /version: must be 1, not 2\n"
+    assert daemon.tools_json.read_text() == '{"version": 2}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"activeProfile": "\\ud800"}', '{"a": ' + "9" * 5_000 + "}", '{"a": ' + "[" * 990 + "]" * 990 + "}", "\0"],
+)
+def test_no_content_of_tools_json_ends_the_daemon(daemon: Daemon, content: str) -> None:
+    daemon.save(content)
+    _wait_for(daemon, "degraded")
+    assert "fs_read" in [tool["name"] for tool in _tools(daemon)]
+    daemon.save({"activeProfile": "lean"})
+    _wait_for(daemon, "ok")
+    assert _status(daemon)["registry"]["active_profile"] == "lean"
+
+
+@contextlib.contextmanager
+def _on_a_terminal(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """`serve` on a terminal of its own, and what it shows when it is ready."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [COMMAND, "serve", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(home), cwd=home
+    )
+    os.close(theirs)
+    try:
+        shown = b""
+        while b"Ctrl-C" not in shown:
+            assert select.select([ours], [], [], PATIENCE_S)[0], shown
+            shown += os.read(ours, 65_536)
+        yield process, shown.decode().replace("\r\n", "\n")
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = process.wait(PATIENCE_S)
+        os.close(ours)
+    assert code == 0
+
+
+def test_on_a_terminal_it_shows_how_to_connect(home: Path) -> None:
+    with _on_a_terminal(home, "--port", "0") as (_, shown):
+        file = home / ".local" / "state" / "mcp-agent" / "token"
+        token = file.read_text().strip()
+        found = re.search(r"URL +(http://127\.0\.0\.1:\d+/mcp)\n", shown)
+        assert found is not None
+        assert f"token  {token}\n" in shown
+        assert f"kept in {file}\n" in shown
+        assert f"tools  {home / '.config' / 'mcp-agent' / 'tools.json'}\n" in shown
+        connection = shown[shown.index("Open WebUI") :]
+        assert f"URL      {found[1]}\n" in connection
+        assert f"auth     Bearer {token}\n" in connection
+        assert '{"X-MCP-Agent-Form": "text"}' in connection
+        assert "plain HTTP" not in shown
+    with _on_a_terminal(home, "--port", "0") as (_, again):
+        # A token is shown once, when it is made; after that, where it is.
+        assert token not in again
+        assert f"token  kept in {file}\n" in again
+
+
+def test_on_a_terminal_it_warns_of_plain_http_on_every_network(home: Path) -> None:
+    with _on_a_terminal(home, "--port", "0", "--host", "0.0.0.0") as (_, shown):
+        assert "This is plain HTTP: what is sent can be read on the way." in shown
+        assert "host.docker.internal" in shown
+
+
+def test_a_flag_counts_before_the_environment_and_that_before_the_file(home: Path) -> None:
+    folder = home / ".config" / "mcp-agent"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text('profile = "compact"\nlog_level = "error"\nport = 1\n')
+    assert command(home, "tools").stdout.startswith("profile compact: ")
+    assert command(home, "tools", MCP_AGENT_PROFILE="lean").stdout.startswith("profile lean: ")
+    assert command(home, "tools", "--profile", "pruner", MCP_AGENT_PROFILE="lean").stdout.startswith("profile pruner: ")
+    with running(home, extra={"MCP_AGENT_PROFILE": "lean"}) as daemon:
+        assert _status(daemon)["registry"]["active_profile"] == "lean"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("prot = 1", "there is no setting 'prot' (did you mean port?)"),
+        ("colour = 1", "there is no setting 'colour'; there are host, port, config, "),
+        ("port = ", "Invalid value (at end of document)"),
+        ("port = true", "a port is a number from 0 to 65535, not True"),
+        ("host = 5", "needs a value, a text"),
+        ("allow_host = 5", "needs names, separated by commas"),
+    ],
+)
+def test_a_config_file_that_cannot_be_used_is_one_sentence(home: Path, content: str, message: str) -> None:
+    file = home / ".config" / "mcp-agent" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(content)
+    ended = command(home, "tools")
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert f"{file}: {message}" in ended.stderr
+
+
+def test_an_older_place_of_tools_json_is_used_where_there_is_one(home: Path) -> None:
+    (home / ".mcp-eyes-tools.json").write_text('{"activeProfile": "lean"}')
+    assert command(home, "tools").stdout.startswith("profile lean: ")
+    assert not (home / ".config").exists()
+
+
+def _tools(daemon: Daemon) -> list[dict[str, Any]]:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
+    listed: list[dict[str, Any]] = request(daemon, "POST", "/rpc", body).object["result"]["tools"]
+    return listed
+
+
+def _wait_for(daemon: Daemon, status: str) -> None:
+    """Ask until the daemon says so: /health is how anyone learns it."""
+    end = time.monotonic() + PATIENCE_S
+    while _status(daemon)["status"] != status:
+        assert time.monotonic() < end, f"never {status}"

@@ -1,0 +1,1 @@
+"""The other programs of this package."""

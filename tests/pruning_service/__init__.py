@@ -1,0 +1,1 @@
+"""What stands behind pruning: an external service, worker processes, kept texts."""

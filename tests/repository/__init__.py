@@ -1,0 +1,1 @@
+"""What the repository promises about itself: imports, snapshots, pages, examples."""

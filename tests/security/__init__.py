@@ -1,0 +1,1 @@
+"""Who gets in: the guard, tokens and addresses."""

@@ -1,0 +1,138 @@
+"""Tokens with profiles of their own, made and revoked while the daemon runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.support.daemon import EVERY_TOOL, PATIENCE_S, Daemon, command
+from tests.support.peers import official
+
+
+def _create(daemon: Daemon, name: str, *more: str) -> str:
+    done = daemon.cli("token", "create", "--name", name, *more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[1]
+
+
+async def _opens(daemon: Daemon, token: str) -> bool:
+    async with httpx2.AsyncClient(base_url=daemon.url, headers={"Authorization": f"Bearer {token}"}) as http:
+        return (await http.get("/openapi.json")).status_code == 200
+
+
+async def _until(daemon: Daemon, token: str, opens: bool) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while await _opens(daemon, token) != opens:
+            await asyncio.sleep(0.02)
+
+
+async def test_two_clients_with_two_profiles_see_two_lists_live(daemon: Daemon) -> None:
+    names = {"reader": "default", "surfer": "browser-only"}
+    made = {name: _create(daemon, name, "--profile", profile) for name, profile in names.items()}
+    for token in made.values():
+        await _until(daemon, token, True)
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {made['reader']}"}) as first_http,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {made['surfer']}"}) as second_http,
+        official(streamable_http_client(f"{daemon.url}/mcp", http_client=first_http), "legacy") as first,
+        official(streamable_http_client(f"{daemon.url}/mcp", http_client=second_http), "2026-07-28") as second,
+    ):
+        assert list(await first.tools()) == EVERY_TOOL
+        assert list(await second.tools()) == []
+        assert (await second.call("fs_read", path="/etc/hostname")).object["error"]["code"] == "TOOL_DISABLED"
+        assert daemon.cli("disable", "fs_list", "--profile", "default").returncode == 0
+        await first.told()
+        assert list(await first.tools()) == [name for name in EVERY_TOOL if name != "fs_list"]
+
+
+async def test_a_client_with_a_profile_cannot_steer_the_daemon(daemon: Daemon) -> None:
+    token = _create(daemon, "guest", "--profile", "read-only")
+    await _until(daemon, token, True)
+    async with daemon.http(Authorization=f"Bearer {token}") as http:
+        answer = await http.post("/api/switch", json={"target": "fs_read", "enabled": False})
+        widened = await http.post("/mcp/default", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert answer.status_code == 403
+    assert {tool["annotations"]["readOnlyHint"] for tool in widened.json()["result"]["tools"]} == {True}
+
+
+@pytest.mark.parametrize("wire", ["/mcp", "/sse"])
+async def test_revoking_ends_open_streams_and_shuts_the_door(daemon: Daemon, wire: str) -> None:
+    token = _create(daemon, "leaver")
+    await _until(daemon, token, True)
+    headers = {"Accept": "text/event-stream"} | ({"Mcp-Session-Id": "s" * 30} if wire == "/mcp" else {})
+    async with (
+        daemon.http(Authorization=f"Bearer {token}") as http,
+        http.stream("GET", wire, headers=headers) as stream,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        assert stream.status_code == 200
+        assert daemon.cli("token", "revoke", "leaver").stdout == "leaver opens nothing any more\n"
+        try:
+            async for _ in stream.aiter_bytes():
+                pass
+        except httpx2.RemoteProtocolError:
+            # The end may be abrupt: there is nothing more to say to a client without a token.
+            pass
+    assert not await _opens(daemon, token)
+    assert await _opens(daemon, daemon.token)
+
+
+async def test_rotating_the_owners_token_needs_no_restart(daemon: Daemon) -> None:
+    fresh = daemon.cli("token", "rotate").stdout.splitlines()[1]
+    await _until(daemon, fresh, True)
+    assert not await _opens(daemon, daemon.token)
+    assert daemon.cli("token", "show").stdout.strip() == fresh
+
+
+async def test_the_form_of_a_token_is_used_where_the_connection_says_nothing(daemon: Daemon, tmp_path: Path) -> None:
+    token = _create(daemon, "reader", "--form", "text")
+    await _until(daemon, token, True)
+    (tmp_path / "a").write_text("x")
+    params = {"name": "fs_read", "arguments": {"path": str(tmp_path / "a")}}
+    async with daemon.http(Authorization=f"Bearer {token}") as http:
+        answer = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    assert "structuredContent" not in answer.json()["result"]
+
+
+def test_only_a_hash_of_a_clients_token_is_kept(home: Path) -> None:
+    done = command(home, "token", "create", "--name", "laptop", "--profile", "lean")
+    token = done.stdout.splitlines()[1]
+    kept = home / ".local/state/mcp-agent/tokens.json"
+    assert token not in kept.read_text()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert [entry["name"] for entry in json.loads(kept.read_text())["tokens"]] == ["laptop"]
+    assert "laptop" in command(home, "token", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("create", "--name", "a b"), "no name for a token"),
+        (("create", "--name", "owner"), "no name for a token"),
+        (("create", "--name", "x", "--profile", "nobody"), "there is no profile 'nobody'"),
+        (("revoke", "nobody"), "there is no token 'nobody'"),
+        (("rotate", "nobody"), "there is no token 'nobody'"),
+        (("revoke", "owner"), "cannot be revoked"),
+        (("show", "nobody"), "only a hash"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(home: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    done = command(home, "token", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_damaged_token_file_refuses_to_start(home: Path) -> None:
+    state = home / ".local/state/mcp-agent"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "tokens.json").write_text('{"tokens": [{"name": "x"}]}')
+    done = command(home, "serve", "--port", "0")
+    assert done.returncode == 2
+    assert "is damaged" in done.stderr

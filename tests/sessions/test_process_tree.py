@@ -1,0 +1,203 @@
+"""Nothing of ours stays alive, and nobody else's process is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_agent.sessions import process_tree
+from mcp_agent.sessions.process_tree import Member
+from tests.support.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
+from tests.support.pruner_http import PRUNER
+from tests.support.shell_host import ShellHost
+
+_ESCAPES = {
+    "setsid": "setsid sleep 300 & sleep 300",
+    "double fork": "(sleep 300 & (sleep 300 &) &) ; sleep 300",
+    "setsid twice": "setsid setsid sh -c 'sleep 300 & wait' & wait",
+    "ignores TERM": "trap '' TERM; (trap '' TERM; sleep 300) & sleep 300",
+    "leader gone": "setsid sleep 300 > /dev/null 2>&1 &",
+    "stopped": "sleep 300 & sleep 0.1; kill -STOP $!; wait",
+    "no environment": "env -i setsid sleep 300 & wait",
+}
+
+
+@pytest.mark.parametrize("command", _ESCAPES.values(), ids=_ESCAPES)
+async def test_stop_leaves_nothing_alive(shell: ShellHost, command: str) -> None:
+    session = await shell.start(f"{command.replace('300', '3191')}\n")
+    async with asyncio.timeout(PATIENCE_S):
+        while not _sleepers():
+            await asyncio.sleep(0.02)
+    found = shell.daemon.sessions.find(session)
+    await found.stop(signal.SIGTERM, 0.3)
+    assert _sleepers() == []
+
+
+async def test_a_process_that_took_over_a_number_is_never_signalled() -> None:
+    stranger = _stranger()
+    try:
+        began = process_tree.started(stranger.pid)
+        assert began is not None
+        assert process_tree.send(Member(stranger.pid, began - 1), signal.SIGKILL) is False
+        assert await process_tree.end(lambda: set(), signal.SIGKILL, 0.1) is False
+        assert stranger.poll() is None
+        assert process_tree.send(Member(stranger.pid, began), signal.SIGKILL) is True
+        assert stranger.wait(PATIENCE_S) == -signal.SIGKILL
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+async def test_a_session_that_is_over_does_not_lead_to_who_has_its_number_now(shell: ShellHost) -> None:
+    """The number of a leader counts for finding its processes only until it is reaped."""
+    session_id = await shell.start("true")
+    session = shell.daemon.sessions.find(session_id)
+    await session.over(PATIENCE_S)
+    assert session.child.is_reaped
+    stranger = _stranger()
+    try:
+        # As if the stranger had been given the leader's number.
+        session.child.process.pid = stranger.pid
+        await session.stop(signal.SIGKILL)
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+async def test_the_next_start_after_a_crash_cleans_up(home: Path) -> None:
+    with running(home) as daemon:
+        commands = ["setsid sleep 3192 & sleep 3192", "trap '' TERM; sleep 3192 & sleep 3192"]
+        for command in commands:
+            await _call(daemon, "shell_start_session", command=command)
+        folder = next((home / ".local" / "state" / "mcp-agent" / "sessions").iterdir())
+        async with asyncio.timeout(PATIENCE_S):
+            while len(_sleepers("3192")) < 4:
+                await asyncio.sleep(0.02)
+        daemon.process.kill()
+        daemon.process.wait()
+        stranger = _stranger()
+        try:
+            with (folder / "processes").open("a") as record:
+                record.write(f"{stranger.pid} 1\n{os.getpid()} 1\n")
+            began = time.monotonic()
+            with running(home):
+                assert time.monotonic() - began < 5
+                assert _sleepers("3192") == []
+                assert not folder.exists()
+                assert stranger.poll() is None
+        finally:
+            stranger.kill()
+            stranger.wait()
+
+
+async def test_a_daemon_that_starts_beside_another_leaves_its_sessions_alone(home: Path) -> None:
+    with running(home) as daemon:
+        await _call(daemon, "shell_start_session", command="sleep 3193")
+        with running(home):
+            assert _sleepers("3193") != []
+
+
+async def test_a_stopping_daemon_ends_its_sessions_tells_of_it_and_leaves_nothing(home: Path) -> None:
+    with running(home) as daemon:
+        for _ in range(9):
+            await _call(daemon, "shell_start_session", command="sleep 3194")
+        await _call(daemon, "shell_start_session", command="trap '' TERM; sleep 3194 & while true; do wait; done")
+        async with daemon.http() as http, http.stream("GET", "/events") as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == ": connected"
+            began = time.monotonic()
+            daemon.process.send_signal(signal.SIGTERM)
+            told = [line async for line in lines if line == "event: shell_session_exit"]
+        assert await asyncio.to_thread(daemon.process.wait, PATIENCE_S) == 0
+        assert time.monotonic() - began < 10
+    assert len(told) == 10
+    assert _sleepers("3194") == []
+    assert list((home / ".local" / "state" / "mcp-agent" / "sessions").iterdir()) == []
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("program", "tool"), [((COMMAND, "stdio"), "shell_exec"), ((PRUNER,), "bash")], ids=["mcp-agent", "mcp-pruner"]
+)
+def test_a_signal_over_stdio_leaves_nothing_alive(
+    home: Path, program: tuple[str, ...], tool: str, sign: signal.Signals
+) -> None:
+    call = {"name": tool, "arguments": {"command": "trap '' HUP; sleep 3196; true"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    with subprocess.Popen(
+        program,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(home),
+        cwd=home,
+    ) as server:
+        assert server.stdin is not None
+        server.stdin.write(json.dumps(message).encode() + b"\n")
+        server.stdin.flush()
+        deadline = time.monotonic() + PATIENCE_S
+        while not _sleepers("3196") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert _sleepers("3196"), "there is something to leave alive"
+        server.send_signal(sign)
+        assert server.wait(PATIENCE_S) == 0
+    assert _sleepers("3196") == []
+
+
+async def test_what_a_daemon_under_nohup_starts_can_be_hung_up(home: Path) -> None:
+    ignoring = ("sh", "-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh", COMMAND)
+    with running(home, start=ignoring) as daemon:
+        for number, name in ((1, "HUP"), (2, "INT"), (3, "QUIT")):
+            answer = await _call(daemon, "shell_exec", command=f"kill -{name} $$; echo survived")
+            assert (answer["exit_code"], answer["stdout"]) == (128 + number, "")
+        daemon.process.send_signal(signal.SIGHUP)
+        assert (await _call(daemon, "shell_exec", command="echo alive"))["stdout"] == "alive\n"
+
+
+async def test_closing_the_connection_of_a_waiting_call_ends_its_command(daemon: Daemon) -> None:
+    call = {"name": "shell_exec", "arguments": {"command": "sleep 3195"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    async with daemon.http() as http:
+        waiting = asyncio.create_task(http.post("/rpc", json=message))
+        async with asyncio.timeout(PATIENCE_S):
+            while not _sleepers("3195"):
+                await asyncio.sleep(0.02)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            while _sleepers("3195"):
+                await asyncio.sleep(0.02)
+
+
+def _stranger() -> subprocess.Popen[bytes]:
+    """A process that is none of a daemon's."""
+    return subprocess.Popen(["sleep", "300"], start_new_session=True)
+
+
+async def _call(daemon: Daemon, tool: str, **arguments: str) -> dict[str, Any]:
+    answer = await daemon.rpc("tools/call", name=tool, arguments=arguments)
+    assert answer["result"]["isError"] is False, answer
+    result: dict[str, Any] = answer["result"]["structuredContent"]
+    return result
+
+
+def _sleepers(seconds: str = "3191") -> list[int]:
+    """The processes that sleep so many seconds: a number that only these tests use."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"sleep", seconds.encode()]:
+                found.append(int(folder.name))
+    return found

@@ -1,0 +1,1 @@
+"""What is kept on disk: artifacts and the audit log."""

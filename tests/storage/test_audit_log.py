@@ -1,0 +1,183 @@
+"""The audit log: a line for every call, and for everything that decides who may make one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_agent.security.refusals import Refusals
+from mcp_agent.storage.audit_log import Audit, shape
+from tests.support.daemon import PATIENCE_S, Daemon, command, running
+
+
+async def _call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
+    answer = await daemon.rpc("tools/call", name=tool, arguments=arguments)
+    return answer.get("result", answer)  # type: ignore[no-any-return]  # an object, whichever of the two
+
+
+def lines(home: Path, event: str | None = None) -> list[dict[str, Any]]:
+    """The lines of calls, or those of an event."""
+    log = next(home.rglob("audit.jsonl"))
+    every = [json.loads(line) for line in log.read_text().splitlines()]
+    return [line for line in every if line.get("event") == event]
+
+
+async def test_every_call_leaves_a_line_without_its_secrets(daemon: Daemon, tmp_path: Path) -> None:
+    await _call(daemon, "fs_write", path=str(tmp_path / "x"), content="hunter2 is secret")
+    await _call(daemon, "fs_read", path=str(tmp_path / "nowhere"))
+    await _call(daemon, "fs_raed")
+    await _call(daemon, "shell_exec", command="exit 3")
+    log = next(daemon.home.rglob("audit.jsonl"))
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    found = lines(daemon.home)
+    assert [(line["tool"], line["outcome"], line.get("exit")) for line in found] == [
+        ("fs_write", "ok", None),
+        ("fs_read", "NOT_FOUND", None),
+        ("fs_raed", "REFUSED -32602", None),
+        ("shell_exec", "ok", 3),
+    ]
+    assert [line["seq"] for line in found] == [2, 3, 4, 5]
+    assert found[0]["args"] == {"path": str(tmp_path / "x"), "content": "<17 chars>"}
+    assert (found[0]["client"], found[0]["transport"]) == ("owner", "rpc")
+    assert found[0]["bytes"] > 50
+    assert "hunter2" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("command_line", "shown"),
+    [
+        ("git push --force", "git … <16 chars>"),
+        ("  ./run.sh a", "./run.sh … <12 chars>"),
+        ("TOKEN=hunter2 deploy", "<20 chars>"),
+        ("$(cat secret)", "<13 chars>"),
+        ("'quoted' x", "<10 chars>"),
+    ],
+)
+def test_of_a_command_the_program_is_kept(command_line: str, shown: str) -> None:
+    assert shape({"command": command_line}) == {"command": shown}
+
+
+def test_a_name_that_is_no_text_is_no_end_of_the_record(tmp_path: Path) -> None:
+    audit = Audit(tmp_path)
+    audit.note("policy_rejected", problems=["caf\udce9 is not there"])
+    audit.close()
+    (line,) = lines(tmp_path, "policy_rejected")
+    assert line["problems"] == ["caf? is not there"]
+
+
+def test_a_line_of_an_answered_call_is_there_after_a_kill(home: Path) -> None:
+    with running(home) as daemon:
+        asyncio.run(_call(daemon, "fs_list", path="."))
+        daemon.process.kill()
+        daemon.process.wait()
+    assert [line["tool"] for line in lines(home)] == ["fs_list"]
+
+
+def test_the_file_is_turned_over_when_it_is_full(home: Path) -> None:
+    state = home / "state"
+    for _ in range(2):
+        (state / "audit").mkdir(parents=True, exist_ok=True)
+        with open(state / "audit" / "audit.jsonl", "ab") as log:
+            os.truncate(log.fileno(), 50 * 1024 * 1024)
+        done = command(home, "call", "fs_list", f"path={home}", "--state-dir", str(state))
+        assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (state / "audit").iterdir()) == [
+        "audit.jsonl",
+        "audit.jsonl.1",
+        "audit.jsonl.2",
+    ]
+    assert (state / "audit" / "audit.jsonl").stat().st_size < 1_000
+
+
+async def test_a_denied_call_is_on_record_with_its_rule(daemon: Daemon) -> None:
+    rule = {"id": "no-env", "pattern": ".env", "reason": "secrets"}
+    daemon.save({"profiles": [{"id": "default", "deny": {"paths": [rule]}}]})
+    (daemon.home / ".env").write_text("x")
+    async with asyncio.timeout(PATIENCE_S):
+        while not (await _call(daemon, "fs_read", path=".env"))["isError"]:
+            await asyncio.sleep(0.02)
+    await _call(daemon, "read", file_path=".env")
+    found = lines(daemon.home)[-2:]
+    assert [(line["tool"], line["outcome"], line["rule"]) for line in found] == [
+        ("fs_read", "DENIED", "no-env"),
+        ("read", "permission_denied", "no-env"),
+    ]
+
+
+async def test_a_change_of_policy_is_on_record_with_who_made_it(daemon: Daemon) -> None:
+    (start,) = lines(daemon.home, "start")
+    assert daemon.cli("disable", "shell").returncode == 0
+    async with daemon.http() as http:
+        await http.post("/api/switch", json={"target": "fs_read", "enabled": False})
+    rule = {"id": "no-env", "pattern": ".env", "reason": "secrets"}
+    daemon.save({"activeProfile": "mine", "profiles": [{"id": "mine", "deny": {"paths": [rule]}}]})
+    async with asyncio.timeout(PATIENCE_S):
+        while len(lines(daemon.home, "policy")) < 3:
+            await asyncio.sleep(0.02)
+    found = lines(daemon.home, "policy")
+    assert [(line["by"], line["changes"]) for line in found] == [
+        ("command", ["default: shell off"]),
+        ("api", ["default: fs_read off"]),
+        (
+            "file",
+            [
+                "active profile: default → mine",
+                "default: fs_read on",
+                "default: shell on",
+                "mine: new profile",
+                "mine: filesystem on",
+                "mine: shell on",
+                "mine: pruning on",
+                "mine: artifacts on",
+                "mine: deny rule no-env added",
+            ],
+        ),
+    ]
+    hashes = [start["policy"], *(line["new"] for line in found)]
+    assert [line["old"] for line in found] == hashes[:-1]
+    assert len(set(hashes)) == 4
+
+
+def test_a_change_without_a_daemon_is_on_record_too(home: Path) -> None:
+    assert command(home, "disable", "fs_read").returncode == 0
+    assert command(home, "profile", "use", "lean").returncode == 0
+    assert [(line["by"], line["changes"]) for line in lines(home, "policy")] == [
+        ("command", ["default: fs_read off"]),
+        ("command", ["active profile: default → lean"]),
+    ]
+
+
+async def test_a_file_that_is_refused_is_on_record(daemon: Daemon) -> None:
+    daemon.save('{"version": 7}')
+    await daemon.logged("registry.rejected")
+    (line,) = lines(daemon.home, "policy_rejected")
+    assert line["problems"] == ["/version: must be 1, not 7"]
+
+
+async def test_a_refused_login_is_on_record_without_the_token(daemon: Daemon) -> None:
+    async with daemon.http(Authorization="Bearer hunter2-hunter2") as http:
+        for _ in range(25):
+            assert (await http.get("/openapi.json")).status_code == 401
+    async with daemon.http(Origin="http://evil.example") as http:
+        assert (await http.get("/openapi.json")).status_code == 403
+    found = [(line["reason"], line["address"], line["count"]) for line in lines(daemon.home, "login_refused")]
+    assert found == [("wrong_token", "127.0.0.1", 1), ("wrong_token", "127.0.0.1", 10), ("origin", "127.0.0.1", 1)]
+    assert "hunter2" not in next(daemon.home.rglob("audit.jsonl")).read_text()
+
+
+def test_refusals_from_everywhere_cost_bounded_memory_and_lines() -> None:
+    noted: list[dict[str, object]] = []
+    refusals = Refusals(noted.append)
+    for number in range(5_000):
+        refusals.add("wrong_token", f"10.0.{number // 250}.{number % 250}", "/")
+    for _ in range(10_000):
+        refusals.add("no_token", "10.0.0.1", "/")
+    assert refusals.counts == {"wrong_token": 5_000, "no_token": 10_000}
+    assert [fact["count"] for fact in noted if fact["reason"] == "no_token"] == [1, 10, 100, 1_000, 10_000]
+    assert len(refusals._sources) == 1_000

@@ -1,0 +1,190 @@
+"""Changes whose process dies at each of its steps in turn, and what the next start makes of that."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.bench import Bench
+
+# For each step: makes ready, and lets a child make the change and die without a word at the system call of that number.
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.support.bench import Bench
+
+def die_at(step):
+    left = step
+    def counted(real):
+        def call(*arguments, **named):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **named)
+        return call
+    for name in ("open", "write", "fsync", "link", "rename", "replace", "unlink", "ftruncate", "close",
+                 "copy_file_range", "mkdir", "rmdir", "fchmod", "utime", "symlink"):
+        setattr(os, name, counted(getattr(os, name)))
+
+_, root, away, ready, change = sys.argv
+for step in range(1, 200):
+    bench, other = Bench(Path(root, str(step))), Path(away, str(step))
+    other.mkdir()
+    exec(ready)
+    child = os.fork()
+    if not child:
+        try:
+            die_at(step)
+            exec(change)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), (step, code)
+    if code == 0:
+        print(step)
+        break
+"""
+_READY = """
+for place in (bench.folder, other):
+    (place / "tree").mkdir()
+    (place / "tree" / "a").write_text("1")
+    (place / "file").write_text("old")
+    (place / "taken").write_text("theirs")
+    (place / "twin").write_text("old")
+    os.link(place / "twin", place / "twin2")
+"""
+State = dict[str, str | None]
+
+
+@pytest.fixture
+def away() -> Iterator[Path]:
+    """A folder on another file system than that of the tests."""
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+        pytest.skip("only one file system")
+    folder = Path(tempfile.mkdtemp(prefix="mcp-agent-", dir=shared))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "states"),
+    [
+        ('bench.call("fs_write", path="file", content="new")', [{"file": "old"}, {"file": "new"}]),
+        ('bench.call("fs_write", path="twin", content="new")', [{"twin": "old"}, {"twin": "new"}]),
+        ('bench.call("fs_write", path="made", content="new")', [{"made": None}, {"made": "new"}]),
+        (
+            'bench.call("fs_write", path="twin", content=" and new", mode="append")',
+            [{"twin": "old", "twin2": "old"}, {"twin": "old and new", "twin2": "old and new"}],
+        ),
+        ('bench.call("fs_delete", path="file")', [{"file": "old"}, {"file": None}]),
+        ('bench.call("fs_delete", path="tree", recursive=True)', [{"tree/a": "1"}, {"tree/a": None}]),
+        ('bench.call("fs_move", from_="file", to="made")', [{"file": "old"}, {"file": None, "made": "old"}]),
+        (
+            'bench.call("fs_move", from_="file", to="taken", overwrite=True)',
+            [{"file": "old", "taken": "theirs"}, {"file": None, "taken": "old"}],
+        ),
+        (
+            'bench.patch("file", type="replace_first", pattern="ol", replacement="bol")',
+            [{"file": "old"}, {"file": "bold"}],
+        ),
+    ],
+)
+def test_killed_at_any_step_leaves_the_old_or_the_new(
+    tmp_path: Path, away: Path, change: str, states: list[State]
+) -> None:
+    for step in _steps(tmp_path, away, _READY, change):
+        _settled(step, tmp_path / str(step), away / str(step), [(state, {}) for state in states])
+
+
+@pytest.mark.parametrize(
+    ("change", "states"),
+    [
+        (
+            'bench.call("fs_move", from_="file", to=str(other / "made"))',
+            [({"file": "old"}, {"made": None}), ({"file": None}, {"made": "old"})],
+        ),
+        (
+            'bench.call("fs_move", from_="file", to=str(other / "taken"), overwrite=True)',
+            [({"file": "old"}, {"taken": "theirs"}), ({"file": None}, {"taken": "old"})],
+        ),
+        (
+            'bench.call("fs_move", from_="tree", to=str(other / "made"))',
+            [({"tree/a": "1"}, {"made/a": None}), ({"tree/a": None}, {"made/a": "1"})],
+        ),
+        (
+            'bench.call("fs_move", from_=str(other / "tree"), to="made")',
+            [({"made/a": None}, {"tree/a": "1"}), ({"made/a": "1"}, {"tree/a": None})],
+        ),
+        (
+            'bench.call("fs_write", path=str(other / "file"), content="new")',
+            [({}, {"file": "old"}), ({}, {"file": "new"})],
+        ),
+        (
+            'bench.call("fs_delete", path=str(other / "tree"), recursive=True)',
+            [({}, {"tree/a": "1"}), ({}, {"tree/a": None})],
+        ),
+    ],
+)
+def test_killed_between_two_file_systems_leaves_the_old_or_the_new(
+    tmp_path: Path, away: Path, change: str, states: list[tuple[State, State]]
+) -> None:
+    for step in _steps(tmp_path, away, _READY, change):
+        _settled(step, tmp_path / str(step), away / str(step), states)
+
+
+def test_an_undo_of_an_append_that_is_killed_at_any_step_is_done_or_not(tmp_path: Path, away: Path) -> None:
+    ready = """
+(bench.folder / "log").write_text("old")
+undo_id = bench.call("fs_write", path="log", content="er", mode="append")["undo_id"]
+"""
+    for step in _steps(tmp_path, away, ready, 'bench.undo(undo_id, "log")'):
+        bench = Bench(tmp_path / str(step))
+        bench.journal.recover()
+        path = bench.folder / "log"
+        was = path.read_text()
+        assert was in ("old", "older"), step
+        bench.journal.undo(bench.journal.entries()[0].id)
+        assert {was, path.read_text()} == {"old", "older"}, step
+
+
+def _steps(root: Path, away: Path, ready: str, change: str) -> range:
+    """Make the change, once for each of its steps, each time in folders of that number."""
+    command = [sys.executable, "-c", _KILLED, str(root), str(away), ready, change]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return range(1, int(done.stdout) + 1)
+
+
+def _settled(step: int, root: Path, other: Path, states: list[tuple[State, State]]) -> None:
+    """After the next start there is the old or the new, nothing else, and what can be undone leads back to the old."""
+    bench = Bench(root)
+    bench.journal.recover()
+    assert any(_holds(bench, other, state) for state in states), (
+        step,
+        sorted(bench.folder.iterdir()),
+        sorted(other.iterdir()),
+    )
+    assert [*bench.litter(), *other.rglob(".mcp-agent-*")] == [], step
+    kept = sorted(path.suffix for path in (bench.state / "journal").glob("*.*"))
+    assert kept in ([], [".json"], [".image", ".json"]), (step, kept)
+    for entry in bench.journal.entries():
+        bench.journal.undo(entry.id)
+        assert _holds(bench, other, states[0]), step
+
+
+def _holds(bench: Bench, other: Path, state: tuple[State, State]) -> bool:
+    return all(
+        (path.read_text() if path.exists() else None) == text
+        for place, files in zip((bench.folder, other), state, strict=True)
+        for name, text in files.items()
+        for path in [place / name]
+    )

@@ -1,0 +1,1 @@
+"""How a tool is written: parameters, records, rules."""

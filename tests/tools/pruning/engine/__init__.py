@@ -1,0 +1,1 @@
+"""The pruning engine: text and question in, lines out."""

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.bench import Bench
+from tools.search.engine import Engine, find_engine
+
+_GREP = Engine("grep", shutil.which("grep") or "grep", "fallback")
+
+
+@pytest.fixture(params=["rg", "grep"])
+def searcher(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
+    """A bench for each engine: the same question has the same answer."""
+    bench = Bench(tmp_path, engine=find_engine() if request.param == "rg" else _GREP)
+    bench.file("src/b.py", "import os\nprint('grüße')\n")
+    bench.file("src/a.ts", "import x from 'os'\n")
+    bench.file("src/deep/er/c.py", "pass\nimport os, sys\n")
+    bench.file(".hidden/d.py", "import os\n")
+    bench.file("ignored/e.py", "import os\n")
+    bench.file(".gitignore", "ignored/\n*.gen.py\n")
+    bench.file("src/f.gen.py", "import os\n")
+    bench.file(".git/config", "import os\n")
+    bench.file("blob.bin", b"import os\0\1\2")
+    return bench
+
+
+def _found(bench: Bench, name: str, **arguments: Any) -> list[str]:
+    prefix = f"{bench.folder}/"
+    return [match["path"].removeprefix(prefix) for match in bench.call(name, base=".", **arguments)["matches"]]
+
+
+def test_lines_are_found_in_the_order_of_paths(searcher: Bench) -> None:
+    assert _found(searcher, "fs_grep", pattern="import os") == [".hidden/d.py", "src/b.py", "src/deep/er/c.py"]
+    assert _found(searcher, "fs_grep", pattern="import os", ignored=True) == [
+        ".git/config",
+        ".hidden/d.py",
+        "ignored/e.py",
+        "src/b.py",
+        "src/deep/er/c.py",
+        "src/f.gen.py",
+    ]
+
+
+def test_a_glob_narrows_and_never_brings_back_what_is_ignored(searcher: Bench) -> None:
+    assert _found(searcher, "fs_grep", pattern="os", glob="*.py") == [".hidden/d.py", "src/b.py", "src/deep/er/c.py"]
+    assert _found(searcher, "fs_grep", pattern="os", glob="src/*.{py,ts}") == ["src/a.ts", "src/b.py"]
+    assert _found(searcher, "fs_grep", pattern="os", glob="src/**/er/*") == ["src/deep/er/c.py"]
+
+
+def test_a_glob_with_folders_never_brings_back_what_is_ignored(searcher: Bench) -> None:
+    searcher.file("outside/g.py", "import os\n")
+    (searcher.folder / "linked").symlink_to("outside")
+    for glob in ("ignored/*.py", "linked/*.py", "missing/*.py", ".git/*", "src/deep/*.py"):
+        assert _found(searcher, "fs_grep", pattern="os", glob=glob) == []
+    assert _found(searcher, "fs_grep", pattern="os", glob=".hidden/*") == [".hidden/d.py"]
+    assert _found(searcher, "fs_grep", pattern="os", glob="src/deep/er/*.py") == ["src/deep/er/c.py"]
+    assert _found(searcher, "fs_grep", pattern="os", glob="ignored/*", ignored=True) == ["ignored/e.py"]
+    assert _found(searcher, "fs_grep", pattern="os", glob="{src/deep/**,src/*.ts}") == ["src/a.ts", "src/deep/er/c.py"]
+
+
+@pytest.mark.parametrize("tool", ["fs_search", "fs_grep"])
+@pytest.mark.parametrize("glob", ["a/" * 100_000 + "b", "a" * 1_000_000, "{a,b}/" * 7 + "c" * 1_000], ids=len)
+def test_a_glob_that_would_take_seconds_to_read_is_refused(bench: Bench, tool: str, glob: str) -> None:
+    wanted = {"pattern": "x"} if tool == "fs_grep" else {}
+    began = time.process_time()
+    refused = bench.error(tool, base=".", glob=glob, **wanted)
+    assert (refused.code, len(refused.message) < 200) == ("INVALID_PATTERN", True)
+    assert time.process_time() - began < 1.0
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[list[bytes]]:
+    """Filled, at the end, with what the kernel says was opened in `folder`, itself included."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    in_open = 0x20
+    assert libc.inotify_add_watch(watch, os.fsencode(folder), in_open) >= 0
+    events: list[bytes] = []
+    try:
+        yield events
+        with contextlib.suppress(BlockingIOError):
+            events.append(os.read(watch, 65_536))
+    finally:
+        os.close(watch)
+
+
+def test_what_is_below_folders_in_which_the_glob_cannot_match_is_not_walked(searcher: Bench) -> None:
+    # Ripgrep looks into a folder before it asks whether it may; what is below that stays closed.
+    searcher.file("other/deep/g.py", "import os\n")
+    with _opened(searcher.folder / "other" / "deep") as other, _opened(searcher.folder / "src") as source:
+        assert _found(searcher, "fs_grep", pattern="os", glob="src/*.{py,ts}") == ["src/a.ts", "src/b.py"]
+    assert (other, source != []) == ([], True)
+
+
+@pytest.mark.parametrize("glob", ["?.md", "[^b].md", "[ü].md", "{?,x[€]}.md", "x?.md", "*?.md", "!?.md", "!x[€].md"])
+def test_one_character_of_a_glob_is_one_letter_of_any_alphabet(searcher: Bench, glob: str) -> None:
+    for name in ("a", "b", "ü", "x€", "xyz"):
+        searcher.file(f"letters/{name}.md", "needle\n")
+    everything = _found(searcher, "fs_search", glob="letters/*.md")
+    named = set(_found(searcher, "fs_search", glob=glob.removeprefix("!")))
+    wanted = [path for path in everything if (path in named) != glob.startswith("!")]
+    assert _found(searcher, "fs_grep", pattern="needle", glob=glob) == wanted
+
+
+def test_patterns_are_literal_or_without_case_when_asked(searcher: Bench) -> None:
+    searcher.file("x.txt", "a.b\nA.B\naxb\n-e option\n")
+
+    def lines(**more: Any) -> list[int]:
+        return [match["line"] for match in searcher.call("fs_grep", base="x.txt", **more)["matches"]]
+
+    assert lines(pattern="a.b") == [1, 3]
+    assert lines(pattern="a.b", fixed=True) == [1]
+    assert lines(pattern="a.b", ignore_case=True) == [1, 2, 3]
+    assert lines(pattern="-e opt") == [4]
+    assert lines(pattern="--files", fixed=True) == []
+
+
+def test_a_cut_answer_is_the_beginning_of_the_whole(searcher: Bench) -> None:
+    for number in range(60):
+        searcher.file(f"many/{number:02}/x", "hit\nhit\n")
+    whole = searcher.call("fs_grep", base="many", pattern="hit")["matches"]
+    assert len(whole) == 120
+    for _ in range(3):
+        cut = searcher.call("fs_grep", base="many", pattern="hit", max_matches=25)
+        assert (cut["matches"], cut["truncated"]) == (whole[:25], True)
+
+
+def test_files_and_folders_are_found_by_name(searcher: Bench) -> None:
+    assert _found(searcher, "fs_search", glob="**/*.py") == [".hidden/d.py", "src/b.py", "src/deep/er/c.py"]
+    assert _found(searcher, "fs_search", glob="*e*") == [".gitignore", ".hidden", "src/deep", "src/deep/er"]
+    assert _found(searcher, "fs_search", glob="deep/") == ["src/deep"]
+    assert _found(searcher, "fs_search", glob="*", recursive=False) == [".gitignore", ".hidden", "blob.bin", "src"]
+    assert "src/f.gen.py" in _found(searcher, "fs_search", glob="*.py", ignored=True)
+
+
+def test_a_folder_with_nothing_to_find_in_it_is_found_itself(bench: Bench) -> None:
+    bench.file(".gitignore", "*.log\nempty-too/\n")
+    bench.file("logs.d/a.log")
+    for folder in ("empty", "empty-too", "outer/inner"):
+        (bench.folder / folder).mkdir(parents=True)
+    assert _found(bench, "fs_search", glob="**/") == ["empty", "logs.d", "outer", "outer/inner"]
+    assert _found(bench, "fs_search", glob="*", recursive=False) == [".gitignore", "empty", "logs.d", "outer"]
+
+
+def test_a_search_leaves_out_what_a_grep_leaves_out(bench: Bench) -> None:
+    """Every file has the same line, so that what is searched can be told from what is found."""
+    rules = {
+        ".gitignore": "*.log !keep.log /build/ docs/_out temp* *.py[co] \\#odd third/** secret/ !sub/secret/ [bad",
+        "sub/.gitignore": "!b.log only-here /anchored.txt",
+        "sub/.ignore": "c.txt",
+        "other/.rgignore": "!*.log",
+        "inner/.gitignore": "*.md",
+        ".git/info/exclude": "excluded.txt",
+    }
+    names = "a.log b.log keep.log temporary x.pyc #odd c.txt only-here anchored.txt excluded.txt d.md"
+    folders = ". build sub sub/build docs/_out sub/docs/_out third/a secret sub/secret other inner inner/deep"
+    for path, text in rules.items():
+        bench.file(path, "\n".join([*text.split(), "# line"]))
+    for folder in folders.split():
+        for name in names.split():
+            bench.file(f"{folder}/{name}", "line\n")
+
+    def same(folder: str) -> list[str]:
+        found = bench.call("fs_search", base=folder, glob="**", max_results=1_000)["matches"]
+        grepped = bench.call("fs_grep", base=folder, pattern="line", max_matches=1_000)["matches"]
+        files = [match["path"] for match in found if match["type"] == "file"]
+        assert files == [match["path"] for match in grepped]
+        return files
+
+    assert f"{bench.folder}/sub/b.log" in same(".")
+    assert f"{bench.folder}/sub/secret/keep.log" in same("sub")
+    assert f"{bench.folder}/inner/deep/d.md" not in same("inner/deep")
+
+
+def test_a_search_is_cut_the_same_way_each_time_and_sorted_by_time_on_demand(searcher: Bench) -> None:
+    for number in range(50):
+        path = searcher.file(f"t/{number:02}.txt")
+        os.utime(path, (1_000_000 + number, 1_000_000 + number))
+    whole = _found(searcher, "fs_search", glob="t/*.txt")
+    assert whole == [f"t/{number:02}.txt" for number in range(50)]
+    assert _found(searcher, "fs_search", glob="t/*.txt", max_results=7) == whole[:7]
+    assert _found(searcher, "fs_search", glob="t/*.txt", max_results=5_000) == whole
+    assert _found(searcher, "fs_search", glob="t/*.txt", sort="mtime", max_results=3) == whole[:-4:-1]
+
+
+def test_names_that_are_no_text_are_found_and_can_be_passed_back(searcher: Bench) -> None:
+    (searcher.folder / os.fsdecode(b"odd\xff\nname.odd")).write_text("needle\n")
+    (searcher.folder / r"back\x5cslash.odd").write_text("needle\n")
+    for tool, more in (("fs_grep", {"pattern": "needle"}), ("fs_search", {"glob": "*.odd"})):
+        found = [match["path"] for match in searcher.call(tool, base=".", **more)["matches"]]
+        assert len(found) == 2
+        assert [searcher.call("fs_read", path=path)["content"] for path in found] == ["needle\n", "needle\n"]
+
+
+def test_context_column_and_long_lines(bench: Bench) -> None:
+    bench.file("x", f"one\n{'ü' * 3_000}needle{'y' * 9_000}\nthree\nfour\n")
+    (match,) = bench.call("fs_grep", base="x", pattern="needle", context=1)["matches"]
+    assert (match["line"], match["column"], match["before"], match["after"]) == (2, 3_001, ["one"], ["three"])
+    assert "needle" in match["text"]
+    assert len(match["text"]) == 2_002
+
+
+def test_an_invalid_regex_is_told_in_the_engines_words(bench: Bench) -> None:
+    bench.file("x", "y")
+    error = bench.error("fs_grep", base=".", pattern="(unclosed")
+    assert error.code == "INVALID_PATTERN"
+    assert error.message.endswith("error: unclosed group")
+
+
+def test_a_configuration_of_ripgrep_has_no_say(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.file("x", "needle\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(bench.file("config", "--invert-match\n")))
+    assert [match["line"] for match in bench.call("fs_grep", base="x", pattern="needle")["matches"]] == [1]
+
+
+@pytest.mark.parametrize("glob", ["[a", "{a", "", "/"])
+def test_a_glob_that_cannot_be_read_is_told(bench: Bench, glob: str) -> None:
+    assert bench.error("fs_search", base=".", glob=glob).code == "INVALID_PATTERN"

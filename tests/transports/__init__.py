@@ -1,0 +1,1 @@
+"""Each wire, and what holds on all of them."""
