@@ -9,7 +9,7 @@
     ├── IsBinary           IS_BINARY           bytes that are no text, where text is needed
     ├── IsSpecial          IS_SPECIAL          a pipe, a socket or a device, which is never opened
     ├── InvalidPath        INVALID_PATH        no file can have that name
-    ├── InvalidPattern     INVALID_PATTERN     a regular expression or a glob that cannot be read
+    ├── InvalidPattern     INVALID_PATTERN     a regular expression or a glob that cannot be used
     ├── OutOfRange         OUT_OF_RANGE        a line or an offset past the end
     ├── AlreadyExists      ALREADY_EXISTS      something is there, where nothing may be
     ├── NotEmpty           NOT_EMPTY           a folder with something in it
@@ -23,7 +23,6 @@
     ├── SessionNotFound    SESSION_NOT_FOUND   no session has that id, or its hour is over
     ├── SessionEnded       SESSION_ENDED       the session is over, or takes no input any more
     ├── SessionLimit       SESSION_LIMIT       as many sessions run as there may be
-    ├── BadPattern         BAD_PATTERN         a regular expression that cannot be used
     ├── Timeout            TIMEOUT             the call took longer than it may
     ├── TooLarge           TOO_LARGE           the result does not fit one message
     └── InternalError      INTERNAL_ERROR      our fault; the log has the call id
@@ -241,10 +240,6 @@ class SessionEnded(ToolError):
 
 class SessionLimit(ToolError):
     code = "SESSION_LIMIT"
-
-
-class BadPattern(ToolError):
-    code = "BAD_PATTERN"
 
 
 class Timeout(ToolError):

@@ -7,7 +7,7 @@ import signal
 from typing import Annotated, Any
 
 from tools.kit.context import ShellSession, ToolContext
-from tools.kit.errors import BadPattern, InvalidParams, SessionEnded
+from tools.kit.errors import InvalidParams, InvalidPattern, SessionEnded
 from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
@@ -238,14 +238,14 @@ def _pattern(until: str) -> Any:
     try:
         return regex.compile(until, regex.MULTILINE)
     except regex.error as error:
-        raise BadPattern(f"until is no regular expression: {error}") from None
+        raise InvalidPattern(f"until is no regular expression: {error}") from None
 
 
 def _matches(pattern: Any, text: str) -> bool:
     try:
         return pattern.search(text, timeout=_MATCH_S) is not None
     except TimeoutError:
-        raise BadPattern(
+        raise InvalidPattern(
             "until takes too long to match", hint="use a simpler pattern: nested repeats are what makes it slow"
         ) from None
 

@@ -69,7 +69,7 @@ async def test_with_a_pattern_a_pause_does_not_end_the_wait(shell: ShellHost) ->
 async def test_a_pattern_that_would_never_end_is_refused(shell: ShellHost) -> None:
     session = await shell.start("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | head -c 60000 | tr -d '\\n'; sleep 300")
     sent = await shell.call("shell_send_input", session_id=session, input="", wait_ms=5_000, until="(a|aa)+$b")
-    assert sent["error"]["code"] == "BAD_PATTERN"
+    assert sent["error"]["code"] == "INVALID_PATTERN"
 
 
 async def test_each_caller_is_given_what_is_new_to_it(shell: ShellHost) -> None:
