@@ -26,9 +26,9 @@ from mcp_agent.routes import http_app
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from mcp_agent.security.guard import OpenStreams
-from mcp_agent.storage import small_files
 from mcp_agent.transports.connection import Connection
 from registry.file_watch import changes
+from tools.files import atomic
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +202,7 @@ class _Runtime:
         self._content = {"url": url, "pid": os.getpid(), "config": str(config.config), "version": __version__}
 
     def __enter__(self) -> None:
-        small_files.replace(self._path, orjson.dumps(self._content))
+        atomic.replace_file(self._path, orjson.dumps(self._content))
 
     def __exit__(self, *_: object) -> None:
         try:

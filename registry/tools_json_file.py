@@ -7,13 +7,12 @@ behind.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from registry.catalog import Catalog
 from registry.profiles import BadRegistry, Problem, Profile, Profiles, default_document, described
 from registry.tools_json import read
 from registry.tools_json_text import load_document
+from tools.files import atomic, disk
 
 _MOST_BYTES = 16 * 1024 * 1024
 
@@ -107,11 +107,15 @@ class RegistryFile:
 
     def _document(self) -> tuple[dict[str, Any], str]:
         # Not to wait for a writer, should it be a pipe; a regular file does not know the difference.
-        with self._told("read"), _opened(self.path, os.O_NONBLOCK) as descriptor:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise BadRegistry([Problem("", f"{self.path} is no regular file")])
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                data = file.read(_MOST_BYTES + 1)
+        with self._told("read"):
+            descriptor = os.open(self.path, disk.READ_FLAGS)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise BadRegistry([Problem("", f"{self.path} is no regular file")])
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    data = file.read(_MOST_BYTES + 1)
+            finally:
+                os.close(descriptor)
         if len(data) > _MOST_BYTES:
             raise BadRegistry([Problem("", f"{self.path} is larger than {_MOST_BYTES} bytes")])
         try:
@@ -124,24 +128,13 @@ class RegistryFile:
         data = _encoded(document)
         before = target.stat() if target.exists() else None
         mode = 0o600 if before is None else before.st_mode & 0o7777
-        # Always the same name, which the lock keeps to one writer: what a killed one left is cleared by the next.
-        temporary = target.with_name(f".{target.name}.new")
-        temporary.unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                if before is not None:
-                    _keep_owner(file.fileno(), before)
-                os.fchmod(file.fileno(), mode)
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        with _opened(target.parent, os.O_DIRECTORY) as folder:
-            os.fsync(folder)
+        # One name, because the lock lets one writer in at a time.
+        with atomic.replacing(target, temporary=target.with_name(f".{target.name}.new")) as descriptor:
+            disk.write_all(descriptor, data)
+            if before is not None:
+                _keep_owner(descriptor, before)
+            os.fchmod(descriptor, mode)
+        disk.sync_folder(target.parent)
         return _digest(data)
 
     @contextmanager
@@ -155,20 +148,8 @@ class RegistryFile:
             reason = (error.strerror or str(error)).lower()
             raise BadRegistry([Problem("", f"{self.path} cannot be {action}: {reason}")]) from None
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with _opened(self.path.resolve().parent, os.O_DIRECTORY) as folder:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield
-
-
-@contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    def _locked(self) -> AbstractContextManager[None]:
+        return atomic.locked(self.path.resolve().parent)
 
 
 def _encoded(document: dict[str, Any]) -> bytes:

@@ -11,12 +11,10 @@ import http.client
 import os
 import socket
 import ssl
-import stat
 import time
 import urllib.parse
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,6 +22,7 @@ import orjson
 from mcp_agent.commands import daemon_client
 from mcp_agent.config import BadConfig, Config, load, misspelt
 from mcp_agent.security import auth_tokens
+from mcp_agent.security.state_folder import exposed_mode
 from tools.kit.records import record
 
 _TIMEOUT_S = 10.0
@@ -294,20 +293,12 @@ def _clock(patient: _Patient) -> Iterator[Finding]:
 
 
 def _folders(config: Config) -> Iterator[Finding]:
-    for path, most in ((config.state_dir, 0o700), (config.token_file, 0o600)):
-        finding = _mode(path, most)
-        if finding is not None:
-            yield finding
-
-
-def _mode(path: Path, most: int) -> Finding | None:
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except OSError:
-        return None
-    if mode & ~most:
-        return Finding("files", f"others can get at {path} ({mode:04o})", f"run: chmod {most:o} {path}")
-    return Finding("files", f"{path} is closed to others")
+    for path, private in ((config.state_dir, 0o700), (config.token_file, 0o600)):
+        mode = exposed_mode(path)
+        if mode is not None:
+            yield Finding("files", f"others can get at {path} ({mode:04o})", f"run: chmod {private:o} {path}")
+        elif path.exists():
+            yield Finding("files", f"{path} is closed to others")
 
 
 def _tell(finding: Finding) -> None:

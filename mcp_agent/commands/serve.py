@@ -64,7 +64,7 @@ def stdio(options: argparse.Namespace) -> int:
 
 def _composed(options: argparse.Namespace) -> tuple[Config, Daemon]:
     config = load(vars(options))
-    state_folder.close(config)
+    state_folder.secure_state_dir(config)
     try:
         return config, compose(config, options.catalog)
     except BadRegistry as error:
@@ -84,7 +84,7 @@ def _token_in_environment() -> str | None:
 def _warn(config: Config) -> None:
     for message in misspelt():
         event(log, logging.WARNING, "config.unknown_variable", message=message)
-    if (problem := state_folder.open_to_others(config)) is not None:
+    if (problem := state_folder.exposure(config)) is not None:
         event(log, logging.WARNING, "security.state_is_open", message=problem)
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from mcp_agent.storage import small_files
+from tools.files import atomic
 from tools.kit.errors import InvalidParams
 from tools.kit.spec import CURSOR
 
@@ -110,11 +110,11 @@ def is_cursor(text: str) -> bool:
 def _key_in(path: Path) -> bytes:
     """The key in that file, which is made if it is not there; where none can be kept, one for this process."""
     try:
-        with small_files.locked(path.parent):
+        with atomic.locked(path.parent):
             key = path.read_bytes() if path.exists() else b""
             if len(key) != _KEY_BYTES:
                 key = secrets.token_bytes(_KEY_BYTES)
-                small_files.replace(path, key)
+                atomic.replace_file(path, key)
     except OSError:
         return secrets.token_bytes(_KEY_BYTES)
     return key

@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+from tools.files import utf8
+
 # A result of `tools/call` as it is written, with all that MCP puts around the one text block.
 MOST_WIRE_BYTES = 8_000
 # What both eras put around it, and some room for a longer version number.
@@ -41,23 +43,12 @@ def fitting_bytes(data: bytes, room: int) -> int:
     low, high = 0, min(len(data), max(room, 0))
     while low < high:
         middle = (low + high + 1) // 2
-        if _cost(data[: whole_characters(data, middle)].decode("utf-8", "replace")) <= room:
+        if _cost(data[: utf8.boundary(data, middle)].decode("utf-8", "replace")) <= room:
             low = middle
         else:
             high = middle - 1
-    end = whole_characters(data, low)
+    end = utf8.boundary(data, low)
     return end if end == len(data) else _at_line(data.rfind(b"\n", end // 2, end), end)
-
-
-def whole_characters(data: bytes, end: int) -> int:
-    """The nearest place at `end` or a little before it that is not inside a character of UTF-8."""
-    if end >= len(data):
-        return len(data)
-    place = end
-    while place > max(end - 4, 0) and data[place] & 0xC0 == 0x80:
-        place -= 1
-    # Bytes that are no UTF-8 can be cut anywhere.
-    return end if place == max(end - 4, 0) else place
 
 
 def _at_line(newline: int, otherwise: int) -> int:

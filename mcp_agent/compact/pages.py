@@ -10,9 +10,9 @@ import orjson
 
 from mcp_agent.compact.cursors import Cursors, Origin, Place
 from mcp_agent.compact.cutting import MOST_ITEMS, MOST_LINES, MOST_STRING
-from mcp_agent.compact.fitting import SLACK_BYTES, fitting_bytes, fitting_chars, room_beside, whole_characters
+from mcp_agent.compact.fitting import SLACK_BYTES, fitting_bytes, fitting_chars, room_beside
 from mcp_agent.storage.artifact_store import ArtifactStore
-from tools.files import disk
+from tools.files import disk, utf8
 from tools.kit.errors import NotFound
 from tools.kit.summaries import MOST_LABEL, Item, shortened
 
@@ -138,7 +138,7 @@ def _pieces(data: bytes, *, is_all: bool, room: int) -> tuple[list[str], int]:
     while at < len(data) and len(lines) < MOST_LINES:
         for most in (MOST_STRING, _COSTLY_BYTES):
             newline = data.find(b"\n", at, at + most)
-            end = newline if newline != -1 else at + whole_characters(data[at : at + most + 1], most)
+            end = newline if newline != -1 else at + utf8.boundary(data[at : at + most + 1], most)
             line = data[at:end].decode("utf-8", "replace")
             size = len(orjson.dumps(line)) + 1
             if size <= room:

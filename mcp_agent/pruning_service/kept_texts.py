@@ -14,6 +14,8 @@ import re
 import time
 from pathlib import Path
 
+from tools.files import atomic, disk
+
 _NAME = re.compile(r"prn_[a-z2-7]{16}")
 _MOST_BYTES = 256 * 1024 * 1024
 _SWEEP_BYTES = 16 * 1024 * 1024
@@ -38,21 +40,14 @@ class Recovery:
         with contextlib.suppress(OSError):
             os.utime(path)
             return prune_id
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        disk.private_folder(self._folder)
         self._unswept_bytes += len(data)
         self._unswept += 1
         if self._unswept_bytes >= min(_SWEEP_BYTES, self._most_bytes // 8) or self._unswept >= _SWEEP_EVERY:
             self._unswept_bytes, self._unswept = len(data), 1
             self.sweep()
-        fresh = path.with_suffix(f".{os.getpid()}.{time.monotonic_ns()}")
-        try:
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            fresh.rename(path)
-        except BaseException:
-            fresh.unlink(missing_ok=True)
-            raise
+        with atomic.replacing(path, sync=False) as descriptor:
+            disk.write_all(descriptor, data)
         return prune_id
 
     def kept(self, owner: str, prune_id: str) -> str | None:

@@ -11,7 +11,6 @@ import hmac
 import os
 import re
 import secrets
-import stat
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -19,8 +18,9 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.storage import small_files
+from mcp_agent.security.state_folder import exposed_mode
 from registry.profiles import Form
+from tools.files import atomic
 from tools.kit.records import record
 
 VARIABLE = "MCP_AGENT_TOKEN"
@@ -111,12 +111,12 @@ def from_environment() -> str | None:
 def from_file(path: Path) -> str:
     """The token in the file, made if there is none. Raises BadToken if others could have read it."""
     try:
-        status = path.stat()
+        path.stat()
     except FileNotFoundError:
         return _create(path)
     except OSError as error:
         raise BadToken(f"the token file {path} cannot be read: {_reason(error)}") from None
-    if stat.S_IMODE(status.st_mode) & 0o077:
+    if exposed_mode(path) is not None:
         raise BadToken(f"others can read the token file {path}; run: chmod 600 {path}")
     try:
         token = path.read_text("utf-8").strip()
@@ -130,7 +130,7 @@ def from_file(path: Path) -> str:
 def rotate_owner(path: Path) -> str:
     """A new token for the owner, in place of the one in the file."""
     token = _new()
-    small_files.replace(path, f"{token}\n".encode())
+    atomic.replace_file(path, f"{token}\n".encode())
     return token
 
 
@@ -152,7 +152,7 @@ def create(path: Path, name: str, profile: str, form: Form) -> str:
     """A new token for the client `name`; the only time that it can be seen. Raises BadToken."""
     if not _NAME.fullmatch(name) or name == OWNER:
         raise BadToken(f"{name!r} is no name for a token: letters, digits, dots and dashes, and not {OWNER!r}")
-    with small_files.locked(path.parent):
+    with atomic.locked(path.parent):
         known = clients(path)
         if any(client.name == name for client in known):
             raise BadToken(f"there is a token {name!r} already; rotate or revoke it, or choose another name")
@@ -161,7 +161,7 @@ def create(path: Path, name: str, profile: str, form: Form) -> str:
 
 def revoke(path: Path, name: str) -> None:
     """Forget the token of `name`. Raises BadToken if there is none."""
-    with small_files.locked(path.parent):
+    with atomic.locked(path.parent):
         known = clients(path)
         _find(known, name)
         _save(path, [client for client in known if client.name != name])
@@ -169,7 +169,7 @@ def revoke(path: Path, name: str) -> None:
 
 def rotate(path: Path, name: str) -> str:
     """A new token for `name` with the same profile; the old one opens nothing any more. Raises BadToken."""
-    with small_files.locked(path.parent):
+    with atomic.locked(path.parent):
         known = clients(path)
         old = _find(known, name)
         return _saved(path, [client for client in known if client is not old], name, old.profile, old.form)
@@ -184,7 +184,7 @@ def _saved(path: Path, known: list[ClientToken], name: str, profile: str, form: 
 
 def _save(path: Path, tokens: list[ClientToken]) -> None:
     entries = [asdict(token) for token in tokens]
-    small_files.replace(path, orjson.dumps({"version": 1, "tokens": entries}, option=orjson.OPT_INDENT_2))
+    atomic.replace_file(path, orjson.dumps({"version": 1, "tokens": entries}, option=orjson.OPT_INDENT_2))
 
 
 def _find(known: list[ClientToken], name: str) -> ClientToken:
@@ -203,31 +203,14 @@ def _client(entry: Any) -> ClientToken:
 
 
 def _create(path: Path) -> str:
-    """A new token in `path`, which appears there with its content: of two daemons that start at once, one makes it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """The new token in `path`. Two daemons that start at once take turns: the second finds what the first has made."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(_new() + "\n")
-            _settle(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with atomic.locked(path.parent):
+            if not path.exists():
+                rotate_owner(path)
     except OSError as error:
         raise BadToken(f"the token file {path} cannot be made: {_reason(error)}") from None
     return from_file(path)
-
-
-def _settle(temporary: Path, path: Path) -> None:
-    """Give `temporary` the name `path`, unless another has taken it by now."""
-    try:
-        path.hardlink_to(temporary)
-    except FileExistsError:
-        pass
-    except OSError:
-        # A file system without hard links.
-        temporary.rename(path)
 
 
 def _new() -> str:

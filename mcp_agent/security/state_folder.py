@@ -1,17 +1,18 @@
-"""The state folder: tokens, old states of files and what commands printed are in it, so it is its owner's alone."""
+"""The state folder. It holds tokens, old versions of files and the output of commands: only its owner has access."""
 
 from __future__ import annotations
 
 import contextlib
 import stat
+from pathlib import Path
 
 from mcp_agent.config import Config, state_folder
 
 
-def close(config: Config) -> None:
-    """Make the state folder, or take it from others who can get at it. A folder that somebody chose is left as it is.
+def secure_state_dir(config: Config) -> None:
+    """Create the state folder with 0700; drop group and other access. A folder that the user chose keeps its mode.
 
-    What cannot be done here fails again, and is told, where something is written.
+    No error is raised here: what cannot be done fails again, with a message, where something is written.
     """
     folder = config.state_dir
     with contextlib.suppress(OSError):
@@ -20,14 +21,17 @@ def close(config: Config) -> None:
             folder.chmod(stat.S_IMODE(folder.stat().st_mode) & 0o700)
 
 
-def open_to_others(config: Config) -> str | None:
-    """What is wrong with the rights of the state folder, and what to do."""
+def exposed_mode(path: Path) -> int | None:
+    """The mode of a file or folder that group or others have access to; None if it is private or does not exist."""
     try:
-        mode = stat.S_IMODE(config.state_dir.stat().st_mode)
+        mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
         return None
-    return (
-        f"others can get at {config.state_dir} ({mode:04o}); run: chmod 700 {config.state_dir}"
-        if mode & 0o077
-        else None
-    )
+    return mode if mode & 0o077 else None
+
+
+def exposure(config: Config) -> str | None:
+    """A warning if others have access to the state folder, with the command that takes it away."""
+    folder = config.state_dir
+    mode = exposed_mode(folder)
+    return None if mode is None else f"others can get at {folder} ({mode:04o}); run: chmod 700 {folder}"

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 
 from mcp_agent.logs import event
 from mcp_agent.sessions.spool import HEAD_BYTES, Spool
+from tools.files import utf8
 from tools.kit.records import record
 
 log = logging.getLogger(__name__)
@@ -230,7 +231,7 @@ class OutputLog:
                 continue
             data = found.data
             if size + len(data) > most_bytes:
-                data = whole_characters(data[: most_bytes - size])
+                data = data[: utf8.boundary(data, most_bytes - size)]
                 parts.append(data)
                 at += len(data)
                 break
@@ -304,19 +305,3 @@ def _bytes(stretches: list[tuple[Path, int, int]]) -> Iterator[bytes]:
             while left > 0 and (data := file.read(min(_READ_BYTES, left))):
                 left -= len(data)
                 yield data
-
-
-def whole_characters(data: bytes) -> bytes:
-    """`data` without the beginning of a character at its end."""
-    return data[: len(data) - unfinished(data)]
-
-
-def unfinished(data: bytes) -> int:
-    """How many bytes at the end of `data` begin a UTF-8 character that is not complete."""
-    for back in range(1, min(4, len(data) + 1)):
-        byte = data[-back]
-        if byte & 0xC0 == 0x80:
-            continue
-        needed = 2 if 0xC2 <= byte <= 0xDF else 3 if 0xE0 <= byte <= 0xEF else 4 if 0xF0 <= byte <= 0xF4 else 1
-        return back if needed > back else 0
-    return 0

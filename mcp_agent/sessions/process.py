@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from mcp_agent.sessions.output_log import Stream, unfinished
-from tools.files import disk
+from mcp_agent.sessions.output_log import Stream
+from tools.files import disk, utf8
 from tools.kit.records import mutable, record
 
 READ_BYTES = 64 * 1024
@@ -193,7 +193,7 @@ class Child:
     def _hear(self, reader: _Reader, data: bytes) -> None:
         if reader.held:
             data, reader.held = reader.held + data, b""
-        if data[-1] >= 0x80 and (cut := unfinished(data)):
+        if data[-1] >= 0x80 and (cut := utf8.incomplete_bytes(data)):
             reader.held, data = data[-cut:], data[:-cut]
             if not data:
                 return

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from mcp_agent.events.hub import EventHub
-from mcp_agent.sessions.output_log import OutputLog, Stream, whole_characters
+from mcp_agent.sessions.output_log import OutputLog, Stream
 from mcp_agent.sessions.process import Child, Status
+from tools.files import utf8
 from tools.kit.records import mutable
 
 _LOOK_AGAIN_S = 0.05
@@ -53,11 +54,8 @@ class Capture:
         head, tail = b"".join(self._head), b"".join(self._tail)
         if len(head) + len(tail) == self.total and len(tail) <= self._half:
             return (head + tail).decode("utf-8", "replace"), "", 0
-        head, tail = whole_characters(head), tail[-self._half :]
-        start = 0
-        while start < min(3, len(tail)) and tail[start] & 0xC0 == 0x80:
-            start += 1
-        tail = tail[start:]
+        head, tail = head[: len(head) - utf8.incomplete_bytes(head)], tail[-self._half :]
+        tail = tail[utf8.orphaned_bytes(tail) :]
         return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), self.total - len(head) - len(tail)
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.files import disk
+from tools.files import atomic, disk
 from tools.kit.errors import NotFound
 from tools.kit.records import record
 
@@ -80,24 +80,17 @@ class ArtifactStore:
         """Raises OSError if the bytes cannot be kept; then nothing is left of them."""
         artifact_id = secrets.token_hex(10)
         path = self._path(artifact_id)
-        partial = path.with_suffix(".partial")
         disk.private_folder(path.parent)
         size = 0
-        descriptor = os.open(partial, disk.NEW_FLAGS, 0o600)
+        with atomic.replacing(path) as descriptor:
+            for part in parts:
+                size += len(part)
+                self._check_size(size)
+                disk.write_all(descriptor, part)
         try:
-            try:
-                for part in parts:
-                    size += len(part)
-                    self._check_size(size)
-                    disk.write_all(descriptor, part)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            partial.rename(path)
             artifact = Artifact(artifact_id, domain, owner, media_type, size, time.time())
             self._insert(artifact)
         except BaseException:
-            partial.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             raise
         self.prune(owner)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_agent.sessions import output_log as logs
-from mcp_agent.sessions.output_log import Lost, OutputLog, Piece, unfinished
+from mcp_agent.sessions.output_log import Lost, OutputLog, Piece
 from mcp_agent.sessions.spool import HEAD_BYTES
 
 _MIB = 1024 * 1024
@@ -120,16 +120,3 @@ def test_a_file_that_takes_no_more_leaves_the_newest_in_memory(log: OutputLog) -
     gone = log.at(5)
     assert isinstance(gone, Lost)
     assert isinstance(log.at(gone.end), Piece)
-
-
-@pytest.mark.parametrize("text", ["ä", "€", "😀", "a€", "ascii"])
-def test_an_unfinished_character_is_found_at_every_cut(text: str) -> None:
-    data = text.encode()
-    for cut in range(1, len(data) + 1):
-        whole = data[: cut - unfinished(data[:cut])]
-        assert text.startswith(whole.decode())
-
-
-@pytest.mark.parametrize("data", [b"\xff", b"\x80\x80\x80\x80", b"a\xc0", b"\xf8\x88"])
-def test_bytes_that_begin_no_character_are_not_waited_for(data: bytes) -> None:
-    assert unfinished(data) == 0

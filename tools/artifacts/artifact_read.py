@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
+from tools.files import utf8
 from tools.files.sources import Source, opened
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidParams, OutOfRange
@@ -66,14 +67,8 @@ def artifact_read(
 
 def text_at(descriptor: int, start: int, limit: int) -> tuple[str, int]:
     """Text from an offset on, and the offset behind it, which is never inside a character."""
-    data = os.pread(descriptor, limit, start)
-    end = len(data)
-    if end == limit:
-        # A byte 10xxxxxx goes on with a character: cut before the one that it belongs to.
-        tail = os.pread(descriptor, 1, start + limit)
-        while tail and tail[0] & 0xC0 == 0x80 and end > max(limit - 3, 1):
-            end -= 1
-            tail = data[end : end + 1]
+    data = os.pread(descriptor, limit + 1, start)
+    end = utf8.boundary(data, limit)
     return data[:end].decode("utf-8", "replace"), start + end
 
 

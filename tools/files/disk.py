@@ -1,7 +1,4 @@
-"""What operating systems do differently about files, behind one door: opening, syncing, renaming, locking.
-
-The rest of the code asks here and never looks at the platform.
-"""
+"""What the standard library leaves to do about files: flags, syncing, renaming to a free name, copying."""
 
 from __future__ import annotations
 
@@ -12,18 +9,13 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-IS_WINDOWS = sys.platform == "win32"
-_BINARY = getattr(os, "O_BINARY", 0)
 # Without O_NONBLOCK, opening a pipe waits for a writer that may never come.
-READ_FLAGS = (
-    os.O_RDONLY | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-)
-NEW_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-WRITE_FLAGS = os.O_RDWR | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+NEW_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+WRITE_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 _COPY_BYTES = 1024 * 1024
@@ -31,7 +23,7 @@ _PIPE_BYTES = 1024 * 1024
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for nobody but their owner."""
+    """Create a folder and its missing parents with access for their owner only."""
     if folder.is_dir():
         return
     if folder.parent != folder:
@@ -41,8 +33,6 @@ def private_folder(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` survive a power cut. Where folders cannot be synced, nothing is done."""
-    if IS_WINDOWS:
-        return
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     except OSError:
@@ -59,9 +49,11 @@ def rename_new(source: Path, target: Path) -> None:
     """Rename to a name that must be free. Raises FileExistsError, atomically where the system can."""
     rename = _renameat2()
     if rename is not None:
+        import ctypes
+
         if rename(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
             return
-        code = _last_error()
+        code = ctypes.get_errno()
         if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
             raise OSError(code, os.strerror(code), str(source), None, str(target))
     if os.path.lexists(target):
@@ -96,7 +88,7 @@ def copy_bytes(source: int, target: int, size: int, start: int = 0) -> int:
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF):
                 raise
-    while done < size and (data := _pread(source, min(size - done, _COPY_BYTES), start + done)):
+    while done < size and (data := os.pread(source, min(size - done, _COPY_BYTES), start + done)):
         write_all(target, data)
         done += len(data)
     return done
@@ -142,8 +134,6 @@ def copy_status(reading: int | None, status: os.stat_result, writing: int) -> No
 
     Raises PermissionError if the owner cannot be kept; attributes are kept as far as the system lets us.
     """
-    if IS_WINDOWS:
-        return
     own = os.fstat(writing)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
         os.fchown(writing, status.st_uid, status.st_gid)
@@ -161,33 +151,6 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the one lock that `path` stands for, among all processes of this machine."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-    try:
-        if not IS_WINDOWS:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _pread(descriptor: int, count: int, offset: int) -> bytes:
-    if hasattr(os, "pread"):
-        return os.pread(descriptor, count, offset)
-    os.lseek(descriptor, offset, os.SEEK_SET)
-    return os.read(descriptor, count)
-
-
-def _last_error() -> int:
-    import ctypes
-
-    return ctypes.get_errno()
 
 
 @functools.cache

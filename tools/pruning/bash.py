@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from tools.files import utf8
 from tools.kit.context import ShellSession, ToolContext
 from tools.kit.errors import Denied, Failed, ToolError
 from tools.kit.focus import FocusQuestion, PruningMetadata
@@ -27,7 +28,7 @@ from tools.kit.spec import tool
 from tools.pruning.confined import ConfinedRoot
 from tools.pruning.failing import check_path, failed, located, refuse
 from tools.pruning.prune_text import pruner_of
-from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
+from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.shell.shell_exec import command_summary
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -221,5 +222,5 @@ def _shell() -> tuple[str, ...]:
 def _printed(session: ShellSession, stream: Literal["stdout", "stderr"], limit: int) -> tuple[str, bool]:
     head, tail, missing = session.captured(stream)
     data = (head if missing else head + tail).encode()
-    kept = cut(data, limit)
+    kept = data[: utf8.boundary(data, limit)]
     return kept.decode("utf-8", "replace"), bool(missing) or len(kept) < len(data)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypedDict
 
 import orjson
 
+from tools.files import utf8
 from tools.filesystem.fs_grep import open_only
 from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, Failed
@@ -28,7 +29,7 @@ from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.confined import ConfinedRoot
 from tools.pruning.failing import check_path, failed, located, refuse
 from tools.pruning.prune_text import pruner_of
-from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes, cut
+from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 
 DEFAULT_MATCHES = 500
 _READ_BYTES = 256 * 1024
@@ -217,7 +218,7 @@ class Search:
         if len(matches) == self.most_matches or self.bytes_left <= 0:
             raise _Enough
         if len(data) > self.bytes_left:
-            kept = cut(data, self.bytes_left).decode("utf-8", "replace")
+            kept = data[: utf8.boundary(data, self.bytes_left)].decode("utf-8", "replace")
             matches.append(Match(**{**match, "text": kept}))
             raise _Enough
         self.bytes_left -= len(data)

@@ -8,6 +8,7 @@ import stat
 import time
 from typing import Annotated, Any, Literal
 
+from tools.files import utf8
 from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, Failed
 from tools.kit.focus import FocusQuestion, PruningMetadata
@@ -79,7 +80,7 @@ async def read(
     def text() -> str:
         nonlocal size, is_cut
         data = _data(ctx, root, file_path, limit, context_focus_question)
-        kept = cut(data, limit)
+        kept = data[: utf8.boundary(data, limit)]
         size, is_cut = len(kept), len(data) > limit
         return kept.decode("utf-8", "replace")
 
@@ -101,16 +102,6 @@ async def read(
         duration_ms=round((time.perf_counter() - began) * 1000),
         pruning=seen.pruning,
     )
-
-
-def cut(data: bytes, limit: int) -> bytes:
-    """At most `limit` bytes, with no character of UTF-8 split at the end."""
-    if len(data) <= limit:
-        return data
-    end = limit
-    while end > limit - 4 and end > 0 and data[end] & 0xC0 == 0x80:
-        end -= 1
-    return data[:end]
 
 
 def _data(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question: str | None) -> bytes:

@@ -112,7 +112,7 @@ def _telling_of_the_end() -> Iterator[None]:
 def _config() -> Config:
     """Where things are kept. The daemon's other settings are not the pruner's."""
     config = load({}, {name: os.environ[name] for name in (_STATE_VARIABLE,) if name in os.environ})
-    state_folder.close(config)
-    if (problem := state_folder.open_to_others(config)) is not None:
+    state_folder.secure_state_dir(config)
+    if (problem := state_folder.exposure(config)) is not None:
         event(log, logging.WARNING, "security.state_is_open", message=problem)
     return config

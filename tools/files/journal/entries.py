@@ -17,7 +17,7 @@ from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.files import disk
+from tools.files import atomic, disk
 from tools.files.journal.files import discard, identity, lstat, tree_bytes
 from tools.files.paths import told
 from tools.kit.errors import NotFound
@@ -99,7 +99,7 @@ class Records:
             try:
                 disk.private_folder(self._folder)
                 begun.descriptor = os.open(self.file(begun.id, "begun"), disk.NEW_FLAGS | os.O_APPEND, 0o600)
-                _lock(begun.descriptor)
+                atomic.lock(begun.descriptor)
                 facts = {"id": begun.id, "action": action, "path": begun.path}
                 self._append(begun, facts if begun.source is None else {**facts, "source": begun.source})
             except OSError as error:
@@ -184,14 +184,9 @@ class Records:
             identity(after) if after is not None else None,
             begun.prefix_bytes,
         )
-        new = self.file(begun.id, "new")
-        new.unlink(missing_ok=True)
-        descriptor = os.open(new, disk.NEW_FLAGS, 0o600)
-        try:
+        path, temporary = self.file(begun.id, "json"), self.file(begun.id, "new")
+        with atomic.replacing(path, temporary=temporary, sync=False) as descriptor:
             disk.write_all(descriptor, json.dumps(asdict(entry)).encode())
-        finally:
-            os.close(descriptor)
-        os.rename(new, self.file(begun.id, "json"))
         return size or 0
 
     def entry(self, undo_id: str) -> Entry:
@@ -236,7 +231,7 @@ class Records:
         """Drop what is too old, and the oldest while there is too much."""
         if self._folder is None or not self._folder.is_dir():
             return
-        with self._book, disk.locked(self._folder / "lock"):
+        with self._book, atomic.locked(self._folder):
             if is_first:
                 self._clear_litter()
             total, count, oldest_at = 0, 0, time.time() - self.limits.age_s
@@ -286,26 +281,11 @@ def megabytes(count: int) -> str:
     return f"{count / (1024 * 1024):g} MB"
 
 
-def _lock(descriptor: int) -> None:
-    if not disk.IS_WINDOWS:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-
 @contextmanager
 def _exclusively(path: Path) -> Iterator[int | None]:
     """The descriptor of a record that no living process holds; None if one does."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if not disk.IS_WINDOWS:
-            import fcntl
-
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield None
-                return
-        yield descriptor
+        yield descriptor if atomic.lock(descriptor, wait=False) else None
     finally:
         os.close(descriptor)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.files import disk
+from tools.files import atomic, disk
 from tools.files.journal.entries import Begun, Entry, Receipt, Records, megabytes
 from tools.files.journal.files import copy_out, identity, inode, lstat
 from tools.kit.errors import NotFound
@@ -86,10 +86,7 @@ def whole_before(records: Records, entry: Entry) -> Path:
     is_known = status is not None and identity(status) == later[0].after
     if not is_known or any((each.prefix_bytes or 0) < entry.prefix_bytes for each in later):
         raise NotFound(f"undo://{entry.id} {entry.summary}, and the file has changed since: its beginning is not kept")
-    partial = records.file(entry.id, "partial")
-    partial.unlink(missing_ok=True)
-    writing = os.open(partial, disk.NEW_FLAGS, 0o600)
-    try:
+    with atomic.replacing(view, temporary=records.file(entry.id, "partial"), sync=False) as writing:
         reading = os.open(own, disk.READ_FLAGS)
         try:
             disk.copy_bytes(reading, writing, entry.prefix_bytes)
@@ -97,9 +94,6 @@ def whole_before(records: Records, entry: Entry) -> Path:
             os.close(reading)
         if entry.image_bytes is not None:
             copy_out(records.file(entry.id, "image"), writing)
-    finally:
-        os.close(writing)
-    os.rename(partial, view)
     return view
 
 
@@ -111,14 +105,8 @@ def _keep(records: Records, begun: Begun, reading: int, start: int, end: int) ->
     if end - start > records.limits.copy_bytes:
         begun.problem = f"what it takes away is larger than {megabytes(records.limits.copy_bytes)}"
         return
-    partial = image.with_suffix(".partial")
-    writing = os.open(partial, disk.NEW_FLAGS, 0o600)
-    try:
+    with atomic.replacing(image, temporary=image.with_suffix(".partial")) as writing:
         disk.copy_bytes(reading, writing, end - start, start)
-        os.fsync(writing)
-    finally:
-        os.close(writing)
-    os.rename(partial, image)
 
 
 def _put_back(writing: int, prefix_bytes: int, image: Path | None, modified_ns: int) -> None:
