@@ -23,7 +23,6 @@ from mcp_agent.protocol.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
-from mcp_agent.pruning_service import settings as pruning_settings
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.pruning_service.kept_texts import Recovery
 from mcp_agent.security.refusals import Refusals
@@ -159,8 +158,7 @@ def compose(
     artifacts = artifacts_of(config)
     artifacts.recover()
     audit = Audit(config.audit_dir)
-    pruning = pruning_settings.load(os.environ, directory, None)
-    pruner = HostPruner(pruning, Recovery(config.pruned_dir, pruning.ttl_s))
+    pruner = pruner_of(config)
     surroundings = ToolContext(
         "",
         OpenPaths(directory, config.closed),
@@ -169,7 +167,7 @@ def compose(
         journal=journal,
         engine=find_engine(),
         pruner=pruner,
-        root=pruning.root,
+        root=config.pruner_cwd or directory,
     )
     metrics = Metrics(catalog)
     cursors = Cursors(config.cursor_key)
@@ -210,6 +208,16 @@ def artifacts_of(config: Config) -> ArtifactStore:
         config.artifacts_mb * 1_000_000, config.artifacts_caller_mb * 1_000_000, config.artifacts_days * 86_400.0
     )
     return ArtifactStore(config.artifacts_dir, quotas)
+
+
+def pruner_of(config: Config) -> HostPruner:
+    """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
+    return HostPruner(
+        Recovery(config.pruned_dir, config.pruner_ttl_s),
+        url=config.pruner_url,
+        timeout_s=config.pruner_timeout_ms / 1000,
+        max_input_chars=config.pruner_max_input_chars,
+    )
 
 
 def _pinned(profiles: Profiles, profile_id: str | None) -> Profiles:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mcp_agent import __version__
-from mcp_agent.config import SETTINGS, BadConfig
+from mcp_agent.settings import DAEMON_SETTINGS
+from registry.user_error import UserError
 
 if TYPE_CHECKING:
     from registry.catalog import Catalog
@@ -24,32 +25,32 @@ _SERVE_EPILOG = """\
 Every flag can also be set as an environment variable (MCP_AGENT_PORT=9000) or in config.toml.
 MCP_AGENT_TOKEN in the environment is used instead of the token file.
 """
-# Which settings a command heeds.
+# Which settings a command uses.
 _PLACES = ("config", "state_dir")
 _TOKENS = (*_PLACES, "token_file")
 _COMMON = (*_PLACES, "profile", "log_level")
-_EVERY = tuple(setting.name for setting in SETTINGS)
+_EVERY = tuple(setting.name for setting in DAEMON_SETTINGS)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, as every other error of the command line."""
+    """Reports a wrong command line in one sentence, like every other error."""
 
     def error(self, message: str) -> None:  # type: ignore[override]  # it does not return: it exits
-        self.exit(2, f"mcp-agent: {message}; {self.prog} --help says what it takes\n")
+        self.exit(2, f"mcp-agent: {message}; {self.prog} --help shows how to use it\n")
 
 
 def run(arguments: Sequence[str], catalog: Catalog | None = None) -> int:
-    """Carry out a command line; the number is the exit code. With `catalog`, those tools are served and no others."""
+    """Run a command line and return its exit code. With `catalog`, only those tools are served."""
     options = _parser().parse_args(arguments, argparse.Namespace(catalog=catalog))
     try:
         code = int(options.command(options))
         sys.stdout.flush()
         return code
-    except BadConfig as error:
+    except UserError as error:
         print(f"mcp-agent: {error}", file=sys.stderr)
-        return 2
+        return error.exit_code
     except BrokenPipeError:
-        # The reader of our output has seen enough, as `head` does.
+        # The reader closed the pipe early, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except KeyboardInterrupt:
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     tools = _action(commands, "tools", text, "inspect.tools", _COMMON)
     tools.add_argument("--json", action="store_true", help="print the tools/list answer instead of a table")
 
-    check = _action(commands, "check", "check a tools.json and tell every problem in it", "inspect.check")
+    check = _action(commands, "check", "check a tools.json and print every problem in it", "inspect.check")
     check.add_argument("file", nargs="?", metavar="FILE", help="the file (default: the one the daemon uses)")
 
     actions = _group(commands, "profile", "list, show and choose profiles", "list|show|use")
@@ -90,62 +91,69 @@ def _parser() -> argparse.ArgumentParser:
     undo = _action(commands, "undo", "take back a change that a tool made to a file", "undo.undo")
     undo.add_argument("id", nargs="?", metavar="ID", help="the undo_id of the change (default: the last one)")
     undo.add_argument("--list", action="store_true", help="show what can be undone, the newest first")
-    undo.add_argument("--force", action="store_true", help="also if the file has changed since")
+    undo.add_argument("--force", action="store_true", help="undo even if the file has changed since")
 
-    actions = _group(commands, "artifacts", "list, show and remove what was too large for a result", "list|show|rm")
+    actions = _group(
+        commands, "artifacts", "list, show and remove artifacts: results that were too large", "list|show|rm"
+    )
     _action(actions, "list", "all artifacts, the newest first", "artifacts.list_artifacts")
     show = _action(actions, "show", "print an artifact", "artifacts.show")
     show.add_argument("ref", help="ax://<domain>/<id>")
     remove = _action(actions, "rm", "remove artifacts", "artifacts.remove")
     remove.add_argument("refs", nargs="+", metavar="ref", help="ax://<domain>/<id>")
 
-    _audit(_action(commands, "audit", "who did what: every call, change of policy and refused login", "audit.audit"))
+    _audit(_action(commands, "audit", "show who did what: every call, policy change and refused login", "audit.audit"))
 
     text = "list, watch and stop the shell sessions of the running daemon"
     actions = _group(commands, "sessions", text, "list|tail|stop")
     listing = _action(actions, "list", "every session, running or finished within the hour", "sessions.list_sessions")
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
-    tail = _action(actions, "tail", "print what a session prints, until it ends", "sessions.tail_session")
+    tail = _action(actions, "tail", "print the output of a session until it ends", "sessions.tail_session")
     tail.add_argument("id", metavar="ID", help="the session")
     tail.add_argument("--since", type=int, default=-8192, metavar="BYTES", help="where to begin (default: -8192)")
-    stop = _action(actions, "stop", "end a session and every process that it started", "sessions.stop_session")
+    stop = _action(actions, "stop", "stop a session and every process that it started", "sessions.stop_session")
     stop.add_argument("id", metavar="ID", help="the session")
     stop.add_argument("--signal", default="TERM", metavar="SIGNAL", help="by name or number (default: TERM)")
 
     actions = _group(commands, "token", "a token and a profile for each client", "create|list|show|revoke|rotate")
-    text = "make a token for a client; it is shown once"
+    text = "create a token for a client; it is shown once"
     create = _action(actions, "create", text, "token.create", (*_TOKENS, "profile"))
-    create.add_argument("--name", required=True, help="what to call the client")
+    create.add_argument("--name", required=True, help="a name for the client")
     create.add_argument(
         "--form",
         choices=("auto", "json", "text"),
         default="auto",
-        help="how its results are written (default: auto, by what the client calls itself)",
+        help="format of its results (default: auto, chosen by the name of the client)",
     )
     _action(actions, "list", "every token's name, profile and form", "token.show_all", _TOKENS)
     show = _action(actions, "show", "print the owner's token", "token.show", _TOKENS)
     show.add_argument("name", nargs="?", help="only the owner's can be shown")
-    text = "make a client's token worthless and end its streams"
+    text = "revoke a client's token and close its streams"
     revoke = _action(actions, "revoke", text, "token.revoke", _TOKENS)
     revoke.add_argument("name")
-    text = "give the owner, or a client, a new token in place of the old one"
+    text = "replace the token of the owner or of a client"
     rotate = _action(actions, "rotate", text, "token.rotate", _TOKENS)
     rotate.add_argument("name", nargs="?", help="the client (default: the owner)")
 
     doctor = _action(commands, "doctor", "find out why a client does not connect", "doctor.doctor", _TOKENS)
-    doctor.description = "Ask a daemon the way clients do, and say in plain words what is wrong and what to do."
+    doctor.description = "Connect to a daemon as clients do, and say what is wrong and what to do."
     doctor.add_argument("url", nargs="?", metavar="URL", help="the daemon (default: the one that runs here)")
 
     call = _action(commands, "call", "call a tool and print its result", "call.call", _COMMON)
     call.description = "Call a tool of the running daemon, or in this process if none is running."
     call.add_argument("tool", metavar="TOOL")
-    call.add_argument("arguments", nargs="*", metavar="key=value", help="a value is JSON if it can be read as JSON")
+    call.add_argument(
+        "arguments",
+        nargs="*",
+        metavar="key=value",
+        help="a value that is valid JSON is read as JSON, any other as text",
+    )
     call.add_argument("--json", action="store_true", help="print the result as JSON instead of text")
     return parser
 
 
 def _group(commands: _Commands, name: str, text: str, actions: str) -> _Commands:
-    """A command with further commands below it, which `actions` names."""
+    """A command with subcommands; `actions` names them in the help."""
     parser = commands.add_parser(name, help=text)
     return parser.add_subparsers(required=True, metavar=actions, parser_class=_Parser)
 
@@ -159,17 +167,17 @@ def _action(
     *,
     epilog: str | None = None,
 ) -> argparse.ArgumentParser:
-    """A command that `function` of `mcp_agent.commands` carries out, with the settings that it heeds."""
+    """A command that calls `function` of `mcp_agent.commands`, with flags for the settings that it uses."""
     parser = commands.add_parser(name, help=text, epilog=epilog)
-    # In a group of their own, so that help shows what is the command's alone before what many share.
+    # A group of their own: the help then shows the command's own flags before the shared ones.
     group = parser.add_argument_group("settings")
-    for setting in SETTINGS:
+    for setting in DAEMON_SETTINGS:
         if setting.name in settings:
             group.add_argument(
                 setting.flag,
                 action="append" if setting.name == "allow_host" else "store",
                 metavar={"port": "PORT", "allow_host": "NAME"}.get(setting.name, setting.name.upper()),
-                help=f"{setting.help} (default: {setting.default})",
+                help=f"{setting.help} (default: {setting.shown_default})",
             )
     parser.set_defaults(command=_command(function))
     return parser
@@ -178,15 +186,17 @@ def _action(
 def _audit(audit: argparse.ArgumentParser) -> None:
     audit.add_argument("--tool", metavar="NAME", help="only calls of this tool; may be a glob such as fs_*")
     audit.add_argument("--caller", metavar="NAME", help="only calls with the token of this name; may be a glob")
-    audit.add_argument("--outcome", metavar="CODE", help="only calls that came to this: ok, DENIED, NOT_FOUND …")
-    audit.add_argument("--rule", metavar="ID", help="only calls that this deny rule was against")
+    audit.add_argument("--outcome", metavar="CODE", help="only calls with this outcome: ok, DENIED, NOT_FOUND …")
+    audit.add_argument("--rule", metavar="ID", help="only calls that this deny rule refused")
     audit.add_argument(
         "--event",
         metavar="KIND",
-        help="only lines that are no calls: policy, policy_rejected, login_refused, start, or *",
+        help="only lines of this kind instead of calls: policy, policy_rejected, login_refused, start, or *",
     )
-    audit.add_argument("--errors", action="store_true", help="only what did not end well")
-    audit.add_argument("--since", metavar="WHEN", help="only since then: 30m, 2h, 7d, or a date such as 2026-11-16")
+    audit.add_argument("--errors", action="store_true", help="only calls that failed")
+    audit.add_argument(
+        "--since", metavar="WHEN", help="only since this time: 30m, 2h, 7d, or a date such as 2026-11-16"
+    )
     audit.add_argument(
         "-n",
         "--last",
@@ -194,23 +204,23 @@ def _audit(audit: argparse.ArgumentParser) -> None:
         metavar="N",
         help="at most the last N lines; 0 is all (default: 50, or all since WHEN)",
     )
-    audit.add_argument("-f", "--follow", action="store_true", help="go on with new lines as they are written")
-    audit.add_argument("--json", action="store_true", help="print the lines as they are kept")
+    audit.add_argument("-f", "--follow", action="store_true", help="keep printing new lines as they are written")
+    audit.add_argument("--json", action="store_true", help="print the lines as JSON, as they are stored")
 
 
 def _count(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"a whole number from 0 on, not {text!r}")
+        raise argparse.ArgumentTypeError(f"needs a whole number, 0 or more, not {text!r}")
     return int(text)
 
 
 def _command(function: str) -> object:
-    """The function of a command, `module.name`, imported when the command is carried out."""
+    """The function `module.name`, imported only when its command runs: start-up stays fast."""
     module, _, name = function.partition(".")
 
-    def carry_out(options: argparse.Namespace) -> int:
+    def run_command(options: argparse.Namespace) -> int:
         import importlib
 
         return int(getattr(importlib.import_module(f"mcp_agent.commands.{module}"), name)(options))
 
-    return carry_out
+    return run_command

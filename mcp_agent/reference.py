@@ -1,6 +1,6 @@
-"""The reference pages under docs/, written from the code: `python -m mcp_agent.reference`.
+"""Write the reference pages under docs/ from the code: `python -m mcp_agent.reference`.
 
-With `--check` nothing is written and a stale page is an error, which is how the tests keep them true.
+`--check` writes nothing and fails if a page is stale; the tests use it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.calls.shaping import TEXT_CLIENTS
-from mcp_agent.config import SETTINGS
+from mcp_agent.settings import DAEMON_SETTINGS, PRUNER_SETTINGS
 from registry.catalog import discover, label
 from registry.profiles import SHIPPED
 from tools.kit import errors
@@ -94,21 +94,27 @@ def _codes() -> Iterator[tuple[str, str]]:
 
 def _settings() -> Iterator[str]:
     yield from ("# Settings", "", _NOTE, "")
-    yield "Settings are read when the daemon starts. A flag counts before the environment variable, that before"
-    yield "`config.toml` in the user's config folder (`~/.config/mcp-agent/` on Linux), that before the default."
-    yield "What may change while the daemon runs is in [tools.json](tool-registry.md); nothing is in both."
-    yield from ("", "| flag | variable | in config.toml | default | what it does |", "| --- | --- | --- | --- | --- |")
-    for setting in SETTINGS:
-        cells = (f"`{setting.flag}`", f"`{setting.variable}`", f"`{setting.name}`", setting.default, setting.help)
-        yield f"| {' | '.join(cells)} |"
+    yield "Settings are read when the daemon starts. A flag wins over the environment variable, the variable over"
+    yield "`config.toml` in the user's config folder (`~/.config/mcp-agent/` on Linux), and that file over the default."
+    yield "What can change while the daemon runs is in [tools.json](tool-registry.md). No setting is in both."
+    yield from ("", "| flag | variable | in config.toml | type | default | what it does |", f"|{' --- |' * 6}")
+    for setting in DAEMON_SETTINGS:
+        names = f"`{setting.flag}` | `{setting.variable}` | `{setting.name}`"
+        yield f"| {names} | {setting.kind.name} | {setting.shown_default} | {setting.help} |"
     yield ""
-    yield "`MCP_AGENT_TOKEN` in the environment is used instead of the token file; it is taken out of the environment"
-    yield "at once, so that nothing the daemon starts can see it. No flag takes a token: command lines are public."
+    yield "`MCP_AGENT_TOKEN` in the environment is used instead of the token file. The daemon removes it from its"
+    yield "environment at once, so no process that it starts can see it. No flag takes a token, because other users"
+    yield "can read command lines."
+    yield from ("", "## The pruner", "")
+    yield "`mcp-agent` and `mcp-pruner` read these from the environment only. See [pruning](pruning.md)."
+    yield from ("", "| variable | type | default | what it does |", f"|{' --- |' * 4}")
+    for setting in PRUNER_SETTINGS:
+        yield f"| `{setting.variable}` | {setting.kind.name} | {setting.shown_default} | {setting.help} |"
     yield from ("", "## Shipped profiles", "", "| profile | what it allows |", "| --- | --- |")
     for profile in SHIPPED.values():
         yield f"| `{profile.id}` | {profile.description} |"
-    yield from ("", "## Clients that are given text", "")
-    yield "With `response.form` at `auto`, programs that call themselves one of these get results as text, all others"
+    yield from ("", "## Clients that receive text", "")
+    yield "With `response.form` set to `auto`, clients with one of these names receive results as text, all others"
     yield f"as JSON: {', '.join(f'`{name}`' for name in TEXT_CLIENTS)}."
 
 

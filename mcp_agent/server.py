@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from mcp_agent import __version__, signals
 from mcp_agent.app import Daemon
-from mcp_agent.config import BadConfig, Config
+from mcp_agent.config import Config
 from mcp_agent.events.hub import ToolsChanged
 from mcp_agent.hosting import Host
 from mcp_agent.logs import event
@@ -26,6 +26,7 @@ from mcp_agent.routes import http_app
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from mcp_agent.security.guard import OpenStreams
+from mcp_agent.settings import BadConfig
 from mcp_agent.transports.connection import Connection
 from registry.file_watch import changes
 from tools.files import atomic

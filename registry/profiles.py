@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from registry.catalog import Catalog, label
+from registry.user_error import UserError
 from tools.kit.records import record
 from tools.kit.rules import NOTHING, Deny
 from tools.kit.spec import Tool
@@ -32,12 +33,21 @@ class Problem(NamedTuple):
         return {"pointer": self.pointer, "message": self.message, "severity": severity}
 
 
-class BadRegistry(Exception):
-    """A tools.json that cannot be used. `problems` has every one of them."""
+class BadRegistry(UserError):
+    """A tools.json cannot be used. `problems` lists everything that is wrong with it."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem], origin: str = "tools.json") -> None:
         self.problems = tuple(problems)
-        super().__init__("; ".join(map(str, self.problems)))
+        listed = "".join(f"\n  {problem}" for problem in self.problems)
+        super().__init__(f"{origin} cannot be used:{listed}")
+
+
+class UnknownName(UserError):
+    """There is no profile, category or tool of the name that the user gave."""
+
+    def __init__(self, message: str, hint: str | None) -> None:
+        super().__init__(f"{message} ({hint})" if hint else message)
+        self.message, self.hint = message, hint
 
 
 @record
@@ -100,11 +110,15 @@ class Profiles:
     active: str
     by_id: Mapping[str, Profile]
     warnings: tuple[Problem, ...] = ()
-    # What the file was when it was read, in a few digits; a change of spaces is none of the profiles.
+    # Hash of the file. It is not compared: a change of whitespace changes no profile.
     digest: str = field(default="", compare=False)
 
     def __getitem__(self, profile_id: str) -> Profile:
-        return self.by_id[profile_id]
+        """The profile of that id. Raises UnknownName."""
+        profile = self.by_id.get(profile_id)
+        if profile is None:
+            raise UnknownName(f"there is no profile {profile_id[:100]!r}", f"there are {', '.join(self.by_id)}")
+        return profile
 
 
 def closed(profile_id: str) -> Profile:

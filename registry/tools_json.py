@@ -42,7 +42,7 @@ def read(document: dict[str, Any], catalog: Catalog, origin: str = "tools.json")
     reader = _Reader(catalog, origin)
     profiles = reader.profiles(document)
     if any(not problem.is_warning for problem in reader.problems):
-        raise BadRegistry(reader.problems)
+        raise BadRegistry(reader.problems, origin)
     return profiles
 
 

@@ -14,13 +14,14 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from registry.catalog import Catalog
-from registry.profiles import BadRegistry, Problem, Profile, Profiles, default_document, described
+from registry.profiles import BadRegistry, Problem, Profile, Profiles, UnknownName, default_document, described
 from registry.tools_json import read
 from registry.tools_json_text import load_document
 from tools.files import atomic, disk
@@ -42,10 +43,10 @@ class RegistryFile:
 
     def load_or_create(self) -> Profiles:
         """As `load`, but where there is no file, one with every tool on is written first."""
-        with self._told("made"):
+        with self._os_errors_as_problems("made"):
             if not self.path.exists():
                 if self.path.is_symlink():
-                    raise BadRegistry([Problem("", f"{self.path} is a link to a file that is not there")])
+                    raise self._bad(f"{self.path} is a link to a file that is not there")
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with self._locked():
                     if not self.path.exists():
@@ -58,7 +59,7 @@ class RegistryFile:
         Raises BadRegistry and writes nothing where the file is broken before or after the change.
         """
         self.load_or_create()
-        with self._told("written"), self._locked():
+        with self._os_errors_as_problems("written"), self._locked():
             document, digest = self._document()
             change(document, self._read(document, digest))
             profiles = self._read(document, "")
@@ -66,7 +67,7 @@ class RegistryFile:
         return replace(profiles, digest=digest)
 
     def use_profile(self, profile_id: str) -> Profiles:
-        """Make `profile_id` the active profile. Raises KeyError if there is none of that id."""
+        """Make `profile_id` the active profile. Raises UnknownName."""
 
         def change(document: dict[str, Any], profiles: Profiles) -> None:
             profiles[profile_id]
@@ -75,7 +76,10 @@ class RegistryFile:
         return self.edit(change)
 
     def switch(self, target: str, enabled: bool, profile_id: str | None = None) -> Profiles:
-        """Switch a category or a tool, in `profile_id` or in the active profile. Raises KeyError for an unknown one."""
+        """Switch a category or a tool, in `profile_id` or in the active profile.
+
+        Raises UnknownName if there is no such profile, category or tool.
+        """
 
         def change(document: dict[str, Any], profiles: Profiles) -> None:
             profile = profiles[profile_id or profiles.active]
@@ -83,7 +87,9 @@ class RegistryFile:
             tool = self._catalog.get(target)
             known = tool is not None or target in self._catalog.categories or target in profile.categories
             if not known:
-                raise KeyError(target)
+                near = get_close_matches(target, [*self._catalog.names, *self._catalog.categories], n=1)
+                hint = f"did you mean {near[0]}?" if near else None
+                raise UnknownName(f"there is no category or tool {target[:100]!r}", hint)
             category = target if tool is None else tool.category
             switches = _entry(entry.setdefault("categories", []), category)
             if tool is None:
@@ -107,21 +113,21 @@ class RegistryFile:
 
     def _document(self) -> tuple[dict[str, Any], str]:
         # Not to wait for a writer, should it be a pipe; a regular file does not know the difference.
-        with self._told("read"):
+        with self._os_errors_as_problems("read"):
             descriptor = os.open(self.path, disk.READ_FLAGS)
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise BadRegistry([Problem("", f"{self.path} is no regular file")])
+                    raise self._bad(f"{self.path} is no regular file")
                 with os.fdopen(descriptor, "rb", closefd=False) as file:
                     data = file.read(_MOST_BYTES + 1)
             finally:
                 os.close(descriptor)
         if len(data) > _MOST_BYTES:
-            raise BadRegistry([Problem("", f"{self.path} is larger than {_MOST_BYTES} bytes")])
+            raise self._bad(f"{self.path} is larger than {_MOST_BYTES} bytes")
         try:
-            return load_document(data.decode("utf-8-sig")), _digest(data)
+            return load_document(data.decode("utf-8-sig"), str(self.path)), _digest(data)
         except UnicodeDecodeError as error:
-            raise BadRegistry([Problem("", f"no UTF-8: byte {error.start} fits no character")]) from None
+            raise self._bad(f"no UTF-8: byte {error.start} fits no character") from None
 
     def _write(self, document: dict[str, Any]) -> str:
         target = self.path.resolve()
@@ -137,16 +143,19 @@ class RegistryFile:
         disk.sync_folder(target.parent)
         return _digest(data)
 
+    def _bad(self, message: str) -> BadRegistry:
+        return BadRegistry([Problem("", message)], str(self.path))
+
     @contextmanager
-    def _told(self, action: str) -> Iterator[None]:
-        """What the operating system says of the file, told as a problem of it."""
+    def _os_errors_as_problems(self, action: str) -> Iterator[None]:
+        """Report an OSError as a problem of the file."""
         try:
             yield
         except FileNotFoundError:
-            raise BadRegistry([Problem("", f"{self.path} is not there")]) from None
+            raise self._bad(f"{self.path} is not there") from None
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise BadRegistry([Problem("", f"{self.path} cannot be {action}: {reason}")]) from None
+            raise self._bad(f"{self.path} cannot be {action}: {reason}") from None
 
     def _locked(self) -> AbstractContextManager[None]:
         return atomic.locked(self.path.resolve().parent)

@@ -8,10 +8,11 @@ from typing import Any
 from registry.profiles import BadRegistry, Problem
 
 _MOST_DEPTH = 64
+_TOO_DEEP = Problem("", f"it is nested more than {_MOST_DEPTH} levels deep")
 
 
-def load_document(text: str) -> dict[str, Any]:
-    """The JSON object in `text`, no key twice. Raises BadRegistry."""
+def load_document(text: str, origin: str = "tools.json") -> dict[str, Any]:
+    """The JSON object in `text`, which came from `origin`. Raises BadRegistry, also for a key that occurs twice."""
     repeated: list[str] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -22,24 +23,23 @@ def load_document(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
-        raise BadRegistry([Problem("", f"no JSON: {error.msg} at line {error.lineno}, column {error.colno}")]) from None
+        where = f"at line {error.lineno}, column {error.colno}"
+        raise BadRegistry([Problem("", f"no JSON: {error.msg} {where}")], origin) from None
     except ValueError as error:
-        raise BadRegistry([Problem("", f"no JSON: {error}")]) from None
+        raise BadRegistry([Problem("", f"no JSON: {error}")], origin) from None
     except RecursionError:
-        raise _too_deep() from None
+        raise BadRegistry([_TOO_DEEP], origin) from None
+    problems = [Problem("", f"the key {key!r} stands twice in one object") for key in repeated]
     if _is_deeper(document, _MOST_DEPTH):
-        raise _too_deep()
-    if not _can_be_written(document):
-        raise BadRegistry([Problem("", "no JSON: half a surrogate pair in a text, or a number that is not finite")])
-    if repeated:
-        raise BadRegistry(Problem("", f"the key {key!r} stands twice in one object") for key in repeated)
-    if not isinstance(document, dict):
-        raise BadRegistry([Problem("", "the file must hold one JSON object")])
+        problems = [_TOO_DEEP]
+    elif not _can_be_written(document):
+        problems = [Problem("", "no JSON: half a surrogate pair in a text, or a number that is not finite")]
+    elif not problems and not isinstance(document, dict):
+        problems = [Problem("", "the file must hold one JSON object")]
+    if problems:
+        raise BadRegistry(problems, origin)
+    assert isinstance(document, dict)
     return document
-
-
-def _too_deep() -> BadRegistry:
-    return BadRegistry([Problem("", f"it is nested more than {_MOST_DEPTH} levels deep")])
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

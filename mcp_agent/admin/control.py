@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -16,7 +15,7 @@ from mcp_agent.protocol.jsonrpc import RpcError
 from mcp_agent.sessions.session import Session
 from mcp_agent.transports.http import ClientLeft, header, principal, read_body, send_error, send_object
 from registry.deny_rules import described
-from registry.profiles import BadRegistry, Profile, Profiles
+from registry.profiles import BadRegistry, Profile, Profiles, UnknownName
 from tools.kit.errors import InvalidParams, SessionNotFound
 from tools.shell.session_tools import signal_number
 
@@ -73,11 +72,13 @@ class Control:
             return
         except _BadRequest as error:
             await send_error(send, error.status, error.message, error.hint)
+        except UnknownName as error:
+            await send_error(send, 404, error.message, error.hint)
         except BadRegistry as error:
+            listed = "; ".join(map(str, error.problems))
             problems = [problem.as_object() for problem in error.problems]
-            await send_object(
-                send, 409, {"error": {"message": f"{self._daemon.file.path} is broken: {error}", "problems": problems}}
-            )
+            message = f"{self._daemon.file.path} is broken: {listed}"
+            await send_object(send, 409, {"error": {"message": message, "problems": problems}})
         else:
             await send_object(send, 200, answer)
 
@@ -95,9 +96,7 @@ class Control:
         }
 
     def profile(self, profile_id: str) -> dict[str, Any]:
-        profile = self._daemon.gate.profiles.by_id.get(profile_id)
-        if profile is None:
-            raise self._no_profile(profile_id)
+        profile = self._daemon.gate.profiles[profile_id]
         return {
             **self._brief(profile),
             "deny": {"paths": described(profile.deny.paths), "commands": described(profile.deny.commands)},
@@ -124,31 +123,17 @@ class Control:
 
     async def _use(self, body: dict[str, Any], by: str) -> dict[str, Any]:
         profile_id = _field(body, "profile", str)
-        if profile_id not in self._daemon.gate.profiles.by_id:
-            raise self._no_profile(profile_id)
-        return await self._changed(lambda: self._daemon.file.use_profile(profile_id), by)
+        return await self._change(lambda: self._daemon.file.use_profile(profile_id), by)
 
     async def _switch(self, body: dict[str, Any], by: str) -> dict[str, Any]:
         target, enabled = _field(body, "target", str), _field(body, "enabled", bool)
         profile_id = _field(body, "profile", str) if body.get("profile") is not None else None
-        if profile_id is not None and profile_id not in self._daemon.gate.profiles.by_id:
-            raise self._no_profile(profile_id)
-        try:
-            return await self._changed(lambda: self._daemon.file.switch(target, enabled, profile_id), by)
-        except KeyError:
-            catalog = self._daemon.gate.catalog
-            near = get_close_matches(target, [*catalog.names, *catalog.categories], n=1)
-            hint = f"did you mean {near[0]}?" if near else None
-            raise _BadRequest(f"there is no category or tool {target[:100]!r}", hint, 404) from None
+        return await self._change(lambda: self._daemon.file.switch(target, enabled, profile_id), by)
 
-    async def _changed(self, change: Callable[[], Profiles], by: str) -> dict[str, Any]:
+    async def _change(self, change: Callable[[], Profiles], by: str) -> dict[str, Any]:
         """Save, put into force at once, and answer with what is in force; the watcher finds nothing left to do."""
         await self._daemon.change(change, by)
         return self._profiles()
-
-    def _no_profile(self, profile_id: str) -> _BadRequest:
-        known = list(self._daemon.gate.profiles.by_id)
-        return _BadRequest(f"there is no profile {profile_id[:100]!r}", f"there are {', '.join(known)}", 404)
 
 
 def _asked_by(scope: Scope) -> str:

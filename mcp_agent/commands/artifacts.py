@@ -7,7 +7,8 @@ import sys
 from datetime import datetime
 
 from mcp_agent.app import artifacts_of
-from mcp_agent.config import BadConfig, load
+from mcp_agent.config import load
+from registry.user_error import UserError
 
 
 def list_artifacts(options: argparse.Namespace) -> int:
@@ -21,7 +22,7 @@ def show(options: argparse.Namespace) -> int:
     store = artifacts_of(load(vars(options)))
     artifact = store.find(options.ref)
     if artifact is None:
-        raise BadConfig(f"there is no artifact {options.ref}")
+        raise UserError(f"there is no artifact {options.ref}")
     with open(store.path(artifact), "rb") as file:
         while data := file.read(1 << 20):
             sys.stdout.buffer.write(data)

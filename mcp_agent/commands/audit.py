@@ -11,8 +11,9 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.config import BadConfig, load
+from mcp_agent.config import load
 from mcp_agent.storage.audit_reader import Line, Trail, Wanted, moment
+from registry.user_error import UserError
 from tools.files.paths import on_one_line
 
 _SHOWN = 50
@@ -23,7 +24,7 @@ _MOST_CHARS = 100
 def audit(options: argparse.Namespace) -> int:
     folder = load(vars(options)).audit_dir
     if not os.access(folder, os.R_OK | os.X_OK) and folder.exists():
-        raise BadConfig(f"{folder} cannot be read: it belongs to another user")
+        raise UserError(f"{folder} cannot be read: it belongs to another user")
     damaged = _Damaged(is_told_at_once=options.follow)
     trail = Trail(folder, damaged)
     wanted = Wanted(
@@ -67,7 +68,7 @@ def _since(text: str | None) -> datetime | None:
     try:
         return moment(text)
     except (ValueError, OverflowError):
-        raise BadConfig(f"--since takes 30m, 2h, 7d or a date such as 2026-11-16, not {text!r}") from None
+        raise UserError(f"--since takes 30m, 2h, 7d or a date such as 2026-11-16, not {text!r}") from None
 
 
 def _print(lines: Iterable[Line], *, as_json: bool) -> None:

@@ -11,10 +11,10 @@ import orjson
 
 from mcp_agent.calls.call import Call, Caller, Compact, Outcome
 from mcp_agent.commands import daemon_client
-from mcp_agent.config import BadConfig, Config, load
+from mcp_agent.config import Config, load
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Access
-from registry.profiles import BadRegistry
+from registry.user_error import UserError
 from tools.files.paths import told
 
 
@@ -31,7 +31,7 @@ def call(options: argparse.Namespace) -> int:
 def _argument(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator or not key:
-        raise BadConfig(f"{text!r} must be key=value, for example path=README.md")
+        raise UserError(f"{text!r} must be key=value, for example path=README.md")
     try:
         return key, orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -59,19 +59,16 @@ def _by_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str) 
         return None
     if status == 200 and "result" in answer:
         return answer["result"]["content"][0]["text"], answer["result"]["isError"]
-    raise BadConfig(answer.get("error", {}).get("message", f"the daemon answered {status}"))
+    raise UserError(answer.get("error", {}).get("message", f"the daemon answered {status}"))
 
 
 def _in_process(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool]:
     from mcp_agent.app import compose
 
-    try:
-        daemon = compose(config)
-    except BadRegistry as error:
-        raise BadConfig(f"{config.config} cannot be used: {error}") from None
+    daemon = compose(config)
     request = Call(new_call_id(), Caller("command line", Access(), "in process"), tool, arguments)
 
-    async def carried_out() -> Outcome:
+    async def run() -> Outcome:
         try:
             return await daemon.dispatcher.call(request)
         finally:
@@ -79,9 +76,9 @@ def _in_process(config: Config, tool: str, arguments: dict[str, Any], form: str)
             await daemon.stop()
             daemon.close()
 
-    outcome = asyncio.run(carried_out())
+    outcome = asyncio.run(run())
     if outcome.refusal is not None:
-        raise BadConfig(outcome.refusal.message)
+        raise UserError(outcome.refusal.message)
     if isinstance(outcome.written, Compact):
         return outcome.written.encoded.decode(), outcome.is_error
     text = (

@@ -11,17 +11,18 @@ from typing import Any
 import orjson
 
 from mcp_agent import COMMAND_AGENT, __version__
-from mcp_agent.config import BadConfig, Config
+from mcp_agent.config import Config
 from mcp_agent.security import auth_tokens
+from registry.user_error import UserError
 from tools.kit.records import record
 
 _TIMEOUT_S = 660.0
-# A stream that is alive says so every fifteen seconds.
+# A live stream sends a heartbeat every fifteen seconds.
 _SILENCE_S = 60.0
 
 
 class NotReached(Exception):
-    """The daemon's file is there and the daemon is not."""
+    """The file with the daemon's address exists, but the daemon does not answer."""
 
 
 @record
@@ -47,14 +48,13 @@ class RunningDaemon:
             connection.close()
 
     def events(self, path: str) -> Iterator[tuple[str, Any]]:
-        """The named events of a stream, each with its data, until it ends. Raises NotReached and BadConfig."""
+        """The named events of a stream, each with its data, until it ends. Raises NotReached and UserError."""
         connection = self._connection(_SILENCE_S)
         try:
             connection.request("GET", path, None, self._headers({"Accept": "text/event-stream"}))
             answer = connection.getresponse()
             if answer.status != 200:
-                error = orjson.loads(answer.read())["error"]
-                raise BadConfig(" ".join(part for part in (error["message"], error.get("hint")) if part))
+                raise refusal(answer.status, orjson.loads(answer.read()))
             name = ""
             for line in answer:
                 field, _, value = line.rstrip(b"\r\n").partition(b": ")
@@ -75,7 +75,7 @@ class RunningDaemon:
         if parts.scheme == "https":
             import ssl
 
-            # It is our own daemon, found through a file that only we can write: its name is not what proves it.
+            # No host name to check: this is our own daemon, found through a file that only we can write.
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
@@ -93,37 +93,39 @@ class RunningDaemon:
 
 def find(config: Config) -> RunningDaemon | None:
     """The running daemon of this user and state folder; None if there is none."""
-    told = _told(config)
-    if told is None:
+    runtime = _read_runtime_file(config)
+    if runtime is None:
         return None
-    token = os.environ.get(auth_tokens.VARIABLE)
-    if token is None:
-        try:
-            token = auth_tokens.from_file(config.token_file)
-        except auth_tokens.BadToken as error:
-            raise BadConfig(str(error)) from None
-    return RunningDaemon(told["url"], token, told["config"])
+    token = os.environ.get(auth_tokens.VARIABLE) or auth_tokens.from_file(config.token_file)
+    return RunningDaemon(runtime["url"], token, runtime["config"])
 
 
 def address(config: Config) -> str | None:
     """Where the running daemon of this user and state folder listens; None if there is none."""
-    told = _told(config)
-    return None if told is None else told["url"]
+    runtime = _read_runtime_file(config)
+    return None if runtime is None else runtime["url"]
 
 
-def _told(config: Config) -> dict[str, str] | None:
-    """What a running daemon says of itself in its file. Raises BadConfig if somebody else could have written it.
+def refusal(status: int, answer: Any) -> UserError:
+    """The error of an answer that is not 200, for the person who typed the command."""
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    hint = f" ({error['hint']})" if error.get("hint") else ""
+    return UserError(f"{error.get('message', f'the daemon answered {status}')}{hint}")
 
-    The token is sent to where that file says.
+
+def _read_runtime_file(config: Config) -> dict[str, str] | None:
+    """The address that the running daemon wrote; None if none runs.
+
+    Raises UserError if another user can write the file, because the token is sent to that address.
     """
     path = config.runtime_file
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
-            told = orjson.loads(file.read())
+            runtime = orjson.loads(file.read())
         if status.st_mode & 0o022 or status.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
-            raise BadConfig(f"somebody else can write {path}, which says where the token is sent; delete it")
-        os.kill(int(told["pid"]), 0)
-        return {key: str(told[key]) for key in ("url", "config")}
+            raise UserError(f"another user can write {path}, and the token is sent to the address in it; delete it")
+        os.kill(int(runtime["pid"]), 0)
+        return {key: str(runtime[key]) for key in ("url", "config")}
     except (OSError, ValueError, KeyError, TypeError):
         return None

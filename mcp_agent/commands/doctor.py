@@ -20,9 +20,10 @@ from typing import Any
 import orjson
 
 from mcp_agent.commands import daemon_client
-from mcp_agent.config import BadConfig, Config, load, misspelt
+from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.state_folder import exposed_mode
+from registry.user_error import UserError
 from tools.kit.records import record
 
 _TIMEOUT_S = 10.0
@@ -64,7 +65,7 @@ class _Patient:
     def __init__(self, url: str, token: str | None) -> None:
         parts = urllib.parse.urlsplit(url if "//" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadConfig(f"{url!r} is no URL of a daemon; one looks like http://127.0.0.1:8765")
+            raise UserError(f"{url!r} is not the URL of a daemon; use one such as http://127.0.0.1:8765")
         self.scheme, self.host = parts.scheme, parts.hostname
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self.path = parts.path if parts.path not in ("", "/") else "/mcp"
@@ -114,7 +115,7 @@ def doctor(options: argparse.Namespace) -> int:
     url = options.url or daemon_client.address(config) or f"http://{config.host}:{config.port}"
     patient = _Patient(url, _token(config))
     failed = 0
-    for message in misspelt():
+    for message in unknown_variables():
         _tell(Finding("variables", message, "mend its name, or unset it: as it is, it does nothing"))
         failed += 1
     print(f"looking at {patient.scheme}://{patient.host}:{patient.port}{patient.path}")

@@ -9,24 +9,20 @@ from pathlib import Path
 
 import orjson
 
-from mcp_agent.config import BadConfig, load
+from mcp_agent.config import load
 from registry.catalog import discover
 from registry.gate import Access, Gate
 from registry.profiles import BadRegistry
 from registry.tools_json_file import RegistryFile
+from registry.user_error import UserError
 from tools.kit.llm_tokens import estimate
 
 
 def tools(options: argparse.Namespace) -> int:
     config = load(vars(options))
     catalog = discover()
-    try:
-        profiles = RegistryFile(config.config, catalog).load_or_create()
-    except BadRegistry as error:
-        raise BadConfig(f"{config.config} cannot be used: {error}") from None
-    profile = config.profile or profiles.active
-    if profile not in profiles.by_id:
-        raise BadConfig(f"there is no profile {profile!r}; there are {', '.join(profiles.by_id)}")
+    profiles = RegistryFile(config.config, catalog).load_or_create()
+    profile = profiles[config.profile or profiles.active].id
     visible = Gate(catalog, profiles).visible(Access(profile))
     from mcp_agent.protocol.methods import tool_entry
 
@@ -50,7 +46,7 @@ def tools(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     path = Path(options.file) if options.file else load(vars(options)).config
     if not os.path.exists(path):  # noqa: PTH110 - Path.exists raises for a name that is too long
-        raise BadConfig(f"{path} is not there")
+        raise UserError(f"{path} is not there")
     try:
         profiles = RegistryFile(path, discover()).load()
     except BadRegistry as error:

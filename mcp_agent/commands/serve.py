@@ -10,25 +10,22 @@ import sys
 
 from mcp_agent import __version__
 from mcp_agent.app import Daemon, compose
-from mcp_agent.config import BadConfig, Config, load, misspelt
+from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.logs import event, logging_to, standard_error
 from mcp_agent.security import addresses, auth_tokens, state_folder
-from registry.profiles import BadRegistry
+from registry.user_error import UserError
 
 log = logging.getLogger(__name__)
 
 
 def serve(options: argparse.Namespace) -> int:
-    config, daemon = _composed(options)
-    token_in_environment = _token_in_environment()
+    config, daemon = _compose(options)
+    token_in_environment = auth_tokens.from_environment()
     from mcp_agent import server
 
     is_new = token_in_environment is None and not config.token_file.exists()
     known = auth_tokens.Tokens(config.token_file, config.clients_file, token_in_environment)
-    try:
-        known.reload()
-    except auth_tokens.BadToken as error:
-        raise BadConfig(str(error)) from None
+    known.reload()
     server.check_tls(config)
     where = f"kept in {config.token_file}" if token_in_environment is None else "taken from MCP_AGENT_TOKEN"
     listener = server.bind(config.host, config.port)
@@ -48,8 +45,8 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def stdio(options: argparse.Namespace) -> int:
-    config, daemon = _composed(options)
-    _token_in_environment()
+    config, daemon = _compose(options)
+    auth_tokens.from_environment()
     from mcp_agent.transports.stdio import serve_stdio
 
     with logging_to(standard_error(), config.log_level):
@@ -62,27 +59,17 @@ def stdio(options: argparse.Namespace) -> int:
     os._exit(0)
 
 
-def _composed(options: argparse.Namespace) -> tuple[Config, Daemon]:
+def _compose(options: argparse.Namespace) -> tuple[Config, Daemon]:
     config = load(vars(options))
     state_folder.secure_state_dir(config)
     try:
         return config, compose(config, options.catalog)
-    except BadRegistry as error:
-        listed = "".join(f"\n  {problem}" for problem in error.problems)
-        raise BadConfig(f"{config.config} cannot be used:{listed}") from None
     except OSError as error:
-        raise BadConfig(f"{config.config} cannot be used: {error}") from None
-
-
-def _token_in_environment() -> str | None:
-    try:
-        return auth_tokens.from_environment()
-    except auth_tokens.BadToken as error:
-        raise BadConfig(str(error)) from None
+        raise UserError(f"mcp-agent cannot start: {error}") from None
 
 
 def _warn(config: Config) -> None:
-    for message in misspelt():
+    for message in unknown_variables():
         event(log, logging.WARNING, "config.unknown_variable", message=message)
     if (problem := state_folder.exposure(config)) is not None:
         event(log, logging.WARNING, "security.state_is_open", message=problem)

@@ -11,11 +11,12 @@ import orjson
 
 from mcp_agent.commands import daemon_client
 from mcp_agent.commands.daemon_client import RunningDaemon
-from mcp_agent.config import BadConfig, load
+from mcp_agent.config import load
+from registry.user_error import UserError
 
 
 def list_sessions(options: argparse.Namespace) -> int:
-    sessions = _asked(_daemon(options), "GET", "/api/sessions")["sessions"]
+    sessions = _ask(_daemon(options), "GET", "/api/sessions")["sessions"]
     if options.json:
         print(orjson.dumps(sessions, option=orjson.OPT_INDENT_2).decode())
         return 0
@@ -49,32 +50,30 @@ def tail_session(options: argparse.Namespace) -> int:
                 code = event["exit_code"]
                 break
     except daemon_client.NotReached as error:
-        raise BadConfig(f"the daemon cannot be reached: {error}") from None
+        raise UserError(f"the daemon cannot be reached: {error}") from None
     return code
 
 
 def stop_session(options: argparse.Namespace) -> int:
     path = f"/api/sessions/{urllib.parse.quote(options.id)}/stop"
-    told = _asked(_daemon(options), "POST", path, {"signal": options.signal})
-    how = f"exit {told['exit_code']}" + (f", signal {told['signal']}" if told["signal"] else "")
-    print(f"{told['id']} has ended: {how}{', killed after its grace' if told['escalated'] else ''}")
+    session = _ask(_daemon(options), "POST", path, {"signal": options.signal})
+    how = f"exit {session['exit_code']}" + (f", signal {session['signal']}" if session["signal"] else "")
+    print(f"{session['id']} has ended: {how}{', killed after its grace period' if session['escalated'] else ''}")
     return 0
 
 
 def _daemon(options: argparse.Namespace) -> RunningDaemon:
     daemon = daemon_client.find(load(vars(options)))
     if daemon is None:
-        raise BadConfig("no daemon is running; sessions live in one: mcp-agent serve")
+        raise UserError("no daemon is running; sessions live in one: mcp-agent serve")
     return daemon
 
 
-def _asked(daemon: RunningDaemon, method: str, path: str, body: Any = None) -> Any:
+def _ask(daemon: RunningDaemon, method: str, path: str, body: Any = None) -> Any:
     try:
         status, answer = daemon.request(method, path, body)
     except daemon_client.NotReached as error:
-        raise BadConfig(f"the daemon cannot be reached: {error}") from None
+        raise UserError(f"the daemon cannot be reached: {error}") from None
     if status == 200:
         return answer
-    refused = answer.get("error", {}) if isinstance(answer, dict) else {}
-    hint = f" ({refused['hint']})" if refused.get("hint") else ""
-    raise BadConfig(f"{refused.get('message', f'the daemon answered {status}')}{hint}")
+    raise daemon_client.refusal(status, answer)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import urllib.parse
-from difflib import get_close_matches
 from typing import Any
 
 from mcp_agent.commands import daemon_client
-from mcp_agent.config import BadConfig, Config, load
+from mcp_agent.config import Config, load
 from mcp_agent.storage.audit_log import Audit, note_policy
 from registry.catalog import discover
-from registry.profiles import BadRegistry, Profiles
+from registry.profiles import Profiles
 from registry.tools_json_file import RegistryFile
 
 
 def list_profiles(options: argparse.Namespace) -> int:
     config = load(vars(options))
-    answer = _through_daemon(config, "GET", "/api/profiles")
+    answer = _ask_daemon(config, "GET", "/api/profiles")
     if answer is None:
         profiles = _file(config)[1]
         answer = {
@@ -37,10 +36,7 @@ def list_profiles(options: argparse.Namespace) -> int:
 def show_profile(options: argparse.Namespace) -> int:
     config = load(vars(options))
     file, profiles = _file(config)
-    profile_id = options.id or profiles.active
-    profile = profiles.by_id.get(profile_id)
-    if profile is None:
-        raise BadConfig(f"there is no profile {profile_id!r}; there are {', '.join(profiles.by_id)}")
+    profile = profiles[options.id or profiles.active]
     print(f"{profile.id}: {profile.description or profile.label}{'' if profile.enabled else ' (switched off)'}")
     for category, tools in discover().categories.items():
         named = profile.categories.get(category)
@@ -58,11 +54,9 @@ def show_profile(options: argparse.Namespace) -> int:
 
 def use_profile(options: argparse.Namespace) -> int:
     config = load(vars(options))
-    if _through_daemon(config, "POST", "/api/profiles/use", {"profile": options.id}) is None:
+    if _ask_daemon(config, "POST", "/api/profiles/use", {"profile": options.id}) is None:
         file, profiles = _file(config)
-        if options.id not in profiles.by_id:
-            raise BadConfig(f"there is no profile {options.id!r}; there are {', '.join(profiles.by_id)}")
-        _on_record(config, profiles, file.use_profile(options.id))
+        _record_change(config, profiles, file.use_profile(options.id))
     print(f"{options.id} is the active profile")
     return 0
 
@@ -70,23 +64,15 @@ def use_profile(options: argparse.Namespace) -> int:
 def switch(options: argparse.Namespace) -> int:
     config = load(vars(options))
     body = {"target": options.target, "enabled": options.enabled, "profile": config.profile}
-    if _through_daemon(config, "POST", "/api/switch", body) is None:
+    if _ask_daemon(config, "POST", "/api/switch", body) is None:
         file, profiles = _file(config)
-        if config.profile is not None and config.profile not in profiles.by_id:
-            raise BadConfig(f"there is no profile {config.profile!r}; there are {', '.join(profiles.by_id)}")
-        try:
-            _on_record(config, profiles, file.switch(options.target, options.enabled, config.profile))
-        except KeyError:
-            catalog = discover()
-            near = get_close_matches(options.target, [*catalog.names, *catalog.categories], n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise BadConfig(f"there is no category or tool {options.target!r}{hint}") from None
-    print(f"{options.target} is {'on' if options.enabled else 'off'}{_but(config, options)}")
+        _record_change(config, profiles, file.switch(options.target, options.enabled, config.profile))
+    print(f"{options.target} is {'on' if options.enabled else 'off'}{_obstacle(config, options)}")
     return 0
 
 
-def _but(config: Config, options: argparse.Namespace) -> str:
-    """What still keeps away a tool, or all tools of a category, that has just been switched on."""
+def _obstacle(config: Config, options: argparse.Namespace) -> str:
+    """What still hides a tool, or all tools of a category, that was just switched on."""
     if not options.enabled:
         return ""
     catalog = discover()
@@ -109,23 +95,20 @@ def _but(config: Config, options: argparse.Namespace) -> str:
             return ""
 
 
-def _on_record(config: Config, before: Profiles, after: Profiles) -> None:
-    """No daemon runs that would write the line of the change."""
+def _record_change(config: Config, before: Profiles, after: Profiles) -> None:
+    """Write the change to the audit log, because no daemon runs that would do it."""
     audit = Audit(config.audit_dir)
     note_policy(audit, discover(), before, after, by="command")
     audit.close()
 
 
-def _file(config: Config) -> Any:
+def _file(config: Config) -> tuple[RegistryFile, Profiles]:
     file = RegistryFile(config.config, discover())
-    try:
-        return file, file.load_or_create()
-    except BadRegistry as error:
-        raise BadConfig(f"{config.config} cannot be used: {error}") from None
+    return file, file.load_or_create()
 
 
-def _through_daemon(config: Config, method: str, path: str, body: Any = None) -> Any:
-    """The answer of the running daemon, or None where none runs on this tools.json."""
+def _ask_daemon(config: Config, method: str, path: str, body: Any = None) -> Any:
+    """The answer of the running daemon; None if no daemon uses this tools.json."""
     daemon = daemon_client.find(config)
     if daemon is None or daemon.config != str(config.config):
         return None
@@ -135,6 +118,4 @@ def _through_daemon(config: Config, method: str, path: str, body: Any = None) ->
         return None
     if status == 200:
         return answer
-    error = answer.get("error", {}) if isinstance(answer, dict) else {}
-    hint = f" ({error['hint']})" if error.get("hint") else ""
-    raise BadConfig(f"{error.get('message', f'the daemon answered {status}')}{hint}")
+    raise daemon_client.refusal(status, answer)

@@ -10,7 +10,6 @@ from mcp_agent import __version__
 from mcp_agent.pruning_service.attempt import Attempt, size_of
 from mcp_agent.pruning_service.kept_texts import Recovery
 from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
-from mcp_agent.pruning_service.settings import PruningSettings
 from mcp_agent.pruning_service.worker_pool import Workers
 from tools.kit.focus import Focused, PruningMetadata, Reason
 from tools.pruning.engine import GaveUp, Selection, SourceType, written
@@ -21,25 +20,22 @@ FOCUS_KEEP_LINES = 40
 
 
 class HostPruner:
-    """Prunes for every tool of a process. `url` decides: a service, the built-in engine, or nothing."""
+    """Prunes for every tool of a process.
 
-    def __init__(self, settings: PruningSettings, recovery: Recovery) -> None:
-        self._settings = settings
+    `url` decides how: a service, the built-in engine (None), or not at all (the empty string).
+    """
+
+    def __init__(self, recovery: Recovery, *, url: str | None, timeout_s: float, max_input_chars: int) -> None:
         self._recovery = recovery
+        self._timeout_s = timeout_s
+        self.is_on = url != ""
+        self.max_input_chars = max_input_chars
         self.workers = Workers()
-        self._remote = RemotePruner(settings.url, settings.timeout_s) if settings.url else None
+        self._remote = RemotePruner(url, timeout_s) if url else None
 
     @property
     def version(self) -> str:
         return __version__
-
-    @property
-    def is_on(self) -> bool:
-        return self._settings.url != ""
-
-    @property
-    def max_input_chars(self) -> int:
-        return self._settings.max_input_chars
 
     async def select(
         self,
@@ -156,7 +152,7 @@ class HostPruner:
                     source_type=source_type,
                     max_prune_ratio=FOCUS_PRUNE_RATIO,
                     min_keep_lines=FOCUS_KEEP_LINES,
-                    timeout_s=self._settings.timeout_s,
+                    timeout_s=self._timeout_s,
                 )
                 # Kept while it is read, since nearly every text that comes this far has lines that are not needed.
                 prune_id = self._recovery.keep(owner, text)

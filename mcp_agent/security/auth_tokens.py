@@ -20,6 +20,7 @@ import orjson
 
 from mcp_agent.security.state_folder import exposed_mode
 from registry.profiles import Form
+from registry.user_error import UserError
 from tools.files import atomic
 from tools.kit.records import record
 
@@ -28,8 +29,8 @@ OWNER = "owner"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class BadToken(Exception):
-    """A token, or what is said about one, cannot be used; the message says why and what to do."""
+class BadToken(UserError):
+    """A token or a token file cannot be used. The message says why and what to do."""
 
 
 @record

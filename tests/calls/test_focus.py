@@ -181,7 +181,6 @@ async def test_nothing_is_dropped_that_could_not_be_had_back(host: ShellHost) ->
 )
 async def test_a_service_that_sends_no_matches_leaves_them_all(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     behaviour: str,
     matches: int,
@@ -190,8 +189,7 @@ async def test_a_service_that_sends_no_matches_leaves_them_all(
     (tmp_path / "code.py").write_text(CODE)
     with service() as remote:
         remote.behaviour = behaviour
-        monkeypatch.setenv("PRUNER_URL", remote.url)
-        async with shell_host(tmp_path) as host:
+        async with shell_host(tmp_path, pruner_url=remote.url) as host:
             found = await host.call("fs_grep", base=".", pattern="take", glob="*.py", context_focus_question="step_42?")
     assert len(found["matches"]) == matches
     assert found["pruning"].get("error", {}).get("code") == code

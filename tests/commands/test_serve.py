@@ -88,12 +88,12 @@ def test_the_token_is_not_sent_where_somebody_else_says(daemon: Daemon) -> None:
     told = daemon.cli("disable", "fs_read")
     assert (told.returncode, told.stderr) == (
         2,
-        f"mcp-agent: somebody else can write {runtime}, which says where the token is sent; delete it\n",
+        f"mcp-agent: another user can write {runtime}, and the token is sent to the address in it; delete it\n",
     )
     runtime.chmod(0o600)
     if os.geteuid() == 0:
         os.chown(runtime, 65_534, 65_534)
-        assert "somebody else can write" in daemon.cli("disable", "fs_read").stderr
+        assert "another user can write" in daemon.cli("disable", "fs_read").stderr
         os.chown(runtime, 0, 0)
     assert daemon.cli("disable", "fs_read").returncode == 0
 
@@ -245,7 +245,7 @@ def test_a_flag_counts_before_the_environment_and_that_before_the_file(home: Pat
         ("prot = 1", "there is no setting 'prot' (did you mean port?)"),
         ("colour = 1", "there is no setting 'colour'; there are host, port, config, "),
         ("port = ", "Invalid value (at end of document)"),
-        ("port = true", "a port is a number from 0 to 65535, not True"),
+        ("port = true", "needs a whole number from 0 to 65535, not True"),
         ("host = 5", "needs a value, a text"),
         ("allow_host = 5", "needs names, separated by commas"),
     ],

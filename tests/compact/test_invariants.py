@@ -28,9 +28,8 @@ def test_every_tool_has_made_up_inputs() -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(_SEEDS))
-async def test_no_result_breaks_a_promise(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_result_breaks_a_promise(tmp_path: Path, seed: int) -> None:
     """Every tool in turn, so that each is called about equally often; pages that follow are calls of their own."""
-    monkeypatch.setenv("MCP_PRUNER_CWD", str(tmp_path))
     world = World(tmp_path, seed, _FILES)
     found: list[tuple[str, dict[str, Any], list[str]]] = []
     seen = Counter[str]()

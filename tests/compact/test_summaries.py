@@ -129,14 +129,12 @@ _PRUNED = {"text": _TEXT, "goal_hint": "needle", "source_type": "docs", "options
 async def test_a_summary_says_what_came_of_a_call(
     shop: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     tool: str,
     arguments: dict[str, Any],
     success: bool,
     summary: str,
 ) -> None:
-    monkeypatch.setenv("MCP_PRUNER_CWD", str(shop))
-    async with compact_host(tmp_path) as host:
+    async with compact_host(tmp_path, pruner_cwd=str(shop)) as host:
         placed = {
             key: str(shop / value) if tool.startswith("fs_") and key in ("path", "base", "from", "to") else value
             for key, value in arguments.items()

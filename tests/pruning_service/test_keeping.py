@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from mcp_agent.pruning_service.kept_texts import Recovery
-from mcp_agent.pruning_service.settings import VARIABLES
 from mcp_agent.pruning_service.worker_pool import Workers
-from tests.support import ROOT
 from tools.pruning.engine import GaveUp, Selection
 
-_DOCS = ROOT / "docs"
 CODE = "\n".join(f"def step_{n}(pool):\n    return pool.take({n})\n" for n in range(200))
 
 
@@ -128,8 +125,3 @@ async def test_many_questions_at_once_are_answered_alike() -> None:
         assert all(answer == answers[0] for answer in answers)
     finally:
         workers.close()
-
-
-def test_every_variable_is_on_the_page() -> None:
-    page = (_DOCS / "pruning.md").read_text()
-    assert [each.name for each in VARIABLES if f"| `{each.name}` | {each.help} |" not in page] == []

@@ -10,7 +10,6 @@ import pytest
 
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.pruning_service.kept_texts import Recovery
-from mcp_agent.pruning_service.settings import PruningSettings
 from tests.support.pruner_stdio import reader
 from tests.support.pruning_service import Service, service
 from tools.kit.focus import Focused
@@ -26,8 +25,8 @@ def remote() -> Iterator[Service]:
 
 
 def _pruner(url: str | None, folder: Path, timeout_s: float = 5.0) -> HostPruner:
-    settings = PruningSettings(url, timeout_s, folder, 2_000_000, 3_600, "127.0.0.1", 0)
-    return HostPruner(settings, Recovery(folder / "pruned", 3_600))
+    recovery = Recovery(folder / "pruned", 3_600)
+    return HostPruner(recovery, url=url, timeout_s=timeout_s, max_input_chars=2_000_000)
 
 
 async def _focused(pruner: HostPruner, text: str = TEXT, question: str | None = "  which line?  ") -> Focused:

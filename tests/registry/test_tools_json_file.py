@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from registry.profiles import BadRegistry, default_document
+from registry.profiles import BadRegistry, UnknownName, default_document
 from registry.tools_json_file import RegistryFile
 from tests.support import ROOT
 from tests.support.daemon import PATIENCE_S, as_nobody
@@ -124,7 +124,7 @@ def test_the_active_profile_is_chosen(file: RegistryFile) -> None:
 )
 def test_what_is_not_known_is_not_switched(file: RegistryFile, change: Any) -> None:
     file.path.write_text("{ }")
-    with pytest.raises(KeyError):
+    with pytest.raises(UnknownName):
         change(file)
     assert file.path.read_text() == "{ }"
 

@@ -7,7 +7,6 @@ differ a little from run to run, and so do the figures; the test holds them to w
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import tempfile
 from pathlib import Path
@@ -78,14 +77,7 @@ def measured() -> list[Cost]:
         for number in range(60):
             (folder / "src" / f"order_{number:02}.py").write_text(_MODULE.format(number=number))
         (folder / "src" / "all.py").write_text("\n".join(_MODULE.format(number=number) for number in range(12)))
-        before = os.environ.get("MCP_PRUNER_CWD")
-        os.environ["MCP_PRUNER_CWD"] = name
-        try:
-            return asyncio.run(_measured(folder))
-        finally:
-            os.environ.pop("MCP_PRUNER_CWD")
-            if before is not None:
-                os.environ["MCP_PRUNER_CWD"] = before
+        return asyncio.run(_measured(folder))
 
 
 def table(costs: list[Cost]) -> str:

@@ -72,7 +72,7 @@ async def test_revoking_ends_open_streams_and_shuts_the_door(daemon: Daemon, wir
         asyncio.timeout(PATIENCE_S),
     ):
         assert stream.status_code == 200
-        assert daemon.cli("token", "revoke", "leaver").stdout == "leaver opens nothing any more\n"
+        assert daemon.cli("token", "revoke", "leaver").stdout == "leaver is revoked: its token is no longer accepted\n"
         try:
             async for _ in stream.aiter_bytes():
                 pass

@@ -10,15 +10,15 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import replace
 
 from mcp_agent import __version__
-from mcp_agent.config import BadConfig, Config, load
+from mcp_agent.config import Config, load
 from mcp_agent.logs import event, logging_to, standard_error
 from mcp_agent.programs.pruner.host import PRUNING, READING, PrunerHost
-from mcp_agent.pruning_service import settings as pruning_settings
-from mcp_agent.pruning_service.settings import DEFAULT_SERVICE, VARIABLES, PruningSettings
 from mcp_agent.security import addresses, auth_tokens, state_folder
+from mcp_agent.settings import DEFAULT_SERVICE, PRUNER_SETTINGS
+from registry.user_error import UserError
 
 log = logging.getLogger(__name__)
 
@@ -26,26 +26,26 @@ _STATE_VARIABLE = "MCP_AGENT_STATE_DIR"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out a command line of `mcp-pruner`; the number is the exit code."""
+    """Run a command line of `mcp-pruner` and return its exit code."""
     options = _parser().parse_args(arguments)
     is_http = options.way == "http"
-    # Who starts us over stdio follows a request by its events, the small ones too.
+    # Over stdio the parent follows each request by its debug events.
     with logging_to(standard_error(), "info" if is_http else "debug"):
         try:
-            # The service stands beside the server over stdio; the one over HTTP is such a service itself.
-            here = Path.cwd()
-            settings = pruning_settings.load(os.environ, here, None if is_http else DEFAULT_SERVICE)
+            config = _load_config()
             if is_http:
-                return _serve_http(settings)
-            _serve_stdio(settings)
-        except (BadConfig, auth_tokens.BadToken) as error:
+                return _serve_http(config)
+            # Over stdio the default is a service beside us; over HTTP we are that service.
+            url = DEFAULT_SERVICE if config.pruner_url is None else config.pruner_url
+            _serve_stdio(replace(config, pruner_url=url))
+        except UserError as error:
             event(log, logging.ERROR, "mcp_pruner.start_failed", message=str(error))
-            return 2
+            return error.exit_code
     os._exit(0)
 
 
 def _parser() -> argparse.ArgumentParser:
-    variables = "\n".join(f"  {each.name:28}{each.help} ({each.default})" for each in VARIABLES)
+    variables = "\n".join(f"  {each.variable:28}{each.help} ({each.shown_default})" for each in PRUNER_SETTINGS)
     parser = argparse.ArgumentParser(
         prog="mcp-pruner",
         description="The pruning tools as a program of their own: read, bash and grep over standard input and output.",
@@ -59,46 +59,45 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _serve_stdio(settings: PruningSettings) -> None:
+def _serve_stdio(config: Config) -> None:
     from mcp_agent.transports.stdio import serve_stdio
 
     auth_tokens.from_environment()
-    host = PrunerHost(settings, _config(), READING)
-    event(log, logging.INFO, "mcp_pruner.ready", root=str(settings.root))
-    with _telling_of_the_end():
+    host = PrunerHost(config, READING)
+    event(log, logging.INFO, "mcp_pruner.ready", root=str(host.root))
+    with _log_the_end():
         try:
             asyncio.run(serve_stdio(host))
         finally:
             host.close()
 
 
-def _serve_http(settings: PruningSettings) -> int:
+def _serve_http(config: Config) -> int:
     from mcp_agent import server
     from mcp_agent.programs.pruner.routes import pruner_app
 
-    config = _config()
     token = auth_tokens.from_environment()
-    is_open = not addresses.is_loopback(settings.host)
+    is_open = not addresses.is_loopback(config.pruner_host)
     known = auth_tokens.Tokens(config.token_file, config.clients_file, token)
     if is_open or token is not None:
         known.reload()
-    listener = server.bind(settings.host, settings.port, "set MCP_PRUNER_PORT")
-    url = f"http://{addresses.in_url(settings.host)}:{listener.getsockname()[1]}"
-    host = PrunerHost(settings, config, PRUNING)
+    listener = server.bind(config.pruner_host, config.pruner_port, "set MCP_PRUNER_PORT")
+    url = f"http://{addresses.in_url(config.pruner_host)}:{listener.getsockname()[1]}"
+    host = PrunerHost(config, PRUNING)
     app = pruner_app(host, known if is_open or token is not None else None, is_open_to_the_network=is_open)
 
     def announce() -> None:
-        event(log, logging.INFO, "mcp_pruner.ready", root=str(settings.root), url=url)
+        event(log, logging.INFO, "mcp_pruner.ready", root=str(host.root), url=url)
         print(f'{{"event":"ready","url":"{url}","pid":{os.getpid()}}}', flush=True)
 
-    with _telling_of_the_end():
+    with _log_the_end():
         server.run(host, app, listener, announce, [host.pruner.workers.prepare])
     sys.stdout.flush()
     return 0
 
 
 @contextlib.contextmanager
-def _telling_of_the_end() -> Iterator[None]:
+def _log_the_end() -> Iterator[None]:
     began = time.monotonic()
     is_graceful = False
     try:
@@ -109,9 +108,10 @@ def _telling_of_the_end() -> Iterator[None]:
         event(log, logging.INFO, "mcp_pruner.stopped", graceful=is_graceful, duration_ms=took_ms)
 
 
-def _config() -> Config:
-    """Where things are kept. The daemon's other settings are not the pruner's."""
-    config = load({}, {name: os.environ[name] for name in (_STATE_VARIABLE,) if name in os.environ})
+def _load_config() -> Config:
+    """The pruner's settings and the state folder. The daemon's other variables do not count here."""
+    names = (_STATE_VARIABLE, *(setting.variable for setting in PRUNER_SETTINGS))
+    config = load({}, {name: os.environ[name] for name in names if name in os.environ})
     state_folder.secure_state_dir(config)
     if (problem := state_folder.exposure(config)) is not None:
         event(log, logging.WARNING, "security.state_is_open", message=problem)

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from mcp_agent import __version__
-from mcp_agent.app import artifacts_of
+from mcp_agent.app import artifacts_of, pruner_of
 from mcp_agent.belongings import Belongings
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.compact.cursors import Cursors
@@ -18,9 +19,6 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.logs import event
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, NoParams, Payload, RpcError
 from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.pruning_service.host_pruner import HostPruner
-from mcp_agent.pruning_service.kept_texts import Recovery
-from mcp_agent.pruning_service.settings import PruningSettings
 from mcp_agent.sessions.crash_record import Record
 from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.storage.audit_log import Audit
@@ -47,32 +45,32 @@ _ANSWERED = frozenset(("initialize", "ping", "tools/list", "tools/call"))
 class PrunerHost(Belongings):
     """What a wire needs of the pruner, for as long as the process lives."""
 
-    def __init__(self, settings: PruningSettings, config: Config, names: Collection[str]) -> None:
+    def __init__(self, config: Config, names: Collection[str]) -> None:
         record = Record(config.state_dir / "sessions")
         hub = EventHub(record.boot)
         super().__init__(
             hub,
             SessionManager(hub, record, Limits()),
-            HostPruner(settings, Recovery(config.pruned_dir, settings.ttl_s)),
+            pruner_of(config),
             ThreadPoolExecutor(_THREADS, thread_name_prefix="tool"),
             Audit(config.audit_dir),
             artifacts_of(config),
         )
-        self.settings = settings
+        self.root = config.pruner_cwd or Path.cwd()
         self.gate = Gate(
             Catalog(tool for tool in discover().tools if tool.name in names), Profiles(DEFAULT_PROFILE, SHIPPED)
         )
         surroundings = ToolContext(
             "",
-            OpenPaths(settings.root, config.closed),
+            OpenPaths(self.root, config.closed),
             sessions=self.sessions,
             pruner=self.pruner,
-            root=settings.root,
+            root=self.root,
         )
         cursors = Cursors(config.cursor_key)
         self.dispatcher = Dispatcher(self.gate, surroundings, self.threads, self.artifacts, cursors, [self.audit])
         kind = ReadingMethods if "read" in names else PruningMethods
-        self.methods: Methods = kind(self.gate, self.dispatcher, [], [], settings.root)
+        self.methods: Methods = kind(self.gate, self.dispatcher, [], [], self.root)
 
     async def follow_registry(self) -> None:
         """There is no file to follow."""

@@ -21,10 +21,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_agent.config import BadConfig
 from mcp_agent.logs import event
-from mcp_agent.pruning_service.settings import DEFAULT_SERVICE, check_url
 from mcp_agent.sessions import process_tree
+from mcp_agent.settings import DEFAULT_SERVICE, BadConfig, parse_service_url
 from tools.kit.records import record
 
 log = logging.getLogger(__name__)
@@ -136,9 +135,10 @@ class PrunerRun:
 
 def pruner_server(environment: Mapping[str, str], folder: Path) -> McpServer:
     """The server for an agent that works in `folder`. Raises BadConfig if it cannot be had as it is set up."""
-    url = environment.get(_URL, DEFAULT_SERVICE)
-    if url:
-        check_url(_URL, url)
+    try:
+        url = parse_service_url(environment.get(_URL, DEFAULT_SERVICE))
+    except ValueError as error:
+        raise BadConfig(f"{_URL}: {error}") from None
     if not folder.is_dir():
         raise BadConfig(f"the agent's working directory {folder} is not a folder")
     env = {"PRUNER_URL": url, "MCP_PRUNER_CWD": str(folder.absolute())}

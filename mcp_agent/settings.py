@@ -1,0 +1,254 @@
+"""The table of settings: name, type, default, flag, environment variable and help of each one.
+
+The command line, `config.load`, `mcp-pruner --help` and docs/settings.md are all made from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mcp_agent.logs import LEVELS
+from registry.user_error import UserError
+
+PREFIX = "MCP_AGENT_"
+DEFAULT_SERVICE = "http://localhost:8000/prune"
+
+
+class BadConfig(UserError):
+    """A setting has a value that cannot be used. The message names the flag, the variable or the file."""
+
+
+class Kind(NamedTuple):
+    """The type of a setting. `parse` raises ValueError with the end of a sentence: "needs …"."""
+
+    name: str
+    parse: Callable[[Any], Any]
+
+
+def _parse_text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("needs a value, a text")
+    return value
+
+
+def _parse_path(value: Any) -> Path:
+    return Path(_parse_text(value)).expanduser().absolute()
+
+
+def _parse_folder(value: Any) -> Path:
+    path = _parse_path(value)
+    if not path.is_dir():
+        raise ValueError(f"{value} is not a folder")
+    return path
+
+
+def _parse_file(value: Any) -> Path:
+    path = _parse_path(value)
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    return path
+
+
+def _parse_switch(value: Any) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false", "1", "0"):
+        raise ValueError(f"needs true or false, not {value!r}")
+    return text in ("true", "1")
+
+
+def _parse_level(value: Any) -> str:
+    level = _parse_text(value).lower()
+    if level not in LEVELS:
+        raise ValueError(f"the level must be one of {', '.join(LEVELS)}, not {level!r}")
+    return level
+
+
+def _parse_host_names(value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError("needs names, separated by commas")
+    cleaned = tuple(name.strip() for name in names if name.strip())
+    for name in cleaned:
+        if "/" in name or "*" in name or name.count(":") == 1:
+            raise ValueError(f"{name!r} must be a bare name, without scheme, port or wildcard")
+    return cleaned
+
+
+def parse_service_url(value: Any) -> str:
+    """The URL of a pruning service. The empty string stays: it turns pruning off."""
+    from urllib.parse import urlsplit
+
+    url = str(value)
+    if not url:
+        return url
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if is_usable and "@" in parts.netloc:
+        # The URL itself is not in the message: other people read the log.
+        raise ValueError("a URL with a user name or a password in it cannot be asked")
+    if not is_usable or not url.isascii() or any(character <= " " for character in url):
+        raise ValueError(f"needs an absolute http or https URL, not {url[:200]!r}")
+    return url
+
+
+def _number(least: int, most: int | None = None) -> Kind:
+    bounds = f", {least} or more" if most is None else f" from {least} to {most}"
+
+    def parse(value: Any) -> int:
+        text = str(value).strip()
+        # Nineteen digits are more than any bound, and few enough for int().
+        is_whole = not isinstance(value, bool | float) and text.isascii() and text.isdigit() and len(text) < 20
+        if not is_whole or int(text) < least or (most is not None and int(text) > most):
+            raise ValueError(f"needs a whole number{bounds}, not {text[:60] if isinstance(value, str) else value!r}")
+        return int(text)
+
+    return Kind(f"whole number{bounds}", parse)
+
+
+_TEXT = Kind("text", _parse_text)
+_PATH = Kind("path", _parse_path)
+_FOLDER = Kind("folder", _parse_folder)
+_FILE = Kind("file", _parse_file)
+_SWITCH = Kind("true or false", _parse_switch)
+_LEVEL = Kind(" or ".join(LEVELS), _parse_level)
+_HOST_NAMES = Kind("names", _parse_host_names)
+_SERVICE_URL = Kind("URL", parse_service_url)
+_PORT = _number(0, 65_535)
+
+
+class Setting(NamedTuple):
+    """One setting. `name` is its field in `Config` and its key in config.toml.
+
+    `default` None means that `config.load` computes the value, or that there is none; `default_help` describes it.
+    A pruner setting has only a variable, no flag and no key: other programs set it for `mcp-pruner` by that name.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    help: str
+    default_help: str = ""
+    pruner_variable: str = ""
+
+    @property
+    def variable(self) -> str:
+        return self.pruner_variable or f"{PREFIX}{self.name.upper()}"
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def shown_default(self) -> str:
+        return self.default_help or str(self.default).lower()
+
+    def parse(self, value: Any, source: str) -> Any:
+        """The value, checked. Raises BadConfig, which names `source`: a flag, a variable or a place in a file."""
+        try:
+            return self.kind.parse(value)
+        except ValueError as error:
+            raise BadConfig(f"{source}: {error}") from None
+
+
+SETTINGS = (
+    Setting("host", _TEXT, "127.0.0.1", "address to listen on; 0.0.0.0 is every network of this machine"),
+    Setting("port", _PORT, 8765, "port to listen on; 0 takes a free one"),
+    Setting(
+        "config",
+        _PATH,
+        None,
+        "the tools.json with profiles and switches",
+        "tools.json in the user's config folder",
+    ),
+    Setting(
+        "profile", _TEXT, None, "profile to use instead of the active one of tools.json", "the file's activeProfile"
+    ),
+    Setting("state_dir", _PATH, None, "folder for the token and other state", "the user's state folder for mcp-agent"),
+    Setting("token_file", _PATH, None, "file with the token; created if missing", "token in the state folder"),
+    Setting("allow_host", _HOST_NAMES, (), "another name this daemon answers to; may be given several times", "none"),
+    Setting("tls_cert", _FILE, None, "certificate for HTTPS; needs tls_key", "plain HTTP"),
+    Setting("tls_key", _FILE, None, "private key of tls_cert", "plain HTTP"),
+    Setting("journal_mb", _number(0), 200, "most megabytes of old file contents kept for undo"),
+    Setting("journal_days", _number(0), 7, "days for which a change can be undone"),
+    Setting("artifacts_mb", _number(0), 1000, "most megabytes of artifacts kept in total"),
+    Setting("artifacts_caller_mb", _number(0), 100, "most megabytes of artifacts kept for one caller"),
+    Setting("artifacts_days", _number(0), 7, "days for which an artifact is kept"),
+    Setting(
+        "yield_ms",
+        _number(0),
+        45_000,
+        "milliseconds after which a command of an MCP client becomes a session; 0 means never",
+    ),
+    Setting("max_sessions", _number(1), 10, "most sessions that run at the same time"),
+    Setting("session_age_s", _number(1), 3600, "seconds after which a session is stopped"),
+    Setting(
+        "session_spool_mib", _number(8), 64, "megabytes of output kept for each session: the first one and the newest"
+    ),
+    Setting("stop_on_disconnect", _SWITCH, False, "true stops a client's sessions when it disconnects"),
+    Setting("log_level", _LEVEL, "info", f"how much to log: {', '.join(LEVELS)}"),
+    Setting(
+        "pruner_url",
+        _SERVICE_URL,
+        None,
+        "a pruning service to ask instead of the built-in engine; empty turns pruning off",
+        "unset",
+        "PRUNER_URL",
+    ),
+    Setting(
+        "pruner_timeout_ms",
+        _number(100, 300_000),
+        30_000,
+        "milliseconds that pruning the output of a tool may take",
+        pruner_variable="PRUNER_TIMEOUT_MS",
+    ),
+    Setting(
+        "pruner_cwd",
+        _FOLDER,
+        None,
+        "the folder that read, bash and grep work in",
+        "the working directory",
+        "MCP_PRUNER_CWD",
+    ),
+    Setting(
+        "pruner_max_input_chars",
+        _number(1, 1_000_000_000),
+        2_000_000,
+        "longest text that the built-in engine is given",
+        pruner_variable="MCP_PRUNER_MAX_INPUT_CHARS",
+    ),
+    Setting(
+        "pruner_ttl_s",
+        _number(1, 31_536_000),
+        3600,
+        "seconds for which pruned lines can be brought back",
+        pruner_variable="MCP_PRUNER_PRUNE_ID_TTL_S",
+    ),
+    Setting(
+        "pruner_host",
+        _TEXT,
+        "127.0.0.1",
+        "address that `mcp-pruner http` listens on",
+        pruner_variable="MCP_PRUNER_HOST",
+    ),
+    Setting(
+        "pruner_port",
+        _PORT,
+        8006,
+        "port that `mcp-pruner http` listens on; 0 takes a free one",
+        pruner_variable="MCP_PRUNER_PORT",
+    ),
+)
+DAEMON_SETTINGS = tuple(setting for setting in SETTINGS if not setting.pruner_variable)
+PRUNER_SETTINGS = tuple(setting for setting in SETTINGS if setting.pruner_variable)
+
+
+def suggest(wrong: str, known: list[str]) -> str:
+    """A hint for a misspelt name, or nothing if no known name is like it."""
+    near = get_close_matches(wrong, known, n=1, cutoff=0.7)
+    return f" (did you mean {near[0]}?)" if near else ""
