@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,12 +13,13 @@ from typing import Annotated, NotRequired, TypedDict
 from tools.files.paths import on_one_line, told
 from tools.files.sources import opened, source
 from tools.kit.context import ToolContext
+from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
-from tools.search.engine import Hit, Question
+from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, Question
 from tools.search.globs import read_glob
 from tools.search.ripgrep import search
 
@@ -103,7 +106,10 @@ def fs_grep(
             include_ignored=ignored,
             admits=None if origin.place is None else open_only(ctx, origin.place),
         )
-        found = search(ctx.engine, question, max_matches, ctx.check)
+        try:
+            found = search(ctx.engine, question, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
+        except EngineError as error:
+            raise _tool_error(error) from error
     prefix = shown.rstrip("/")
     paths: dict[bytes, str] = {}
     matches: list[Match] = []
@@ -115,6 +121,20 @@ def fs_grep(
     return Matches(matches, True if found.is_cut else None)
 
 
+def _tool_error(error: EngineError) -> ToolError:
+    if error.kind == "spawn":
+        return IoError(f"the search engine cannot be started: {error.message}")
+    if error.kind == "timeout":
+        return Timeout(
+            f"the search took longer than {TIME_LIMIT_S:g} s",
+            hint="search in a smaller folder, or narrow it with a glob",
+        )
+    # Where ripgrep has tried both of its regex engines, the first one's words are about the usual syntax.
+    _, *blocks = re.split(r"\n~{9,}\n", error.message)
+    message = blocks[0] if blocks else error.message
+    return InvalidPattern(message.removeprefix("rg: ").removeprefix("grep: "))
+
+
 def open_only(ctx: ToolContext, base: Path) -> Callable[[bytes], bool] | None:
     """A test for paths below `base` that leaves out what is closed or denied; None where nothing is."""
     why = ctx.paths.closed_below(base)
@@ -122,7 +142,7 @@ def open_only(ctx: ToolContext, base: Path) -> Callable[[bytes], bool] | None:
 
 
 def _match(hit: Hit, path: str) -> Match:
-    match: Match = {"path": path, "line": hit.line, "text": _around(hit), "column": hit.column}
+    match: Match = {"path": path, "line": hit.line, "text": _around(hit), "column": hit.column or 1}
     if hit.before:
         match["before"] = [line[:_TEXT_CHARS] for line in hit.before]
     if hit.after:
@@ -135,6 +155,6 @@ def _around(hit: Hit) -> str:
     text = hit.text
     if len(text) <= _TEXT_CHARS:
         return text
-    start = max(min(hit.column - 1 - _LEAD_CHARS, len(text) - _TEXT_CHARS), 0)
+    start = max(min((hit.column or 1) - 1 - _LEAD_CHARS, len(text) - _TEXT_CHARS), 0)
     end = start + _TEXT_CHARS
     return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import re
-import select
 import stat
-import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
-
-import orjson
 
 from tools.files import utf8
 from tools.filesystem.fs_grep import open_only
@@ -30,11 +26,10 @@ from tools.pruning.confined import ConfinedRoot
 from tools.pruning.failing import check_path, failed, located, refuse
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
+from tools.search.engine import Bounds, EngineError, Hit, Question
+from tools.search.ripgrep import search
 
 DEFAULT_MATCHES = 500
-_READ_BYTES = 256 * 1024
-_POLL_MS = 100
-_MOST_LINE_BYTES = 16 * 1024 * 1024
 _RENDERED = re.compile(r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)?(?P<text>.*)", re.DOTALL)
 
 
@@ -102,7 +97,7 @@ async def grep(
     began = time.perf_counter()
     root = ConfinedRoot(ctx.root)
     _check(root, pattern, path, paths, cwd)
-    search = Search(
+    grep_search = Search(
         ctx,
         root,
         pattern,
@@ -114,7 +109,7 @@ async def grep(
         context_focus_question,
     )
     wanted = paths or [path if path is not None else cwd or "."]
-    matches, is_cut = await asyncio.to_thread(search.found, wanted, cwd)
+    matches, is_cut = await asyncio.to_thread(grep_search.run, wanted, cwd)
     lines = [rendered(match) for match in matches]
     by_line = dict(zip(lines, matches, strict=True))
     seen = await pruner_of(ctx).focus(
@@ -176,10 +171,6 @@ def _check(root: ConfinedRoot, pattern: str, path: str | None, paths: list[str] 
     refuse(issues)
 
 
-class _Enough(Exception):
-    """As many matches or bytes as were asked for."""
-
-
 @mutable
 class Search:
     """One search, in one place after another, within one time limit."""
@@ -194,146 +185,57 @@ class Search:
     bytes_left: int
     question: str | None
 
-    def found(self, paths: Sequence[str], cwd: str | None) -> tuple[list[Match], bool]:
+    def run(self, paths: Sequence[str], cwd: str | None) -> tuple[list[Match], bool]:
         """The matches, and whether there are more. Raises Failed."""
         deadline = time.monotonic() + self.timeout_ms / 1000
         matches: list[Match] = []
-        try:
-            if cwd is not None:
-                with located(self.root, cwd, self._invalid) as (_, status):
-                    if not stat.S_ISDIR(status.st_mode):
-                        raise self._invalid(f"{cwd} is a file, not a folder")
-            for path in paths:
-                with located(self.root, path, self._invalid) as (descriptor, status):
-                    is_folder = stat.S_ISDIR(status.st_mode)
-                    self._check_open(descriptor, path)
-                    for match in self._searched(descriptor, is_folder, path, deadline):
-                        self._take(match, matches)
-        except _Enough:
-            return matches, True
+        if cwd is not None:
+            with located(self.root, cwd, self._invalid_path) as (_, status):
+                if not stat.S_ISDIR(status.st_mode):
+                    raise self._invalid_path(f"{cwd} is a file, not a folder")
+        for path in paths:
+            with located(self.root, path, self._invalid_path) as (descriptor, status):
+                self._check_open(descriptor, path)
+                if self._add_matches(descriptor, stat.S_ISDIR(status.st_mode), path, deadline, matches):
+                    return matches, True
         return matches, False
 
-    def _take(self, match: Match, matches: list[Match]) -> None:
-        data = match["text"].encode("utf-8", "surrogatepass")
-        if len(matches) == self.most_matches or self.bytes_left <= 0:
-            raise _Enough
-        if len(data) > self.bytes_left:
-            kept = data[: utf8.boundary(data, self.bytes_left)].decode("utf-8", "replace")
-            matches.append(Match(**{**match, "text": kept}))
-            raise _Enough
-        self.bytes_left -= len(data)
-        matches.append(match)
-
-    def _searched(self, descriptor: int, is_folder: bool, path: str, deadline: float) -> Iterator[Match]:
-        """By descriptor, so that what was checked is what is searched: a folder is the program's own working
-        directory, and a file is opened anew from the descriptor that the program inherits."""
-        engine = self.ctx.engine
+    def _add_matches(self, descriptor: int, is_folder: bool, path: str, deadline: float, matches: list[Match]) -> bool:
+        """Add the matches in a file or folder. True if there are more than may be given."""
         shown = self.root.shown(path)
-        admits = open_only(self.ctx, self.root.path.joinpath(*self.root.parts(path))) if is_folder else None
-        arguments = self._rg(engine.program) if engine.kind == "rg" else self._grep(engine.program)
-        target = "./" if is_folder else f"/proc/self/fd/{descriptor}"
-        read = self._from_rg if engine.kind == "rg" else self._from_grep
-        for line in self._lines([*arguments, "--", target], descriptor, is_folder, deadline):
-            hit = read(line)
-            if hit is None:
-                continue
-            name, match = hit
-            below = name.removeprefix(b"./") if is_folder else b""
-            if admits is not None and not admits(below):
-                continue
-            full = f"{shown.rstrip('/')}/{os.fsdecode(below)}" if is_folder else shown
-            yield Match(**{**match, "path": full.encode("utf-8", "backslashreplace").decode()})
-
-    def _rg(self, program: str) -> list[str]:
-        # In one order, so that what is cut is cut at the same place every time.
-        arguments = [program, "--no-config", "--json", "--sort", "path"]
-        arguments += ["-F"] if self.is_fixed else []
-        arguments += [] if self.is_case_sensitive else ["-i"]
-        return [*arguments, "-e", self.pattern]
-
-    def _grep(self, program: str) -> list[str]:
-        # -r and not -R, which follows links out of the root; -Z ends a name with NUL, as a name may have a colon.
-        arguments = [program, "-r", "-n", "-H", "-Z", "-I", "-D", "skip", "-F" if self.is_fixed else "-E"]
-        arguments += [] if self.is_case_sensitive else ["-i"]
-        return [*arguments, "-e", self.pattern]
-
-    def _from_rg(self, line: bytes) -> tuple[bytes, Match] | None:
-        if not line.startswith(b'{"type":"match"'):
-            return None
-        data = orjson.loads(line)["data"]
-        raw = _bytes(data["lines"])
-        column = None
-        if data["submatches"]:
-            column = len(raw[: data["submatches"][0]["start"]].decode("utf-8", "replace")) + 1
-        text = raw.decode("utf-8", "replace").rstrip("\r\n")
-        return _bytes(data["path"]), Match(path="", line=data["line_number"] or 1, column=column, text=text)
-
-    def _from_grep(self, line: bytes) -> tuple[bytes, Match] | None:
-        name, is_whole, rest = line.partition(b"\0")
-        number, _, data = rest.partition(b":")
-        if not is_whole or not number.isdigit():
-            return None
-        text = data.decode("utf-8", "replace").rstrip("\r")
-        column = None
-        if self.is_fixed:
-            place = text.find(self.pattern) if self.is_case_sensitive else text.lower().find(self.pattern.lower())
-            column = place + 1 if place >= 0 else None
-        return name, Match(path="", line=int(number), column=column, text=text)
-
-    def _lines(self, arguments: list[str], descriptor: int, is_folder: bool, deadline: float) -> Iterator[bytes]:
+        # By descriptor: so what was checked is what is searched, also if its name means something else by now.
+        question = Question(
+            base=Path(f"/proc/self/fd/{descriptor}"),
+            pattern=self.pattern,
+            file=None if is_folder else descriptor,
+            ignore_case=not self.is_case_sensitive,
+            is_fixed=self.is_fixed,
+            uses_defaults=True,
+            admits=open_only(self.ctx, self.root.path.joinpath(*self.root.parts(path))) if is_folder else None,
+        )
+        bounds = Bounds(self.most_matches - len(matches), deadline, self.ctx.check, self.bytes_left)
         try:
-            process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=f"/proc/self/fd/{descriptor}" if is_folder else self.root.path,
-                pass_fds=() if is_folder else (descriptor,),
-                env={name: value for name, value in os.environ.items() if name != "RIPGREP_CONFIG_PATH"},
-            )
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise self._failed("spawn_error", f"{arguments[0]} cannot be started: {reason}") from error
-        try:
-            yield from self._printed(process, deadline)
-        finally:
-            process.kill()
-            for pipe in (process.stdout, process.stderr):
-                if pipe is not None:
-                    pipe.close()
-            process.wait()
+            found = search(self.ctx.engine, question, bounds)
+        except EngineError as error:
+            raise self._engine_failed(error) from error
+        for hit in found.hits:
+            below = f"/{os.fsdecode(hit.path)}" if is_folder else ""
+            full = f"{shown.rstrip('/') if is_folder else shown}{below}".encode("utf-8", "backslashreplace").decode()
+            data = hit.text.encode("utf-8", "surrogatepass")
+            if len(data) > self.bytes_left:
+                text = data[: utf8.boundary(data, self.bytes_left)].decode("utf-8", "replace")
+                matches.append(Match(path=full, line=hit.line, column=self._column(hit), text=text))
+                return True
+            self.bytes_left -= len(data)
+            matches.append(Match(path=full, line=hit.line, column=self._column(hit), text=hit.text))
+        return found.is_cut
 
-    def _printed(self, process: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:
-        assert process.stdout is not None, "it is a pipe"
-        assert process.stderr is not None, "it is a pipe"
-        poll = select.poll()
-        pipes = {process.stdout.fileno(): "out", process.stderr.fileno(): "error"}
-        for each in pipes:
-            poll.register(each, select.POLLIN | select.POLLHUP)
-        rest, complaint = b"", b""
-        while pipes:
-            if time.monotonic() > deadline:
-                message = f"the search took longer than {self.timeout_ms} ms, and was ended"
-                raise self._failed("timeout", message, timeout_ms=self.timeout_ms)
-            self.ctx.check()
-            for each, _ in poll.poll(_POLL_MS):
-                data = os.read(each, _READ_BYTES)
-                if not data:
-                    poll.unregister(each)
-                    del pipes[each]
-                elif pipes[each] == "error":
-                    complaint = (complaint + data)[:4_000]
-                else:
-                    *lines, rest = (rest + data).split(b"\n")
-                    yield from lines
-                    # A line of this length is no text that anybody asked for.
-                    rest = b"" if len(rest) > _MOST_LINE_BYTES else rest
-        if rest:
-            yield rest
-        exit_code = process.wait()
-        if exit_code not in (0, 1):
-            told = complaint.decode("utf-8", "replace").strip() or f"it ended with exit code {exit_code}"
-            raise self._failed("rg_error", told, exit_code=exit_code)
+    def _column(self, hit: Hit) -> int | None:
+        if hit.column is not None or not self.is_fixed:
+            return hit.column
+        text, pattern = hit.text, self.pattern
+        place = text.find(pattern) if self.is_case_sensitive else text.lower().find(pattern.lower())
+        return place + 1 if place >= 0 else None
 
     def _check_open(self, descriptor: int, path: str) -> None:
         try:
@@ -342,7 +244,15 @@ class Search:
         except Denied as error:
             raise self._failed("invalid_path", f"{path}: {error.in_a_sentence}", rule=error.rule) from error
 
-    def _invalid(self, message: str) -> Failed:
+    def _engine_failed(self, error: EngineError) -> Failed:
+        if error.kind == "spawn":
+            return self._failed("spawn_error", f"{self.ctx.engine.program} cannot be started: {error.message}")
+        if error.kind == "timeout":
+            message = f"the search took longer than {self.timeout_ms} ms, and was ended"
+            return self._failed("timeout", message, timeout_ms=self.timeout_ms)
+        return self._failed("rg_error", error.message, exit_code=error.exit_code)
+
+    def _invalid_path(self, message: str) -> Failed:
         return self._failed("invalid_path", message)
 
     def _failed(
@@ -357,8 +267,3 @@ class Search:
         return failed(
             self.ctx, "grep", code, message, self.question, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule
         )
-
-
-def _bytes(value: dict[str, str]) -> bytes:
-    text = value.get("text")
-    return text.encode() if text is not None else base64.b64decode(value["bytes"])

@@ -1,4 +1,4 @@
-"""The search engine: which program it is, what it is asked, what it answers, and how it is run.
+"""The search engine: which program searches, what it is asked, what it answers, and how it is run.
 
 It is `rg` on the PATH, else the one that was installed with us, else `grep`.
 """
@@ -7,27 +7,28 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import select
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Literal, Self
 
 from tools.files import disk
 from tools.files.text import LATIN_1, recognised
-from tools.kit.errors import InvalidPattern, IoError, IsBinary, Timeout
+from tools.kit.errors import IsBinary, TooLarge
 from tools.kit.records import mutable, record
 from tools.search.globs import Glob
 
 TIME_LIMIT_S = 30.0
 _POLL_MS = 100
 _READ_BYTES = 1024 * 1024
+_MOST_LINE_BYTES = 64 * 1024 * 1024
+_MOST_COMPLAINT_BYTES = 20_000
 
 
 @record
@@ -40,21 +41,21 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """The first line of what the program says of itself."""
+        """The first line that `--version` prints."""
         try:
-            told = subprocess.run([self.program, "--version"], capture_output=True, timeout=5, check=False).stdout
+            printed = subprocess.run([self.program, "--version"], capture_output=True, timeout=5, check=False).stdout
         except (OSError, subprocess.TimeoutExpired):
             return "unknown"
-        return told.decode("utf-8", "replace").partition("\n")[0]
+        return printed.decode("utf-8", "replace").partition("\n")[0]
 
 
 @functools.cache
 def find_engine() -> Engine:
-    """Looked for once: what is on the PATH while we run does not change."""
+    """Found once: the PATH does not change while we run."""
     on_path = shutil.which("rg")
     if on_path is not None:
         return Engine("rg", on_path, "PATH")
-    ours = Path(sys.executable).parent / ("rg.exe" if sys.platform == "win32" else "rg")
+    ours = Path(sys.executable).parent / "rg"
     if ours.is_file():
         return Engine("rg", str(ours), "installed with mcp-agent")
     return Engine("grep", shutil.which("grep") or "grep", "fallback")
@@ -62,9 +63,10 @@ def find_engine() -> Engine:
 
 @record
 class Question:
-    """What to look for, and where: in all files below `base`, or in `file`, which is open and what `base` was then.
+    """What to look for, and where: in all files below the folder `base`, or in `file`, which is open for reading.
 
-    `admits` is asked for every file that matches.
+    `admits` decides which files count. With `uses_defaults` the program searches as it does for a person at a
+    terminal: it leaves out hidden files, reads no encoding but UTF-8, and any complaint of it is an EngineError.
     """
 
     base: Path
@@ -76,18 +78,34 @@ class Question:
     is_fixed: bool = False
     context: int = 0
     include_ignored: bool = False
+    uses_defaults: bool = False
     admits: Callable[[bytes], bool] | None = None
+
+    def decode(self, line: bytes) -> str:
+        return line.decode("utf-8", "replace") if self.uses_defaults else decode_line(line)
+
+
+@record
+class Bounds:
+    """When to stop: after so many matches, after so many bytes of matching lines, and at what time."""
+
+    hits: int
+    deadline: float
+    check: Callable[[], None]
+    line_bytes: int | None = None
 
 
 @mutable
 class Hit:
-    """A line that matches. `path` is relative to the base, empty where the base is the file; columns count from 1."""
+    """A line that matches. `path` is relative to the base, empty where the base is the file.
+
+    Lines and columns count from 1; `grep` gives no column.
+    """
 
     path: bytes
     line: int
     text: str
-    column: int
-    length: int
+    column: int | None
     before: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
 
@@ -98,22 +116,34 @@ class Hits:
     is_cut: bool
 
 
-class Program:
-    """A search program at work, on an open file if one is `given`. Ended at the end of its `with` at the latest."""
+class EngineError(Exception):
+    """The program could not be started, took too long, or complained. Each tool says so in its own way."""
 
-    def __init__(self, arguments: Sequence[str | bytes], folder: Path | None, given: int = subprocess.DEVNULL) -> None:
+    def __init__(self, kind: Literal["spawn", "timeout", "exit"], message: str = "", exit_code: int = 0) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.exit_code = kind, message, exit_code
+
+
+class Program:
+    """A running search program. `stdin` is the open file that it reads. It is ended when its `with` block ends."""
+
+    def __init__(
+        self, arguments: Sequence[str | bytes], folder: Path | None, stdin: int | None, *, fails_always: bool = False
+    ) -> None:
+        """`fails_always`: an exit code over 1 is an error even if nothing was printed about it."""
+        self._fails_always = fails_always
         environment = {key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"}
         try:
             self._process = subprocess.Popen(
                 arguments,
-                stdin=given,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=folder,
                 env=environment,
             )
         except OSError as error:
-            raise IoError(f"the search engine cannot be started: {(error.strerror or str(error)).lower()}") from error
+            raise EngineError("spawn", (error.strerror or str(error)).lower()) from error
 
     def __enter__(self) -> Self:
         return self
@@ -126,43 +156,67 @@ class Program:
         process.stderr.close()
         if process.poll() is None:
             process.kill()
-            # Its end takes longer than its answer did; nobody needs to wait for it but the system.
+            # Its end takes longer than its answer did, and no caller has to wait for it.
             threading.Thread(target=process.wait, name="search-end", daemon=True).start()
 
-    def output(self, check: Callable[[], None], deadline: float, tick_ms: int = _POLL_MS) -> Iterator[bytes]:
-        """What the program prints, as it prints it, and nothing every `tick_ms` of silence.
-
-        Raises InvalidPattern, Timeout.
-        """
+    def output(self, bounds: Bounds, tick_ms: int = _POLL_MS) -> Iterator[bytes]:
+        """What the program prints as it does, and empty bytes after every `tick_ms` of silence. Raises EngineError."""
         process = self._process
         assert process.stdout is not None, "it is a pipe"
         assert process.stderr is not None, "it is a pipe"
-        descriptor = process.stdout.fileno()
-        disk.widen_pipe(descriptor)
+        out, error = process.stdout.fileno(), process.stderr.fileno()
+        disk.widen_pipe(out)
         poll = select.poll()
-        poll.register(descriptor, select.POLLIN | select.POLLHUP)
-        while True:
-            data = b""
-            if poll.poll(tick_ms):
-                data = os.read(descriptor, _READ_BYTES)
+        poll.register(out, select.POLLIN | select.POLLHUP)
+        poll.register(error, select.POLLIN | select.POLLHUP)
+        open_pipes, complaint = 2, b""
+        while open_pipes:
+            printed = b""
+            for pipe, _ in poll.poll(tick_ms):
+                data = os.read(pipe, _READ_BYTES)
                 if not data:
-                    break
-            yield data
-            check()
-            if time.monotonic() > deadline:
-                raise Timeout(
-                    f"the search took longer than {TIME_LIMIT_S:g} s",
-                    hint="search in a smaller folder, or narrow it with a glob",
+                    poll.unregister(pipe)
+                    open_pipes -= 1
+                elif pipe == out:
+                    printed = data
+                else:
+                    complaint = (complaint + data)[:_MOST_COMPLAINT_BYTES]
+            yield printed
+            bounds.check()
+            if time.monotonic() > bounds.deadline:
+                raise EngineError("timeout")
+        exit_code = process.wait()
+        message = complaint.decode("utf-8", "replace").strip()
+        if exit_code not in (0, 1) and (message or self._fails_always):
+            raise EngineError("exit", message or f"it ended with exit code {exit_code}", exit_code)
+
+
+def split_lines(pieces: Iterable[bytes], *, skips_long: bool) -> Iterator[bytes | None]:
+    """Whole lines without their ends; None where a piece has completed none.
+
+    A line that is too long to keep is skipped but for its end. Raises TooLarge instead, unless `skips_long`.
+    """
+    rest = b""
+    for piece in pieces:
+        *lines, tail = piece.split(b"\n")
+        if lines:
+            lines[0] = rest + lines[0]
+            rest = tail
+            yield from lines
+        else:
+            rest += tail
+            yield None
+        if len(rest) > _MOST_LINE_BYTES:
+            if not skips_long:
+                raise TooLarge(
+                    f"a line that matches is longer than {_MOST_LINE_BYTES} bytes", hint="leave that file out by a glob"
                 )
-        complaint = process.stderr.read(20_000).decode("utf-8", "replace").strip()
-        if process.wait() == 2 and complaint:
-            # Where ripgrep has tried both of its regex engines, the first one's words are about the usual syntax.
-            _, *blocks = re.split(r"\n~{9,}\n", complaint)
-            said = blocks[0] if blocks else complaint
-            raise InvalidPattern(said.removeprefix("rg: ").removeprefix("grep: "))
+            rest = b""
+    if rest:
+        yield rest
 
 
-def plain(data: bytes) -> str:
+def decode_line(data: bytes) -> str:
     """A line that may be in an encoding from before Unicode."""
     try:
         return data.decode()

@@ -7,39 +7,55 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 
-from tools.search.engine import Engine, Hit, Hits, Program, Question, plain
+from tools.search.engine import Bounds, Engine, Hit, Hits, Program, Question, split_lines
 from tools.search.globs import read_glob
 from tools.search.walk import Walk
 
 _FILES_AT_ONCE = 400
 
 
-def search_by_grep(engine: Engine, question: Question, limit: int, check: Callable[[], None], deadline: float) -> Hits:
-    """The same answer from `grep`, fed with the files of our own walk, which is in order already."""
+def search_by_grep(engine: Engine, question: Question, bounds: Bounds) -> Hits:
+    """The same answer from `grep`. It gets the files of our own walk, or walks itself where it uses its defaults."""
     is_folder = question.file is None
-    arguments = [engine.program, "-n", "-H", "-Z", "-I", "-s"]
-    arguments.append("-F" if question.is_fixed else _dialect(engine.program))
-    if question.ignore_case:
-        arguments.append("-i")
-    arguments += ["-m", str(limit + 1), "-e", question.pattern, "--"]
+    arguments = [engine.program, "-n", "-H", "-Z", "-I"]
+    if question.uses_defaults:
+        # -r and not -R, which follows links.
+        arguments += ["-r", "-D", "skip", "-F" if question.is_fixed else "-E"]
+        batches: Iterable[list[bytes]] = [[b"./"]]
+    else:
+        arguments += ["-s", "-F" if question.is_fixed else _dialect(engine.program), "-m", str(bounds.hits + 1)]
+        batches = _batches(_files(question, bounds.check))
+    arguments += ["-i"] if question.ignore_case else []
+    arguments += ["-e", question.pattern, "--"]
     hits: list[Hit] = []
-    for batch in _batches(_files(question, check)) if is_folder else [[b"-"]]:
-        started = b""
-        given = subprocess.DEVNULL if question.file is None else question.file
-        with Program([*arguments, *batch], question.base if is_folder else None, given) as program:
-            printed = b"".join(program.output(check, deadline))
-        for line in printed.removesuffix(b"\n").split(b"\n"):
-            path, is_whole, rest = (started + line).partition(b"\0")
-            # A name may have a line end in it; what ends the name is NUL.
-            started = b"" if is_whole else started + line + b"\n"
-            number, _, text = rest.partition(b":")
-            if not number.isdigit():
-                continue
-            if len(hits) == limit:
-                return Hits(hits, is_cut=True)
-            hits.append(Hit(path if is_folder else b"", int(number), plain(text).rstrip("\r\n"), 1, 0))
-        check()
+    line_bytes = 0
+    for batch in batches if is_folder else [[b"-"]]:
+        folder = question.base if is_folder else None
+        with Program([*arguments, *batch], folder, question.file, fails_always=question.uses_defaults) as program:
+            for path, number, data in _matches(program.output(bounds)):
+                name = path.removeprefix(b"./") if is_folder else b""
+                if question.admits is not None and not question.admits(name):
+                    continue
+                if len(hits) == bounds.hits or (bounds.line_bytes is not None and line_bytes >= bounds.line_bytes):
+                    return Hits(hits, is_cut=True)
+                hits.append(Hit(name, number, question.decode(data).rstrip("\r\n"), None))
+                line_bytes += len(data)
+        bounds.check()
     return Hits(hits, is_cut=False)
+
+
+def _matches(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, int, bytes]]:
+    """The path, the line number and the line of every match that `grep -n -H -Z` prints."""
+    started = b""
+    for line in split_lines(pieces, skips_long=True):
+        if line is None:
+            continue
+        path, is_whole, rest = (started + line).partition(b"\0")
+        # NUL ends the name, because a name may have a line end in it.
+        started = b"" if is_whole else started + line + b"\n"
+        number, _, data = rest.partition(b":")
+        if number.isdigit():
+            yield path, int(number), data
 
 
 def _files(question: Question, check: Callable[[], None]) -> Iterator[bytes]:

@@ -37,7 +37,7 @@ def ctx(request: pytest.FixtureRequest, tmp_path: Path) -> ToolContext:
 def _found(ctx: ToolContext, pattern: str, path: str = ".", **changes: Any) -> list[tuple[str, int, int | None, str]]:
     options = {"is_fixed": False, "is_case_sensitive": True, "most_matches": 100, "bytes_left": 100_000, **changes}
     search = Search(ctx, ConfinedRoot(ctx.root), pattern, timeout_ms=int(PATIENCE_S * 1000), question=None, **options)
-    matches, _ = search.found([path], None)
+    matches, _ = search.run([path], None)
     return sorted(
         (str(Path(match["path"]).relative_to(ctx.root)), match["line"], match["column"], match["text"])
         for match in matches
