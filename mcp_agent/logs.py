@@ -1,18 +1,15 @@
 """Log lines on stderr: JSON for programs, readable text on a terminal.
 
 One object a line, `{ts, level, event, request_id?, data?}`. Control characters are escaped in both forms, so what
-a client puts into a name cannot forge a line or drive a terminal. Lines are written by a thread of their own:
-a parent that does not read our stderr must not stop the event loop.
+a client puts into a name cannot forge a line or control a terminal.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import queue
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,13 +20,12 @@ import orjson
 LEVELS = ("debug", "info", "warning", "error")
 _WIRE_LEVELS = {"WARNING": "warn", "CRITICAL": "error"}
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
-_MOST_WAITING = 10_000
 
 
 def event(
     logger: logging.Logger, level: int, name: str, *, request_id: str | None = None, exc: bool = False, **data: Any
 ) -> None:
-    """Log the event `name` with its data. Secrets and the contents of files do not belong into `data`."""
+    """Log the event `name` with its data. Never put secrets or file contents into `data`."""
     if logger.isEnabledFor(level):
         logger.log(level, name, extra={"request_id": request_id, "data": data}, exc_info=exc)
 
@@ -49,8 +45,8 @@ class JsonLines(logging.Formatter):
             data["traceback"] = self.formatException(record.exc_info)
         if data:
             line["data"] = data
-        # JSON escapes C0 by itself; DEL and C1 are legal in it and reach a terminal unescaped.
-        return _escaped(_dumped(line))
+        # JSON escapes the C0 controls. DEL and the C1 controls are legal in JSON and would reach a terminal.
+        return _escape(_dump(line))
 
 
 class TerminalText(logging.Formatter):
@@ -58,60 +54,21 @@ class TerminalText(logging.Formatter):
         at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         data = getattr(record, "data", None) or {}
         facts = " ".join(f"{key}={value}" for key, value in data.items())
-        line = _escaped(f"{at} {record.levelname.lower():7} {record.getMessage()} {facts}".rstrip())
+        line = _escape(f"{at} {record.levelname.lower():7} {record.getMessage()} {facts}".rstrip())
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
-
-
-class _Writer(logging.Handler):
-    """Hands finished lines to a thread. When that is 10,000 lines behind, lines are dropped and counted."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-        self._waiting: queue.Queue[str | None] = queue.Queue(_MOST_WAITING)
-        self._dropped = 0
-        self._thread = threading.Thread(target=self._write, name="log-writer", daemon=True)
-        self._thread.start()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._waiting.put_nowait(self.format(record))
-        except queue.Full:
-            self._dropped += 1
-
-    def close(self) -> None:
-        try:
-            self._waiting.put_nowait(None)
-        except queue.Full:
-            pass
-        else:
-            self._thread.join(timeout=1.0)
-        super().close()
-
-    def _write(self) -> None:
-        while (line := self._waiting.get()) is not None:
-            if self._dropped:
-                line += f"\n{self._told_dropped()}"
-            try:
-                self._stream.write(line + "\n")
-                self._stream.flush()
-            except (OSError, ValueError):
-                return
-
-    def _told_dropped(self) -> str:
-        """A line like all others, in the place of those that are missing."""
-        record = logging.LogRecord(__name__, logging.WARNING, "", 0, "log.lines_dropped", None, None)
-        record.data, self._dropped = {"count": self._dropped}, 0
-        return self.format(record)
 
 
 @contextmanager
 def logging_to(stream: TextIO, level: str) -> Iterator[None]:
     """Send every logger of this process to `stream` until the block ends."""
-    handler = _Writer(stream)
-    handler.setFormatter(TerminalText() if stream.isatty() else JsonLines())
+    # Imported here because it costs 3 ms, and most commands write no log.
+    from mcp_agent.log_writer import BoundedQueueHandler, LogWriter
+
+    handler = BoundedQueueHandler(TerminalText() if stream.isatty() else JsonLines())
+    writer = LogWriter(handler, stream)
+    writer.start()
     root = logging.getLogger()
-    before = root.handlers[:], root.level
+    before, level_before = root.handlers[:], root.level
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     for noisy in ("uvicorn", "uvicorn.error", "watchfiles", "asyncio"):
@@ -119,22 +76,22 @@ def logging_to(stream: TextIO, level: str) -> Iterator[None]:
     try:
         yield
     finally:
-        root.handlers[:], _ = before
-        root.setLevel(before[1])
-        handler.close()
+        root.handlers[:] = before
+        root.setLevel(level_before)
+        writer.stop()
 
 
 def standard_error() -> TextIO:
     return sys.stderr
 
 
-def _dumped(line: dict[str, Any]) -> str:
+def _dump(line: dict[str, Any]) -> str:
     try:
         return orjson.dumps(line, default=str).decode()
     except TypeError:
-        # Half a surrogate pair, as Python has it for a byte of a file name that is not UTF-8.
+        # Half a surrogate pair: Python uses it for a byte of a file name that is not UTF-8.
         return json.dumps(line, default=str)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

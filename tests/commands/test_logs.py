@@ -6,6 +6,8 @@ import asyncio
 import io
 import json
 import logging
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -94,3 +96,16 @@ def test_lines_that_were_dropped_are_told_in_a_line_like_all_others() -> None:
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     (dropped,) = [line for line in lines if line["event"] == "log.lines_dropped"]
     assert (dropped["level"], dropped["data"]["count"]) == ("warn", 10_050 - len(lines) + 1)
+
+
+def test_a_parent_that_never_reads_stderr_does_not_keep_the_process() -> None:
+    """As when a StreamHandler waits in `write` with its lock, and `logging.shutdown` waits for that lock."""
+    script = (
+        "import logging, sys\n"
+        "from mcp_agent.logs import logging_to\n"
+        "with logging_to(sys.stderr, 'info'):\n"
+        "    for number in range(11_000):\n"
+        "        logging.getLogger('x').info('event.%d', number)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE) as process:
+        assert process.wait(PATIENCE_S) == 0
