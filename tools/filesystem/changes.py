@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools.files import disk
-from tools.files.journal import Receipt
+from tools.files.journal.entries import Receipt
 from tools.files.paths import told
 from tools.files.sources import refuse
 from tools.kit.context import ToolContext

@@ -46,7 +46,7 @@ def fs_delete(
     shown = told(target)
     ctx.paths.check_tree(target)
     try:
-        with ctx.journal.holding(target):
+        with ctx.journal.lock(target):
             mode = target.lstat().st_mode
             if stat.S_ISDIR(mode):
                 if not recursive and any(target.iterdir()):

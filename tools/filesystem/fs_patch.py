@@ -72,7 +72,7 @@ def fs_patch(
     check_operations(operations)
     target = file_behind(ctx, path)
     shown = told(target)
-    with ctx.journal.holding(target), looked_at(ctx, target, shown) as found:
+    with ctx.journal.lock(target), looked_at(ctx, target, shown) as found:
         if found is None:
             raise NotFound(f"{shown} does not exist", hint="make it with fs_write")
         descriptor, status = found

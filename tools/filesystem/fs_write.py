@@ -60,7 +60,7 @@ def fs_write(
     """Create, replace or extend a file. A replaced file keeps its encoding and mode."""
     target = file_behind(ctx, path)
     shown = told(target)
-    with ctx.journal.holding(target), looked_at(ctx, target, shown) as found:
+    with ctx.journal.lock(target), looked_at(ctx, target, shown) as found:
         if found is None:
             if if_rev is not None:
                 raise StaleRev(f"{shown} does not exist, so it is not at rev {if_rev[:40]}")

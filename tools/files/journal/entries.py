@@ -1,7 +1,7 @@
-"""The journal's folder: a record of every change under way and of every one that was made, and how much is kept.
+"""The journal's folder: a record of every pending change and of every finished one, and how much is kept.
 
-`<id>.begun` says what is about to happen, a line of facts at a time, and is locked while it does; `<id>.image` is what
-was there before; `<id>.json` says that the change is made. Without a folder nothing is kept.
+`<id>.begun` says what is about to happen, one line of facts after the other, and is locked while it does;
+`<id>.image` is what was there before; `<id>.json` says that the change is made. Without a folder nothing is kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,17 +67,35 @@ class Entry:
 
 
 @mutable
-class Begun:
-    """A change under way. Its record stays locked, so nobody takes it for a dead process's."""
+class Pending:
+    """A change that is being made. Its record stays locked, so that no other process takes its maker for dead."""
 
     id: str
     action: Action
     path: str
     source: str | None = None
-    temporary: str | None = None
     prefix_bytes: int | None = None
-    descriptor: int = field(default=-1)
-    problem: str | None = field(default=None)
+    # Where what was there before is kept; None if nothing can be.
+    image: Path | None = None
+    descriptor: int = -1
+    # Why the change will not be undoable.
+    problem: str | None = None
+
+    @property
+    def temporary(self) -> Path:
+        """Beside the target, and known by the id alone: recovery finds it without a note."""
+        return Path(self.path).with_name(f".mcp-agent-{self.id}.tmp")
+
+    def note(self, **facts: Any) -> None:
+        """Put further facts on record, for the start that finds this change unfinished."""
+        if self.descriptor >= 0:
+            disk.write_all(self.descriptor, json.dumps(facts).encode() + b"\n")
+
+    def sync(self) -> None:
+        """Make the record and the image survive a power cut."""
+        if self.descriptor >= 0 and self.image is not None:
+            os.fsync(self.descriptor)
+            disk.sync_folder(self.image.parent)
 
 
 class Records:
@@ -92,67 +110,59 @@ class Records:
         self._last_ms = 0
 
     @contextmanager
-    def begun(self, action: Action, target: Path, source: Path | None = None) -> Iterator[Begun]:
-        """A change under way: on record from here on, and off it again if the block fails."""
-        begun = Begun(self._new_id(), action, str(target), None if source is None else str(source))
-        if self._folder is not None:
-            try:
-                disk.private_folder(self._folder)
-                begun.descriptor = os.open(self.file(begun.id, "begun"), disk.NEW_FLAGS | os.O_APPEND, 0o600)
-                atomic.lock(begun.descriptor)
-                facts = {"id": begun.id, "action": action, "path": begun.path}
-                self._append(begun, facts if begun.source is None else {**facts, "source": begun.source})
-            except OSError as error:
-                begun.problem = f"the journal cannot be written: {(error.strerror or str(error)).lower()}"
-                if begun.descriptor >= 0:
-                    os.close(begun.descriptor)
-                    begun.descriptor = -1
-                    with suppress(OSError):
-                        self.file(begun.id, "begun").unlink()
-        else:
-            begun.problem = "no journal is kept"
+    def pending(self, action: Action, target: Path, source: Path | None = None) -> Iterator[Pending]:
+        """A change that is on record while the block makes it; if the block fails, nothing of it is kept."""
+        change = Pending(self._new_id(), action, str(target), None if source is None else str(source))
+        record = self._open_record(change)
         try:
-            yield begun
+            yield change
         except BaseException:
-            if begun.descriptor >= 0:
+            if change.image is not None:
                 with suppress(OSError):
-                    discard(self.file(begun.id, "image"))
+                    discard(change.image)
             raise
         finally:
-            if begun.descriptor >= 0:
+            if record is not None:
                 with suppress(OSError):
-                    self.file(begun.id, "begun").unlink()
-                os.close(begun.descriptor)
+                    record.unlink()
+                os.close(change.descriptor)
 
-    def note(self, begun: Begun, **facts: Any) -> None:
-        """Put further facts on record, for the start that finds this change unfinished."""
-        begun.temporary = facts.get("temporary", begun.temporary)
-        if begun.descriptor >= 0:
-            self._append(begun, facts)
-
-    def sync(self, begun: Begun) -> None:
-        """Make what is on record of a change, and its image, survive a power cut."""
-        if begun.descriptor >= 0:
-            os.fsync(begun.descriptor)
-            disk.sync_folder(self.file(begun.id, "begun").parent)
-
-    def image(self, begun: Begun) -> Path | None:
-        """Where what was there before is kept; None if nothing can be."""
-        return self.file(begun.id, "image") if begun.descriptor >= 0 else None
+    def _open_record(self, change: Pending) -> Path | None:
+        """Put a change on record; if that fails, its `problem` says why."""
+        if self._folder is None:
+            change.problem = "no journal is kept"
+            return None
+        record = self.file(change.id, "begun")
+        try:
+            disk.private_folder(self._folder)
+            change.descriptor = os.open(record, disk.NEW_FLAGS | os.O_APPEND, 0o600)
+            atomic.lock(change.descriptor)
+            facts = {"id": change.id, "action": change.action, "path": change.path}
+            change.note(**facts if change.source is None else {**facts, "source": change.source})
+        except OSError as error:
+            change.problem = f"the journal cannot be written: {(error.strerror or str(error)).lower()}"
+            if change.descriptor >= 0:
+                os.close(change.descriptor)
+                change.descriptor = -1
+                with suppress(OSError):
+                    record.unlink()
+            return None
+        change.image = self.file(change.id, "image")
+        return record
 
     def file(self, undo_id: str, kind: str) -> Path:
         assert self._folder is not None, "a journal without a folder has no files"
         return self._folder / f"{undo_id}.{kind}"
 
-    def finished(self, begun: Begun, target: Path | None, size: int | None = None) -> Receipt:
-        """The change is made: from here on it can be undone."""
-        if begun.descriptor < 0 or begun.problem is not None:
-            if begun.descriptor >= 0:
+    def finish(self, change: Pending, target: Path | None, size: int | None = None) -> Receipt:
+        """The change is made: from here on it can be undone. `size` is the image's, where it is known."""
+        if change.problem is not None:
+            if change.image is not None:
                 with suppress(OSError):
-                    discard(self.file(begun.id, "image"))
-            return Receipt(not_undoable=begun.problem)
+                    discard(change.image)
+            return Receipt(not_undoable=change.problem)
         try:
-            kept = self.write_entry(begun, target, size)
+            kept = self.write_entry(change, target, size)
         except OSError as error:
             return Receipt(not_undoable=f"the journal cannot be written: {(error.strerror or str(error)).lower()}")
         with self._book:
@@ -166,25 +176,26 @@ class Records:
             )
         if is_full:
             self.prune(is_first=self._kept_bytes is None)
-        return Receipt(undo_id=begun.id)
+        return Receipt(undo_id=change.id)
 
-    def write_entry(self, begun: Begun, target: Path | None, size: int | None) -> int:
-        image = self.file(begun.id, "image")
+    def write_entry(self, change: Pending, target: Path | None, size: int | None) -> int:
+        """Put a finished change on record; how many bytes are kept for it."""
         if size is None:
+            image = self.file(change.id, "image")
             status = lstat(image)
             size = None if status is None else tree_bytes(image, status, self.limits.total_bytes)
         after = lstat(target) if target is not None else None
         entry = Entry(
-            begun.id,
-            begun.action,
-            begun.path,
+            change.id,
+            change.action,
+            change.path,
             round(time.time(), 3),
-            begun.source,
+            change.source,
             size,
             identity(after) if after is not None else None,
-            begun.prefix_bytes,
+            change.prefix_bytes,
         )
-        path, temporary = self.file(begun.id, "json"), self.file(begun.id, "new")
+        path, temporary = self.file(change.id, "json"), self.file(change.id, "new")
         with atomic.replacing(path, temporary=temporary, sync=False) as descriptor:
             disk.write_all(descriptor, json.dumps(asdict(entry)).encode())
         return size or 0
@@ -206,26 +217,25 @@ class Records:
         return [entry for name in names if (entry := self._read(name)) is not None]
 
     def forget(self, undo_id: str) -> None:
-        """Take an entry out. Its record goes first: an image without one is litter, the reverse would be a lie."""
+        """Remove an entry. Its record goes first: an image without a record is litter, the reverse would be a lie."""
         self.file(undo_id, "json").unlink(missing_ok=True)
         discard(self.file(undo_id, "image"))
         discard(self.file(undo_id, "view"))
 
     def unfinished(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """The records that dead processes left, with their facts, each locked while it is looked at."""
+        """The records that dead processes left, with their facts. Each is locked while the caller has it."""
         if self._folder is None or not self._folder.is_dir():
             return
         for path in sorted(self._folder.glob("*.begun")):
-            with suppress(FileNotFoundError), _exclusively(path) as descriptor:
-                if descriptor is None:
-                    continue
-                facts: dict[str, Any] = {}
-                try:
-                    for line in path.read_text("utf-8", "surrogateescape").split("\n")[:-1]:
-                        facts |= json.loads(line)
-                except (ValueError, TypeError):
-                    facts = {}
-                yield path, facts
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                if atomic.lock(descriptor, wait=False):
+                    yield path, _facts(path)
+            finally:
+                os.close(descriptor)
 
     def prune(self, *, is_first: bool) -> None:
         """Drop what is too old, and the oldest while there is too much."""
@@ -256,17 +266,15 @@ class Records:
                     discard(path)
 
     def _new_id(self) -> str:
-        """Sorts by time; no two of this process are of one millisecond, and two random digits part it from others."""
+        """Sorts by time. A process makes one a millisecond; two random digits keep it apart from other processes."""
         with self._book:
             number = self._last_ms = max(int(time.time() * 1000), self._last_ms + 1)
+        number = number * 36**2 + secrets.randbelow(36**2)
         digits = ""
         while number:
             number, digit = divmod(number, 36)
             digits = _DIGITS[digit] + digits
-        return digits + "".join(secrets.choice(_DIGITS) for _ in range(2))
-
-    def _append(self, begun: Begun, facts: dict[str, Any]) -> None:
-        disk.write_all(begun.descriptor, json.dumps(facts).encode() + b"\n")
+        return digits
 
     def _read(self, undo_id: str) -> Entry | None:
         if self._folder is None or not undo_id or any(letter not in _DIGITS for letter in undo_id):
@@ -281,11 +289,12 @@ def megabytes(count: int) -> str:
     return f"{count / (1024 * 1024):g} MB"
 
 
-@contextmanager
-def _exclusively(path: Path) -> Iterator[int | None]:
-    """The descriptor of a record that no living process holds; None if one does."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _facts(record: Path) -> dict[str, Any]:
+    """What a record says; nothing if it cannot be read. Its last line may be cut off."""
+    facts: dict[str, Any] = {}
     try:
-        yield descriptor if atomic.lock(descriptor, wait=False) else None
-    finally:
-        os.close(descriptor)
+        for line in record.read_text("utf-8", "surrogateescape").split("\n")[:-1]:
+            facts |= json.loads(line)
+    except (FileNotFoundError, ValueError, TypeError):
+        return {}
+    return facts

@@ -1,4 +1,4 @@
-"""What the next start does about a change that a dead process left half done: finish it, or take it back."""
+"""What the next start does about a change whose process died half-way: it finishes the change or takes it back."""
 
 from __future__ import annotations
 
@@ -6,77 +6,64 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tools.files import disk
-from tools.files.journal.entries import Begun, Records
+from tools.files.journal.entries import Pending, Records
 from tools.files.journal.files import copy_into, discard, inode, is_same, lstat
-from tools.files.journal.tails import recovered_tail
+from tools.files.journal.tails import recover_tail
 from tools.files.paths import told
 
 
 def recover(records: Records) -> list[str]:
-    """Finish or take back all that is unfinished; say what was done, a sentence each."""
-    told_: list[str] = []
-    for path, facts in records.unfinished():
-        sentence = _recovered(records, path, facts)
-        if sentence is not None:
-            told_.append(sentence)
+    """Finish or take back every unfinished change; one sentence about each."""
+    sentences: list[str] = []
+    for record, facts in records.unfinished():
+        # Without the first line nothing was done; with the entry all was done but for removing the record.
+        if "path" in facts and not records.file(facts["id"], "json").exists():
+            change = Pending(facts["id"], facts["action"], facts["path"], facts.get("source"), facts.get("prefix"))
+            target, image = Path(change.path), records.file(change.id, "image")
+            is_made = _settle(change, facts, target, image)
+            if is_made:
+                records.write_entry(change, target if os.path.lexists(target) else None, None)
+            else:
+                discard(image)
+            what = "finished" if is_made else "took back"
+            sentences.append(f"{what} an interrupted {change.action} of {told(change.path)}")
+        record.unlink(missing_ok=True)
     records.prune(is_first=True)
-    return told_
+    return sentences
 
 
-def _recovered(records: Records, path: Path, facts: dict[str, Any]) -> str | None:
-    try:
-        begun = Begun(facts["id"], facts["action"], facts["path"], facts.get("source"), facts.get("temporary"))
-    except KeyError:
-        path.unlink()
-        return None
-    if records.file(begun.id, "json").exists():
-        # All was done but for taking this record away.
-        path.unlink()
-        return None
-    target = Path(begun.path)
-    temporary = Path(begun.temporary) if begun.temporary else None
-    image = records.file(begun.id, "image")
-    has_temporary = temporary is not None and os.path.lexists(temporary)
-    is_verified = facts.get("phase") == "verified"
-    is_made = False
+def _settle(change: Pending, facts: dict[str, Any], target: Path, image: Path) -> bool:
+    """Bring the files into the state before the change or after it. True if it is the one after."""
     if "prefix" in facts:
-        begun.prefix_bytes = facts["prefix"]
-        is_made = recovered_tail(facts, target, image)
-    elif facts.get("in_place"):
+        return recover_tail(facts, target, image)
+    is_verified = facts.get("phase") == "verified"
+    if facts.get("in_place"):
         if image.exists() and is_verified:
             copy_into(image, target)
-        discard(image)
-    elif begun.action == "delete":
-        if has_temporary and temporary is not None:
-            disk.remove_tree(temporary)
-        is_made = not os.path.lexists(target) and os.path.lexists(image)
-    elif begun.action == "move" and begun.source is not None:
-        source = Path(begun.source)
-        if has_temporary and temporary is not None:
-            if is_verified and os.path.lexists(source):
-                discard(temporary)
-            elif not os.path.lexists(source):
-                os.replace(temporary, target)
-                is_made = True
-            else:
-                discard(temporary)
-        elif is_verified and os.path.lexists(target):
-            if os.path.lexists(source):
-                disk.remove_tree(source)
-            is_made = True
-        else:
-            is_made = os.path.lexists(target) and not os.path.lexists(source)
-    else:
-        now = lstat(target)
-        is_made = now is not None and inode(now) == facts.get("new")
-        if begun.action == "write":
-            is_made = is_made and os.path.lexists(image) and not is_same(image, target)
-        if temporary is not None and has_temporary:
+        return False
+    if change.action == "delete":
+        discard(change.temporary)
+        return not os.path.lexists(target) and os.path.lexists(image)
+    if change.action == "move" and change.source is not None:
+        return _settle_move(Path(change.source), target, change.temporary, is_verified)
+    now = lstat(target)
+    is_made = now is not None and inode(now) == facts.get("new")
+    if change.action == "write":
+        is_made = is_made and os.path.lexists(image) and not is_same(image, target)
+    discard(change.temporary)
+    return is_made
+
+
+def _settle_move(source: Path, target: Path, temporary: Path, is_verified: bool) -> bool:
+    """A move within a file system is made or not; across two there is a copy, which replaces the source once it is
+    verified."""
+    if os.path.lexists(temporary):
+        if os.path.lexists(source):
             discard(temporary)
-    if is_made:
-        records.write_entry(begun, target if os.path.lexists(target) else None, None)
-    else:
-        discard(image)
-    path.unlink()
-    return f"{'finished' if is_made else 'took back'} an interrupted {begun.action} of {told(begun.path)}"
+            return False
+        os.replace(temporary, target)
+        return True
+    if is_verified and os.path.lexists(target):
+        discard(source)
+        return True
+    return os.path.lexists(target) and not os.path.lexists(source)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.files import atomic, disk
-from tools.files.journal.entries import Begun, Entry, Receipt, Records, megabytes
+from tools.files.journal.entries import Entry, Pending, Receipt, Records, megabytes
 from tools.files.journal.files import copy_out, identity, inode, lstat
 from tools.kit.errors import NotFound
 
@@ -22,33 +22,33 @@ _FLAGS = disk.WRITE_FLAGS | os.O_APPEND
 
 
 def change_tail(
-    records: Records, begun: Begun, target: Path, prefix_bytes: int, length: int, fill: Callable[[int], None]
+    records: Records, change: Pending, target: Path, prefix_bytes: int, length: int, fill: Callable[[int], None]
 ) -> Receipt:
     """Make the file its first `prefix_bytes` and the `length` bytes that `fill` writes, or leave it as it is."""
     writing = os.open(target, _FLAGS)
     try:
         status = os.fstat(writing)
-        _keep(records, begun, writing, prefix_bytes, status.st_size)
-        begun.prefix_bytes = prefix_bytes
+        _keep(records, change, writing, prefix_bytes, status.st_size)
+        change.prefix_bytes = prefix_bytes
         facts = {"prefix": prefix_bytes, "length": length, "size": status.st_size, "modified_ns": status.st_mtime_ns}
-        records.note(begun, file=inode(status), **facts)
-        records.sync(begun)
+        change.note(file=inode(status), **facts)
+        change.sync()
         try:
             if status.st_size > prefix_bytes:
                 os.ftruncate(writing, prefix_bytes)
             fill(writing)
             os.fsync(writing)
         except OSError:
-            _put_back(writing, prefix_bytes, records.image(begun), status.st_mtime_ns)
+            _put_back(writing, prefix_bytes, change.image, status.st_mtime_ns)
             raise
         if os.fstat(writing).st_size != prefix_bytes + length:
-            begun.problem = "another program wrote to it at the same time"
+            change.problem = "another program wrote to it at the same time"
     finally:
         os.close(writing)
-    return records.finished(begun, target)
+    return records.finish(change, target)
 
 
-def recovered_tail(facts: dict[str, Any], target: Path, image: Path) -> bool:
+def recover_tail(facts: dict[str, Any], target: Path, image: Path) -> bool:
     """Settle a change that was interrupted: whether it is made. A file that is not the one of then is left alone."""
     status = lstat(target)
     prefix_bytes: int = facts["prefix"]
@@ -69,7 +69,7 @@ def recovered_tail(facts: dict[str, Any], target: Path, image: Path) -> bool:
     return False
 
 
-def whole_before(records: Records, entry: Entry) -> Path:
+def previous_content(records: Records, entry: Entry) -> Path:
     """A file with all that was there before the change. Raises NotFound if the file is not what we know any more."""
     assert entry.prefix_bytes is not None, "the entry is of a change to the end of a file"
     view = records.file(entry.id, "view")
@@ -97,13 +97,13 @@ def whole_before(records: Records, entry: Entry) -> Path:
     return view
 
 
-def _keep(records: Records, begun: Begun, reading: int, start: int, end: int) -> None:
+def _keep(records: Records, change: Pending, reading: int, start: int, end: int) -> None:
     """Keep what stands behind `start` as the image; if there is too much of it, say so in `problem`."""
-    image = records.image(begun)
+    image = change.image
     if image is None or end <= start:
         return
     if end - start > records.limits.copy_bytes:
-        begun.problem = f"what it takes away is larger than {megabytes(records.limits.copy_bytes)}"
+        change.problem = f"what it takes away is larger than {megabytes(records.limits.copy_bytes)}"
         return
     with atomic.replacing(image, temporary=image.with_suffix(".partial")) as writing:
         disk.copy_bytes(reading, writing, end - start, start)
