@@ -81,7 +81,7 @@ class HostPruner:
     ) -> Focused:
         if question is None:
             return _skipped(await _whole(text), "no_focus_question")
-        if not self.is_on or (self._remote is not None and self._remote.is_resting):
+        if not self.is_on or (self._remote is not None and self._remote.is_breaker_open):
             return _skipped(await _whole(text), "disabled_or_unconfigured")
         question = question.strip()
         if self._remote is not None:
@@ -101,6 +101,8 @@ class HostPruner:
 
     def close(self) -> None:
         self.workers.close()
+        if self._remote is not None:
+            self._remote.close()
 
     async def _focused_there(
         self,
@@ -118,7 +120,7 @@ class HostPruner:
             return _skipped(text, "too_large")
         attempt = Attempt(text, tool=tool, call_id=call_id, endpoint=remote.url)
         try:
-            return attempt.answered(await remote.pruned(text, question, is_line))
+            return attempt.answered(await remote.prune(text, question, is_line))
         except PrunerFailed as error:
             return attempt.failed(error.code, error.message)
 

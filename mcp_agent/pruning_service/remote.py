@@ -1,38 +1,41 @@
-"""A pruning service reached over HTTP: a text and a question out, the lines that matter back.
+"""Client of a pruning service: it sends a text and a question over HTTP and receives the lines that matter.
 
-The service is somebody else's. It has one deadline for everything, its answer has a largest size, it cannot send us
-elsewhere, and after three failures it is left alone for half a minute. Nothing in the environment names a proxy.
+We do not trust the service. Each request has one deadline for everything, the answer and its headers have a largest
+size, redirects and the proxies of the environment are ignored, and a circuit breaker opens after three failures.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import re
+import socket
 import ssl
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-import httptools
 import orjson
 
 from tools.kit.focus import ErrorCode
 
 MOST_INPUT_BYTES = 4 * 1024 * 1024
 _MOST_ANSWER_BYTES = 16 * 1024 * 1024
-_READ_BYTES = 64 * 1024
-_FAILURES = 3
-_REST_S = 30.0
+_MOST_REQUESTS = 8
+_MOST_FAILURES = 3
+_BREAKER_OPEN_S = 30.0
 _ANSWER_FIELDS = ("pruned_code", "content", "text")
 GAP = re.compile(r"\s*\(filtered \d+ lines\)\s*")
 # A question is seldom answered by fewer lines than this; an answer with fewer has lost something.
 _FEWEST_LINES = 5
 _FEWEST_SHARE = 0.1
+_HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
 
 
 class PrunerFailed(Exception):
-    """The service gave no answer that can be used. The message is for whoever runs it."""
+    """The service gave no usable answer. The message is for the person who runs the service."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -41,48 +44,118 @@ class PrunerFailed(Exception):
 
 
 class RemotePruner:
-    """One service. `is_resting` says that it has failed too often to be asked now."""
+    """One service behind a circuit breaker: while `is_breaker_open`, it must not be asked."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self.url = url
         self._timeout_s = timeout_s
         self._failures = 0
-        self._rests_until = 0.0
+        self._open_until = 0.0
+        # Threads of its own: a service that hangs must not hold the threads that others need.
+        self._threads = ThreadPoolExecutor(_MOST_REQUESTS, thread_name_prefix="pruning-service")
 
     @property
-    def is_resting(self) -> bool:
-        return time.monotonic() < self._rests_until
+    def is_breaker_open(self) -> bool:
+        return time.monotonic() < self._open_until
 
-    async def pruned(self, code: str, query: str, is_line: Callable[[str], bool] | None = None) -> str:
-        """What the service leaves of `code`, of lines that can be such. Raises PrunerFailed."""
+    async def prune(self, code: str, query: str, is_line: Callable[[str], bool] | None = None) -> str:
+        """The lines of `code` that the service keeps for `query`. Raises PrunerFailed.
+
+        `is_line` says whether a line can be one of such a text at all.
+        """
         try:
-            answer = await self._asked(orjson.dumps({"code": code, "query": query}))
+            answer = await self._post(orjson.dumps({"code": code, "query": query}))
             pruned = _text(answer)
             check(code, pruned, is_line)
         except PrunerFailed:
             self._failures += 1
-            if self._failures >= _FAILURES:
-                # One further failure after the rest is enough for the next one.
-                self._failures = _FAILURES - 1
-                self._rests_until = time.monotonic() + _REST_S
+            if self._failures >= _MOST_FAILURES:
+                # Half-open afterwards: one more failure opens the breaker again.
+                self._failures = _MOST_FAILURES - 1
+                self._open_until = time.monotonic() + _BREAKER_OPEN_S
             raise
         self._failures = 0
         return pruned
 
-    async def _asked(self, body: bytes) -> bytes:
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _post(self, body: bytes) -> bytes:
+        request = _Request(self.url, body, self._timeout_s)
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await _posted(self.url, body)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, request.send)
         except TimeoutError:
             raise PrunerFailed("timeout", f"no answer within {self._timeout_s:g} s") from None
-        except (OSError, EOFError, httptools.HttpParserError) as error:
+        except OSError as error:
             raise PrunerFailed("http_error", f"{type(error).__name__}: {error}"[:300]) from error
+        finally:
+            # At the deadline, and when the call is cancelled, the thread still waits for the service.
+            request.abort()
+
+
+class _Request:
+    """One POST on a connection of its own. A thread sends it; the event loop may abort it at any time."""
+
+    def __init__(self, url: str, body: bytes, timeout_s: float) -> None:
+        self._parts = urlsplit(url)
+        self._body = body
+        self._timeout_s = timeout_s
+        self._socket: socket.socket | None = None
+        self._is_aborted = False
+
+    def send(self) -> bytes:
+        """The body of the answer. Raises PrunerFailed and OSError."""
+        with contextlib.closing(self._connection()) as connection:
+            connection.connect()
+            # Kept, because the connection forgets its socket when the answer says `Connection: close`.
+            self._socket = connection.sock
+            if self._is_aborted:
+                raise TimeoutError
+            target = (self._parts.path or "/") + (f"?{self._parts.query}" if self._parts.query else "")
+            connection.request("POST", target, self._body, _HEADERS)
+            try:
+                return _read_answer(connection.getresponse())
+            except (http.client.IncompleteRead, http.client.RemoteDisconnected):
+                message = "the service closed the connection before its answer was complete"
+                raise PrunerFailed("http_error", message) from None
+            except (http.client.BadStatusLine, http.client.UnknownProtocol) as error:
+                raise PrunerFailed("http_error", f"the answer is not HTTP: {error}"[:300]) from None
+            except http.client.HTTPException as error:
+                # The library's limits: 100 headers, and 64 KiB for each.
+                raise PrunerFailed("invalid_response", f"the headers are too large: {error}"[:300]) from None
+
+    def abort(self) -> None:
+        """Wake the thread if it waits for the service. After the answer this does nothing."""
+        self._is_aborted = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                # Of the socket below TLS: a TLS socket's own shutdown is not safe while another thread reads.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname, self._parts.port
+        assert host is not None, "the settings were checked"
+        if self._parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+        return http.client.HTTPSConnection(host, port, timeout=self._timeout_s, context=ssl.create_default_context())
+
+
+def _read_answer(response: http.client.HTTPResponse) -> bytes:
+    if not 200 <= response.status < 300:
+        raise PrunerFailed("http_error", f"the service answered with status {response.status}")
+    answer = response.read(_MOST_ANSWER_BYTES + 1)
+    if len(answer) > _MOST_ANSWER_BYTES:
+        raise PrunerFailed("invalid_response", f"the answer is larger than {_MOST_ANSWER_BYTES} bytes")
+    if response.length:
+        raise http.client.IncompleteRead(answer, response.length)
+    return answer
 
 
 def check(code: str, pruned: str, is_line: Callable[[str], bool] | None = None) -> None:
-    """Raise PrunerFailed for an answer that is no pruning of `code`.
+    """Raise PrunerFailed for an answer that cannot be a pruning of `code`.
 
-    It is larger, or has next to nothing left, or a line that `is_line` knows cannot be one of such a text.
+    It is larger than the text, or almost empty, or has a line that `is_line` rejects.
     """
     if len(pruned) > len(code):
         raise PrunerFailed("invalid_response", f"the answer is larger than the text ({len(pruned)} > {len(code)})")
@@ -110,75 +183,3 @@ def _text(answer: bytes) -> str:
         if isinstance(text := value.get(name), str):
             return text
     raise PrunerFailed("invalid_response", f"the answer has none of {', '.join(_ANSWER_FIELDS)}")
-
-
-async def _posted(url: str, body: bytes) -> bytes:
-    parts = urlsplit(url)
-    assert parts.hostname is not None, "checked when the settings were read"
-    is_tls = parts.scheme == "https"
-    port = parts.port or (443 if is_tls else 80)
-    context = await asyncio.to_thread(ssl.create_default_context) if is_tls else None
-    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=context)
-    try:
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        head = (
-            f"POST {target} HTTP/1.1\r\nHost: {parts.netloc.rpartition('@')[2]}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
-            "Connection: close\r\n\r\n"
-        )
-        writer.write(head.encode("ascii") + body)
-        answer = _Answer()
-        parser = httptools.HttpResponseParser(answer)
-        while not answer.is_complete:
-            data = await reader.read(_READ_BYTES)
-            if not data:
-                answer.ended()
-                break
-            # Headers count too: they are kept while they come, however long they are.
-            answer.size += len(data)
-            parser.feed_data(data)
-            answer.check(parser.get_status_code() if answer.has_headers else None)
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            writer.transport.abort()
-    return answer.body
-
-
-class _Answer:
-    """What httptools tells of a response, gathered."""
-
-    def __init__(self) -> None:
-        self.parts: list[bytes] = []
-        self.size = 0
-        self.has_headers = False
-        self.is_complete = False
-        self._has_length = False
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(self.parts)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() in (b"content-length", b"transfer-encoding"):
-            self._has_length = True
-
-    def on_headers_complete(self) -> None:
-        self.has_headers = True
-
-    def on_body(self, data: bytes) -> None:
-        self.parts.append(data)
-
-    def on_message_complete(self) -> None:
-        self.is_complete = True
-
-    def check(self, status: int | None) -> None:
-        if status is not None and not 200 <= status < 300:
-            raise PrunerFailed("http_error", f"the service answered with status {status}")
-        if self.size > _MOST_ANSWER_BYTES:
-            raise PrunerFailed("invalid_response", f"the answer is larger than {_MOST_ANSWER_BYTES} bytes")
-
-    def ended(self) -> None:
-        """The connection is closed: well if that is how the body ends, else too early."""
-        if not self.has_headers or self._has_length:
-            raise PrunerFailed("http_error", "the service closed the connection before its answer was complete")
