@@ -9,10 +9,10 @@ this machine, and people reach us through forwarded ports. An Origin must match 
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import orjson
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_agent.logs import event
 from mcp_agent.security.auth_tokens import OWNER, Principal, Tokens
+from mcp_agent.security.authority import is_same_origin, parse_authority
 from mcp_agent.security.refusals import Reason, Refusals
 
 log = logging.getLogger(__name__)
@@ -28,12 +29,15 @@ LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 MOST_BODY_BYTES = 8 * 1024 * 1024
 # The pruning server's own limit on text comes first there, and it is larger.
 MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
+# One token may not use up all connections: there are 512 of them, and the rest is left to others.
+MOST_REQUESTS_OF_ONE = 384
 _LARGE_PATHS = frozenset(("/rpc", "/prune"))
 _OPEN_PATH = "/health"
 _JSON = b"application/json"
 _ANYBODY = Principal(OWNER, is_owner=True)
 
 _ONE_HOST = "a request needs exactly one Host header"
+_BAD_HOST = "the Host header must be a name or an address, and perhaps a port"
 _FOREIGN_PAGE = "requests from other web pages are refused"
 _ONE_TOKEN = "send the token once: one Authorization or one X-API-Key header"
 # What a header means that decides on access must not depend on which of two is looked at.
@@ -46,26 +50,30 @@ _REFUSED_TWICE = {
 
 
 class OpenStreams:
-    """Who has which stream open, so that the streams of a token that is revoked can be ended."""
+    """Every open stream by the name of its token, so that revoking the token and stopping the daemon can end it."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, set[asyncio.Task[object]]] = {}
+        self._ends: dict[str, set[Callable[[], None]]] = {}
 
     @contextmanager
-    def held_by(self, name: str) -> Iterator[None]:
-        """Count the current task as a stream of `name` while the block lasts."""
-        task = asyncio.current_task()
-        assert task is not None, "a stream is written by a task"
-        self._tasks.setdefault(name, set()).add(task)
+    def register(self, name: str, end: Callable[[], None]) -> Iterator[None]:
+        """Have `end` called when the streams of `name` must end, as long as the block lasts."""
+        ends = self._ends.setdefault(name, set())
+        ends.add(end)
         try:
             yield
         finally:
-            self._tasks.get(name, set()).discard(task)
+            ends.discard(end)
+            if not ends:
+                self._ends.pop(name, None)
 
     def end(self, names: Iterable[str]) -> None:
         for name in names:
-            for task in self._tasks.pop(name, set()):
-                task.cancel()
+            for end in list(self._ends.get(name, ())):
+                end()
+
+    def end_all(self) -> None:
+        self.end(list(self._ends))
 
 
 class _Refused(Exception):
@@ -74,12 +82,15 @@ class _Refused(Exception):
         self.status = status
         self.message = message
         self.hint = hint
-        # Why somebody may not come in; None where it is only about what they bring.
+        # Counted and put on record; None where only the body is at fault.
         self.reason = reason
 
 
 class Guard:
-    """Lets through what may pass and answers the rest itself. Without `tokens`, who can reach it is its owner."""
+    """Outermost middleware: passes on what is allowed and answers the rest itself.
+
+    `tokens=None`: every client is the owner (loopback only). `takes_names`: the program has a flag for further names.
+    """
 
     def __init__(
         self,
@@ -92,12 +103,11 @@ class Guard:
         refusals: Refusals | None = None,
         takes_names: bool = True,
     ) -> None:
-        """`takes_names` says that the program can be started with further names, as the daemon can."""
         self._app = app
         self._tokens = tokens
         self._streams = streams
         self._names = frozenset(name.lower() for name in names) | LOOPBACK_NAMES
-        self._plain_names = frozenset(name.encode() for name in self._names if ":" not in name)
+        self._under_way: Counter[str] = Counter()
         self._is_open_to_the_network = is_open_to_the_network
         self._refusals = refusals
         self._takes_names = takes_names
@@ -110,7 +120,7 @@ class Guard:
             return
         try:
             headers = _by_name(scope["headers"])
-            principal, limit = self._examined(scope, headers)
+            principal, limit = self._examine(scope, headers)
         except _Refused as refused:
             if self._refusals is not None and refused.reason is not None:
                 client = scope.get("client")
@@ -118,26 +128,34 @@ class Guard:
             await _answer(send, refused)
             return
         scope["state"] = {"principal": principal, "headers": headers, "streams": self._streams}
-        if limit is None:
-            await self._app(scope, receive, send)
+        name = "" if principal is None else principal.name
+        if self._under_way[name] >= MOST_REQUESTS_OF_ONE:
+            await _answer(send, _Refused(503, f"this token has {MOST_REQUESTS_OF_ONE} requests under way already"))
             return
+        self._under_way[name] += 1
         try:
-            await self._app(scope, _Bounded(receive, limit), send)
+            await self._app(scope, receive if limit is None else _Bounded(receive, limit), send)
         except _Refused as refused:
             # A body is read before anything is answered, so there is still an answer to give.
             await _answer(send, refused)
+        finally:
+            self._under_way[name] -= 1
 
-    def _examined(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Principal | None, int | None]:
+    def _examine(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Principal | None, int | None]:
         """Who is asking, and how large a body that has no declared size may grow."""
-        host, origin = headers.get(b"host"), headers.get(b"origin")
-        if host is None:
+        value = headers.get(b"host")
+        if value is None:
             raise _Refused(400, _ONE_HOST, reason="host")
-        # Almost every request comes to a plain name and a port; what does not is looked at more closely.
-        if host.rpartition(b":")[0] not in self._plain_names:
-            self._check_host(host, scope)
-        if origin is not None:
-            self._check_origin(origin, host)
-        principal = self._identified(headers, scope)
+        host = parse_authority(value)
+        if host is None:
+            raise _Refused(400, _BAD_HOST, reason="host")
+        if host.name not in self._names:
+            self._check_foreign_name(host.name, scope)
+        origin = headers.get(b"origin")
+        if origin is not None and not is_same_origin(origin, host):
+            event(log, logging.WARNING, "security.origin_refused", origin=origin.decode("latin-1")[:200])
+            raise _Refused(403, _FOREIGN_PAGE, reason="origin")
+        principal = self._identify(headers, scope)
         content_length = headers.get(b"content-length")
         is_chunked = b"transfer-encoding" in headers
         if content_length is None and not is_chunked:
@@ -156,9 +174,9 @@ class Guard:
             return principal, None
         return principal, most
 
-    def _check_host(self, host: bytes, scope: Scope) -> None:
-        name = _host_name(host)
-        if name in self._names or (self._is_open_to_the_network and _is_own_address(name, scope)):
+    def _check_foreign_name(self, name: str, scope: Scope) -> None:
+        """Refuse a name that is not one of ours, unless it is the address that an open daemon was reached by."""
+        if self._is_open_to_the_network and _is_own_address(name, scope):
             return
         event(log, logging.WARNING, "security.host_refused", host=name[:200])
         hint = "use a name or an address of the machine that it runs on"
@@ -166,12 +184,7 @@ class Guard:
             hint = f"if the name is meant, start it with: mcp-agent serve --allow-host {name[:200]}"
         raise _Refused(421, f"this daemon does not answer to the name {name[:200]!r}", hint, "host")
 
-    def _check_origin(self, origin: bytes, host: bytes) -> None:
-        if origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
-            event(log, logging.WARNING, "security.origin_refused", origin=origin.decode("latin-1")[:200])
-            raise _Refused(403, _FOREIGN_PAGE, reason="origin")
-
-    def _identified(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal | None:
+    def _identify(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal | None:
         if self._tokens is None:
             return _ANYBODY
         bearer, key = headers.get(b"authorization"), headers.get(b"x-api-key")
@@ -227,14 +240,6 @@ def _bearer(value: bytes) -> bytes:
     return token.strip()
 
 
-def _host_name(host: bytes) -> str:
-    """The name in a Host header: without its port, without the brackets of an IPv6 address."""
-    text = host.decode("latin-1").strip().lower()
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    return text.partition(":")[0] if text.count(":") == 1 else text
-
-
 def _is_own_address(name: str, scope: Scope) -> bool:
     """Whether `name` is the very address that this connection came in on."""
     server = scope.get("server")
@@ -263,5 +268,7 @@ async def _answer(send: Send, refused: _Refused) -> None:
         headers.append((b"www-authenticate", b'Bearer realm="mcp-agent"'))
     if refused.status == 413:
         headers.append((b"connection", b"close"))
+    if refused.status == 503:
+        headers.append((b"retry-after", b"5"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -13,7 +13,6 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent.calls.call import Caller
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.security.auth_tokens import Principal
-from mcp_agent.transports.connection import Cycle
 from registry.gate import Access
 from registry.profiles import Form
 
@@ -62,9 +61,6 @@ async def send_json(send: Send, status: int, body: bytes, headers: Mapping[str, 
     raw = [_JSON_TYPE, (b"content-length", b"%d" % len(body))]
     if headers:
         raw += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    cycle = getattr(send, "__self__", None)
-    if isinstance(cycle, Cycle) and cycle.answer(status, raw, body):
-        return
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
 
