@@ -93,7 +93,7 @@ class _EitherStream:
         self._sse = sse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_older = scope["method"] == "GET" and header(scope, b"mcp-session-id") is None
+        is_older = scope["method"] in ("GET", "HEAD") and header(scope, b"mcp-session-id") is None
         await (self._sse.stream if is_older else self._streamable)(scope, receive, send)
 
 

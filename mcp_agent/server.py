@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 512
 _DRAIN_S = 3
+_HANDSHAKE_S = 10.0
+_LAST_EVENTS_S = 0.7
 # With the drain, well within the ten seconds that a service manager or a person waits.
 _GRACE_S = 4.0
 
@@ -85,7 +87,8 @@ def serve(daemon: Daemon, tokens: Tokens, listener: socket.socket, announce: Cal
     app = http_app(daemon, tokens, streams, names, is_open_to_the_network=is_open)
     tls = (config.tls_cert, config.tls_key)
     with _Runtime(config, url):
-        run(daemon, app, listener, lambda: announce(url), [lambda: _follow_tokens(daemon, tokens, streams)], tls)
+        follow_tokens = lambda: _follow_tokens(daemon, tokens, streams)  # noqa: E731
+        run(daemon, app, listener, lambda: announce(url), [follow_tokens], streams, tls)
     return 0
 
 
@@ -98,6 +101,7 @@ def run(
     listener: socket.socket,
     ready: Callable[[], None],
     followers: Sequence[Follower] = (),
+    streams: OpenStreams | None = None,
     tls: tuple[Path | None, Path | None] = (None, None),
 ) -> None:
     """Serve `app` until a signal ends it, with `followers` beside it; `ready` is called once it can be reached."""
@@ -114,13 +118,13 @@ def run(
             proxy_headers=False,
             timeout_graceful_shutdown=_DRAIN_S,
             timeout_keep_alive=5,
-            limit_concurrency=512,
             ssl_certfile=tls[0],
             ssl_keyfile=tls[1],
         ),
         host,
         ready,
         [host.follow_registry, *followers],
+        streams or OpenStreams(),
     )
     with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(server.run_until_stopped(listener))
@@ -135,11 +139,13 @@ class _Server(uvicorn.Server):
         host: Host,
         ready: Callable[[], None],
         followers: Sequence[Follower],
+        streams: OpenStreams,
     ) -> None:
         super().__init__(config)
         self._host = host
         self._ready = ready
         self._followers = followers
+        self._streams = streams
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
         self._host.clean_up()
@@ -153,13 +159,29 @@ class _Server(uvicorn.Server):
                 self._host.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
+        # As uvicorn does it, with a limit on the time of a TLS handshake, which it has no setting for.
+        loop, ssl = asyncio.get_running_loop(), self.config.ssl
+        limit_s = None if ssl is None else _HANDSHAKE_S
+        self.servers = [
+            await loop.create_server(
+                self._connection, sock=listener, ssl=ssl, ssl_handshake_timeout=limit_s, backlog=_BACKLOG
+            )
+            for listener in sockets or ()
+        ]
+        self.started = True
+        self._ready()
+
+    def _connection(self) -> Connection:
+        return Connection(self.config, self.server_state, {})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Before uvicorn waits for connections: their last events are the exits of our sessions.
-        await self._host.stop(_GRACE_S)
+        # Before uvicorn waits for connections: their last events are the exits of our sessions. A process that
+        # takes its time to end delays its own end and no stream.
+        stopping = asyncio.create_task(self._host.stop(_GRACE_S))
+        await asyncio.wait([stopping], timeout=_LAST_EVENTS_S)
+        self._host.hub.close()
+        self._streams.end_all()
+        await stopping
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

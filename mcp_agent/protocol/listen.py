@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from mcp_agent.events.hub import (
@@ -61,7 +61,7 @@ class Filter:
                 return None
 
 
-async def listen(message: Message, hub: EventHub, may_hear: MayHear) -> AsyncIterator[bytes]:
+async def listen(message: Message, hub: EventHub, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
     """The messages of one listener's stream, up to the result that ends it when the daemon stops."""
     assert message.id is not None, "a notification cannot be answered with a stream"
     wanted = Filter(message)

@@ -4,35 +4,28 @@
     GET /events?session_id=ID&since=OFFSET  one session, from a byte of its output on; negative counts from the end
     Last-Event-ID: boot.number              what came after that event, from the spool
 
-The stream is written by hand: each chunk is encoded once for all clients that are at the same place, which a
-response class with a generator for each client cannot do.
+Each chunk is encoded once for all clients that are at the same place.
 """
 
 from __future__ import annotations
 
 import asyncio
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import AsyncGenerator
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.events.hub import Event, EventHub, Gap, SessionExit, SessionOutput
+from mcp_agent.events.hub import Event, EventHub, Gap, MayHear, SessionExit, SessionOutput
 from mcp_agent.events.output_cursor import Reader, Told
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
 from mcp_agent.transports.http import caller, header, send_error
+from mcp_agent.transports.sse_frames import KEEP_ALIVE_S, send_frames
 from registry.gate import Gate
 
 MOST_CLIENTS = 256
-KEEP_ALIVE_S = 15.0
 _AT_ONCE_BYTES = 128 * 1024
 _FRAMES_BYTES = 16 * 1024 * 1024
-_KEEP_ALIVE = b": keep-alive\n\n"
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 class _BadRequest(Exception):
@@ -51,7 +44,7 @@ class Events:
         self._frames = _Frames(hub)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "GET":
+        if scope["method"] not in ("GET", "HEAD"):
             await send_error(send, 405, "use GET here", headers={"allow": "GET"})
             return
         access = caller(scope, "events").access
@@ -68,40 +61,31 @@ class Events:
         except _BadRequest as error:
             await send_error(send, error.status, error.message, error.hint)
             return
-        await self._stream(reader, first, may_hear, receive, send)
+        frames = self._follow(reader, first, may_hear)
+        await send_frames(frames, scope, receive, send, keep_alive_s=self._keep_alive_s)
 
-    async def _stream(
-        self, reader: Reader, first: bytes, may_hear: Callable[[], bool], receive: Receive, send: Send
-    ) -> None:
+    async def _follow(self, reader: Reader, first: bytes, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
+        """Give `first`, then output as it comes, several events at a time, while the client may hear of sessions."""
         loop = asyncio.get_running_loop()
         woken = asyncio.Event()
         reader.woken = woken.set
         self._hub.follow(reader)
-        leaving = asyncio.create_task(_left(receive, reader))
-        quiet = _Quiet(self._keep_alive_s, woken.set)
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await send({"type": "http.response.body", "body": first, "more_body": True})
-            while may_hear() and not leaving.done():
+            yield first
+            while may_hear():
                 woken.clear()
-                body = b"".join([self._frames.of(log, told) for log, told in reader.take(_AT_ONCE_BYTES)])
-                if body:
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
-                    quiet.since = loop.time()
-                    reader.took(len(body), quiet.since)
+                frames = b"".join([self._frames.of(log, told) for log, told in reader.take(_AT_ONCE_BYTES)])
+                if frames:
+                    yield frames
+                    reader.took(len(frames), loop.time())
                     continue
                 if reader.is_closed:
                     break
                 reader.caught_up(loop.time())
-                if quiet.is_over():
-                    await send({"type": "http.response.body", "body": _KEEP_ALIVE, "more_body": True})
                 await woken.wait()
                 reader.caught_up(loop.time())
-            await send({"type": "http.response.body", "body": b""})
         finally:
-            quiet.cancel()
             self._hub.unfollow(reader)
-            leaving.cancel()
 
     def _reader(self, scope: Scope) -> tuple[Reader, bytes]:
         """Where the client wants to begin, and what it is told before that."""
@@ -143,36 +127,6 @@ class Events:
         return b": resumed\n\n"
 
 
-class _Quiet:
-    """How long a stream has said nothing. One timer for its whole life: one for each wait costs a line a tenth."""
-
-    def __init__(self, most_s: float, wake: Callable[[], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._most_s = most_s
-        self._wake = wake
-        self.since = self._loop.time()
-        self._timer = self._loop.call_later(most_s, self._look)
-
-    def is_over(self) -> bool:
-        """Whether it has lasted so long that the client should hear something; if so, it begins anew."""
-        now = self._loop.time()
-        if now < self.since + self._most_s:
-            return False
-        self.since = now
-        return True
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def _look(self) -> None:
-        now = self._loop.time()
-        due = self.since + self._most_s
-        if now >= due:
-            self._wake()
-            due = now + self._most_s
-        self._timer = self._loop.call_at(due, self._look)
-
-
 class _Frames:
     """Encoded events of the last few megabytes: the second client that is at the same place gets the same bytes."""
 
@@ -212,13 +166,6 @@ def named(event: Event, event_id: str | None = None) -> bytes:
     assert isinstance(event, SessionOutput | SessionExit | Gap), "only these have a name of their own"
     head = f"event: {event.name}\n" if event_id is None else f"event: {event.name}\nid: {event_id}\n"
     return b"".join((head.encode(), b"data: ", orjson.dumps(event.as_object()), b"\n\n"))
-
-
-async def _left(receive: Receive, reader: Reader) -> None:
-    """Return when the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    reader.close()
 
 
 def _offset(text: str) -> int:

@@ -23,7 +23,7 @@ from mcp_agent.protocol.answering import Answer
 from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, RequestId, RpcError
 from mcp_agent.transports.http import send_json
 from mcp_agent.transports.replay import Replay, event_id, new_stream
-from mcp_agent.transports.sse_writer import framed, priming, send_events
+from mcp_agent.transports.sse_frames import message_frame, priming_frame, send_frames
 
 _WATCH_EVERY_S = 0.05
 _STREAM_AFTER_S = 15.0
@@ -202,9 +202,10 @@ class Exchange:
 
     async def _written(self, reader: int, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         try:
-            await send_events(self._events(reader), scope, receive, send, headers)
+            if await send_frames(self._events(reader), scope, receive, send, headers):
+                self._leave()
         except asyncio.CancelledError:
-            # The token was revoked or the daemon stops: nobody may come back for the rest.
+            # The daemon stops.
             self._leave()
             raise
         finally:
@@ -220,11 +221,11 @@ class Exchange:
 
     async def _events(self, reader: int) -> AsyncGenerator[bytes, None]:
         if self._primes and reader == 1:
-            yield priming(event_id(self.stream, 0))
+            yield priming_frame(event_id(self.stream, 0))
         while self._readers == reader:
             if self._unsent:
                 number, message = self._unsent.popleft()
-                yield framed(message, None if self._replay is None else event_id(self.stream, number))
+                yield message_frame(message, None if self._replay is None else event_id(self.stream, number))
             elif self._is_answered:
                 return
             else:

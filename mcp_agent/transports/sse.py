@@ -22,7 +22,7 @@ from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
 from mcp_agent.protocol.methods import Conversation, Methods, Request
 from mcp_agent.transports.events import named
 from mcp_agent.transports.http import ClientLeft, caller, principal, read_body, send_empty, send_error, send_json
-from mcp_agent.transports.sse_writer import framed, send_events
+from mcp_agent.transports.sse_frames import message_frame, send_frames
 from registry.gate import Gate
 
 MOST_CLIENTS = 200
@@ -48,7 +48,7 @@ class SseClient:
 
     def say(self, message: bytes) -> None:
         """Send `message` on the stream, before all events that wait."""
-        self._subscription.answer(framed(message))
+        self._subscription.answer(message_frame(message))
 
     def report(self, message: bytes) -> None:
         """Send `message` if the client keeps up. May be called from any thread, as progress is."""
@@ -59,7 +59,7 @@ class SseClient:
         if self._hears_named_events and isinstance(event, SessionOutput | SessionExit | Gap):
             return named(event)
         notification = self.conversation.notification(event)
-        return None if notification is None else framed(notification)
+        return None if notification is None else message_frame(notification)
 
     def _say_unless_behind(self, message: bytes) -> None:
         if not self.is_behind:
@@ -93,7 +93,7 @@ class Sse:
         endpoint = f"{scope.get('root_path', '')}/messages?session_id={client_id}"
         subscription.answer(f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode())
         try:
-            await send_events(subscription.messages(client.written), scope, receive, send)
+            await send_frames(subscription.messages(client.written), scope, receive, send)
         finally:
             del self._clients[client_id]
             subscription.close()

@@ -1,88 +1,73 @@
-"""Server-sent events over ASGI, with a keep-alive every 15 seconds.
+"""The one writer of server-sent events: sse-starlette's response, with frames that are bytes already.
 
-Written by hand: sse-starlette, which did this first, costs two and a half times a bare stream for each event, puts
-itself into uvicorn's signal handling, and cuts streams at shutdown before their last event is out.
+The library watches for the client that leaves, sends the heartbeat and answers HEAD. `_stream_response` is overridden,
+because as it comes an event costs twice as much as on a bare stream: a deadline, an encoding, a line of log for each.
+The minor version is pinned for that, and a test fails when the library's own version of that method changes.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
+import anyio
+from sse_starlette.event import ServerSentEvent
+from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.types import Receive, Scope, Send
 
-KEEP_ALIVE_S = 15.0
-RETRY_MS = 500
-_KEEP_ALIVE = b": keep-alive\r\n\r\n"
-_HEADERS = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store, no-transform"),
-    # Proxies such as nginx hold a response back until it is complete unless they are told not to.
-    (b"x-accel-buffering", b"no"),
-)
+from mcp_agent.transports.http import send_error
+
+_NEEDS_1_1 = "a stream of events needs HTTP/1.1; a proxy in between may have to be told (nginx: proxy_http_version 1.1)"
+# How long the last bytes may take to a client whose stream is ended; one that does not read is cut off then.
+_LAST_BYTES_S = 0.5
+
+# The daemon ends its streams itself, after their last events.
+AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]  # the library does not annotate it
 
 
-def framed(message: bytes, event_id: str | None = None) -> bytes:
-    """One message as one event. Its JSON is one line, so it needs one data field."""
-    named = b"" if event_id is None else b"id: " + event_id.encode("latin-1") + b"\r\n"
-    return b"event: message\r\n" + named + b"data: " + message + b"\r\n\r\n"
+class EventStream(EventSourceResponse):
+    """Ends when its frames do, when the client leaves, and when `revoke` is called."""
+
+    body_iterator: AsyncGenerator[bytes, None]
+
+    def __init__(
+        self, frames: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None, keep_alive_s: float
+    ) -> None:
+        super().__init__(
+            frames,
+            headers={"cache-control": "no-store, no-transform", **(headers or {})},
+            ping=keep_alive_s,
+            ping_message_factory=_keep_alive,
+        )
+        self.is_revoked = False
+        self._writing = anyio.CancelScope()
+
+    def revoke(self) -> None:
+        """End the stream now: its token is no longer good, or the daemon stops."""
+        self.is_revoked = True
+        self._writing.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["http_version"] == "1.0":
+            await self.body_iterator.aclose()
+            await send_error(send, 505, _NEEDS_1_1)
+            return
+        state = scope["state"]
+        with state["streams"].register(state["principal"].name, self.revoke), self._writing:
+            await super().__call__(scope, receive, send)
+        if self.is_revoked and self.active:
+            with anyio.move_on_after(_LAST_BYTES_S):
+                await send({"type": "http.response.body", "body": b""})
+
+    async def _stream_response(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async with aclosing(self.body_iterator) as frames:
+            async for frame in frames:
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+        async with self._send_lock:
+            self.active = False
+            await send({"type": "http.response.body", "body": b""})
 
 
-def priming(event_id: str) -> bytes:
-    """The event without a message that gives a client an id to come back with, and says how soon it may."""
-    return f"id: {event_id}\r\nretry: {RETRY_MS}\r\ndata: \r\n\r\n".encode("latin-1")
-
-
-async def send_stream(
-    messages: AsyncIterator[bytes], scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str] | None = None
-) -> None:
-    """Send `messages` as they come, each as one event, until they end or the client leaves."""
-
-    async def events() -> AsyncGenerator[bytes, None]:
-        async for message in messages:
-            yield framed(message)
-
-    await send_events(events(), scope, receive, send, headers)
-
-
-async def send_events(
-    events: AsyncGenerator[bytes, None],
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    headers: Mapping[str, str] | None = None,
-) -> None:
-    """Send `events`, which are framed already, as they come, until they end or the client leaves."""
-    own = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()]
-    await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *own]})
-    state = scope["state"]
-    with state["streams"].held_by(state["principal"].name):
-        writing = asyncio.create_task(_write(events, send))
-        beside = [asyncio.create_task(_wait_until_left(receive)), asyncio.create_task(_keep_alive(send))]
-        try:
-            await asyncio.wait([writing, *beside], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (writing, *beside):
-                task.cancel()
-            await asyncio.gather(writing, *beside, return_exceptions=True)
-    if not writing.cancelled():
-        writing.result()
-        await send({"type": "http.response.body", "body": b""})
-
-
-async def _write(events: AsyncGenerator[bytes, None], send: Send) -> None:
-    async with aclosing(events):
-        async for event in events:
-            await send({"type": "http.response.body", "body": event, "more_body": True})
-
-
-async def _keep_alive(send: Send) -> None:
-    while True:
-        await asyncio.sleep(KEEP_ALIVE_S)
-        await send({"type": "http.response.body", "body": _KEEP_ALIVE, "more_body": True})
-
-
-async def _wait_until_left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+def _keep_alive() -> ServerSentEvent:
+    return ServerSentEvent(comment="keep-alive", sep="\n")

@@ -32,7 +32,7 @@ from mcp_agent.transports.http import (
     send_json,
 )
 from mcp_agent.transports.http_sessions import HttpSession, HttpSessions
-from mcp_agent.transports.sse_writer import framed, priming, send_events, send_stream
+from mcp_agent.transports.sse_frames import message_frame, priming_frame, send_frames
 from registry.gate import Gate
 
 log = logging.getLogger(__name__)
@@ -121,8 +121,8 @@ class StreamableHttp:
                 await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
                 return
             access = caller(scope, _TRANSPORT).access
-            told = listen(message, self._hub, lambda: self._gate.offers(access, "shell"))
-            await send_stream(told, scope, receive, send)
+            messages = listen(message, self._hub, lambda: self._gate.offers(access, "shell"))
+            await send_frames(_frames(messages), scope, receive, send)
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
         request = Request(message, who, None, exchange.notify)
@@ -204,7 +204,7 @@ class StreamableHttp:
             after = number if stream == session.stream else None
             access = caller(scope, _TRANSPORT).access
             told = _told(session, after, lambda: self._gate.offers(access, "shell"))
-            await send_events(told, scope, receive, send, headers)
+            await send_frames(told, scope, receive, send, headers)
             return
         for exchange in session.in_flight.values():
             if exchange.stream == stream:
@@ -213,7 +213,7 @@ class StreamableHttp:
         if not session.replay.knows(stream):
             await send_error(send, 410, "what followed that event is no longer kept", "send the request again")
             return
-        await send_events(_kept(session, stream, number), scope, receive, send, headers)
+        await send_frames(_kept(session, stream, number), scope, receive, send, headers)
 
     async def _delete(self, scope: Scope, send: Send) -> None:
         session = self._session(scope, _version(scope))
@@ -240,19 +240,25 @@ async def _told(session: HttpSession, after: int | None, may_hear: MayHear) -> A
         for number, message in list(session.replay.after(session.stream, after)):
             # The owner may have taken the shell away from this client since.
             if may_hear() or not is_of_shell(message):
-                yield framed(message, replay.event_id(session.stream, number))
+                yield message_frame(message, replay.event_id(session.stream, number))
     elif _knows_priming(session.conversation):
-        yield priming(replay.event_id(session.stream, session.said))
+        yield priming_frame(replay.event_id(session.stream, session.said))
     async with aclosing(subscription.messages(session.conversation.notification)) as messages:
         async for message in messages:
             session.said += 1
             session.replay.keep(session.stream, session.said, message)
-            yield framed(message, replay.event_id(session.stream, session.said))
+            yield message_frame(message, replay.event_id(session.stream, session.said))
+
+
+async def _frames(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(messages):
+        async for message in messages:
+            yield message_frame(message)
 
 
 async def _kept(session: HttpSession, stream: str, after: int) -> AsyncGenerator[bytes, None]:
     for number, message in list(session.replay.after(stream, after)):
-        yield framed(message, replay.event_id(stream, number))
+        yield message_frame(message, replay.event_id(stream, number))
 
 
 def _knows_priming(conversation: Conversation) -> bool:
@@ -278,8 +284,12 @@ def _session_id(scope: Scope) -> str | None:
 
 
 def accepted(scope: Scope) -> tuple[bool, bool]:
-    """Whether the client reads JSON, and whether it reads a stream. One that does not say reads JSON."""
-    return _readable(scope["state"]["headers"].get(b"accept"))
+    """Whether the client reads JSON, and whether it reads a stream. One that does not say reads JSON.
+
+    HTTP/1.0 has no streams, so a client that reads both gets JSON there, however long it takes.
+    """
+    json, stream = _readable(scope["state"]["headers"].get(b"accept"))
+    return json, stream and not (json and scope["http_version"] == "1.0")
 
 
 @lru_cache(maxsize=64)

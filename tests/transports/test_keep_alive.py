@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.security.auth_tokens import Principal
+from mcp_agent.security.guard import OpenStreams
 from mcp_agent.transports.events import Events
 from tests.support.daemon import PATIENCE_S
 from tests.support.shell_host import shell_host
@@ -22,7 +23,8 @@ async def test_a_quiet_stream_says_again_and_again_that_it_is_alive(tmp_path: Pa
     async def receive() -> Any:
         return await asyncio.Future()
 
-    scope = {"method": "GET", "query_string": b"", "state": {"principal": Principal("owner"), "headers": {}}}
+    state = {"principal": Principal("owner"), "headers": {}, "streams": OpenStreams()}
+    scope = {"type": "http", "http_version": "1.1", "method": "GET", "query_string": b"", "state": state}
     async with shell_host(tmp_path) as host, asyncio.timeout(PATIENCE_S):
         stream = asyncio.create_task(Events(host.daemon.hub, host.daemon.gate, 0.02)(scope, receive, send))
         before = [await sent.get() for _ in range(3)]

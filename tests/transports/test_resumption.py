@@ -167,7 +167,8 @@ async def test_work_whose_client_stays_away_is_called_off(monkeypatch: pytest.Mo
         pass
 
     state = {"principal": Principal("a-test"), "streams": OpenStreams()}
-    waiting = Exchange({"state": state}, receive, send, Watch(), accepts_json=False, accepts_stream=True)
+    scope = {"type": "http", "http_version": "1.1", "method": "POST", "state": state}
+    waiting = Exchange(scope, receive, send, Watch(), accepts_json=False, accepts_stream=True)
     waiting.keep_in(Replay(), primes=True)
     async with within():
         await waiting.run(1, work())
