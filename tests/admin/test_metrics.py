@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +14,9 @@ from mcp_agent.admin.metrics import Histogram, Metrics
 from mcp_agent.calls.call import Call, Caller, Outcome
 from registry.catalog import discover
 from registry.gate import Access
-from tests.support.daemon import PATIENCE_S, Daemon
+from tests.support.daemon import Daemon
 from tests.support.peers import WIRES
+from tests.support.waiting import PATIENCE_S, eventually
 from tools.kit.errors import Denied
 
 _DENY = {"paths": [{"id": 'a "rule"\\ of mine', "pattern": ".env", "reason": "secrets"}]}
@@ -110,9 +110,8 @@ async def test_what_is_cut_and_what_is_pruned_is_counted_as_saved(daemon: Daemon
 
 async def test_denials_refusals_and_reloads_are_counted(daemon: Daemon) -> None:
     daemon.save({"profiles": [{"id": "default", "deny": _DENY}]})
-    async with asyncio.timeout(PATIENCE_S):
-        while (await _scraped(daemon)).value("mcp_agent_registry_reloads_total", result="ok") != 1:
-            await asyncio.sleep(0.02)
+    reloads = ("mcp_agent_registry_reloads_total", "ok")
+    await eventually(lambda: _scraped(daemon), lambda scraped: scraped.value(reloads[0], result=reloads[1]) == 1)
     await _call(daemon, "fs_read", path=".env")
     daemon.save("{")
     await daemon.logged("registry.rejected")

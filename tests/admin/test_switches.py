@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.daemon import EVERY_TOOL, PATIENCE_S, Daemon
+from tests.support.daemon import EVERY_TOOL, Daemon
 from tests.support.peers import WIRES
+from tests.support.waiting import PATIENCE_S, eventually
 
 _OFF = {"profiles": [{"id": "default", "categories": [{"id": "filesystem", "enabled": False}]}]}
 _NOTHING = {"profiles": [{"id": "default", "unlisted": "disabled"}]}
@@ -57,8 +58,7 @@ async def test_every_client_is_told_lists_again_and_is_refused(daemon: Daemon, t
 
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         clients = [tasks.create_task(client(wire)) for wire in wires]
-        while len(arrived) < len(wires):
-            await asyncio.sleep(0.02)
+        await eventually(lambda: len(arrived) == len(wires))
         await asyncio.to_thread(throw, daemon)
         thrown.set()
     # The promise is one second. A machine that runs everything else at once gets three.
@@ -154,15 +154,14 @@ async def test_a_watched_resource_is_reported_as_updated(daemon: Daemon) -> None
 
 async def _problems(daemon: Daemon) -> list[dict[str, Any]]:
     """What /health says is wrong, once it says anything."""
-    async with asyncio.timeout(PATIENCE_S), daemon.http() as http:
-        while True:
+    async with daemon.http() as http:
+
+        async def look() -> list[dict[str, Any]]:
             problems: list[dict[str, Any]] = (await http.get("/health")).json()["registry"]["problems"]
-            if problems:
-                return problems
-            await asyncio.sleep(0.02)
+            return problems
+
+        return await eventually(look)
 
 
 async def _told_once(daemon: Daemon) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while (await daemon.rpc("tools/list"))["result"]["tools"]:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: daemon.rpc("tools/list"), lambda answer: not answer["result"]["tools"])

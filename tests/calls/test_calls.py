@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.support.daemon import PATIENCE_S, Daemon
+from tests.support.daemon import Daemon
 from tests.support.peers import McpPeer, official
+from tests.support.waiting import eventually
 
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
 _STATELESS = {
@@ -29,9 +30,7 @@ def _call(tool: str, *, meta: dict[str, Any] | None = None, request_id: Any = 1,
 
 async def _until(file: Path, content: str) -> None:
     """Wait for a tool to write `content` into `file`."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not file.exists() or file.read_text() != content:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: file.read_text() if file.exists() else None, lambda text: text == content)
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

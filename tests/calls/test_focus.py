@@ -19,9 +19,10 @@ from registry.gate import Access
 from registry.profiles import BadRegistry
 from registry.tools_json import parse
 from tests.support import ROOT
-from tests.support.daemon import COMMAND, PATIENCE_S, environment
+from tests.support.daemon import COMMAND, environment
 from tests.support.pruning_service import service
 from tests.support.shell_host import ShellHost, shell_host
+from tests.support.waiting import PATIENCE_S
 from tools.kit.focus import FOCUSABLE
 
 _EXAMPLES = ROOT / "examples" / "pruning"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 from pathlib import Path
@@ -15,7 +14,8 @@ from mcp_agent.compact.cursors import Cursors
 from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
 from registry.catalog import discover
 from registry.gate import Access
-from tests.support.daemon import PATIENCE_S, Daemon, command
+from tests.support.daemon import Daemon, command
+from tests.support.waiting import eventually
 from tools.kit.records import record
 from tools.kit.results import Result
 
@@ -91,10 +91,8 @@ async def test_another_callers_artifact_is_not_there(daemon: Daemon, many: Path)
     reference = (await _call(daemon, "fs_list", path=str(many), max_entries=50_000))["artifactRef"]
     token = daemon.cli("token", "create", "--name", "guest").stdout.splitlines()[1]
     async with daemon.http(Authorization=f"Bearer {token}") as http:
-        async with asyncio.timeout(PATIENCE_S):
-            # A new token counts from the moment the daemon has seen its file.
-            while (await http.get("/openapi.json")).status_code == 401:
-                pass
+        # A new token counts from the moment the daemon has seen its file.
+        await eventually(lambda: http.get("/openapi.json"), lambda answer: answer.status_code != 401)
         got = await http.get(f"/artifacts/{reference.removeprefix('ax://')}")
         message = {
             "jsonrpc": "2.0",
@@ -118,7 +116,8 @@ async def test_a_result_that_cannot_be_kept_still_arrives_and_says_so(daemon: Da
         cut = await _call(daemon, "fs_list", path=str(many), max_entries=50_000)
         assert "could not be kept" in cut["hint"]
         assert "artifactRef" not in cut
-        assert len(cut["entries"]) > 2_000
+        # Fewer fit where the path of the folder is longer.
+        assert len(cut["entries"]) > 1_000
     finally:
         assert _done("umount", "-l", str(disk))
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.support.daemon import COMMAND, EVERY_TOOL, PATIENCE_S, Daemon, environment
+from tests.support.daemon import COMMAND, EVERY_TOOL, Daemon, environment
 from tests.support.peers import official
+from tests.support.waiting import PATIENCE_S
 from tools.files.revisions import rev_of_bytes
 
 _ENVELOPE = {

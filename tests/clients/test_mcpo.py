@@ -12,12 +12,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.support import cache
-from tests.support.daemon import PATIENCE_S, Daemon, within
+from tests.support import programs
+from tests.support.daemon import Daemon
+from tests.support.waiting import PATIENCE_S, eventually
 from tools.files.revisions import rev_of_bytes
 
-# It needs the official client's first generation, which ours is not: so an environment of its own.
-_REQUIREMENTS = ("mcpo==0.0.20", "mcp<2", "fastapi==0.128.0")
 _START_S = 60.0
 
 
@@ -28,14 +27,13 @@ async def _in_front_of(daemon: Daemon, kind: str, path: str) -> AsyncIterator[ht
         port = probe.getsockname()[1]
     options = ["--host", "127.0.0.1", "--port", str(port), "--type", kind, "--header", json.dumps(daemon.headers)]
     process = await asyncio.create_subprocess_exec(
-        *(cache.python(*_REQUIREMENTS), "-c", "from mcpo import app; app()", *options, "--", daemon.url + path),
+        *(programs.mcpo(), "-c", "from mcpo import app; app()", *options, "--", daemon.url + path),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
-            async with within(_START_S):
-                await _until_it_answers(client, process)
+            await eventually(lambda: _answers(client, process), within_s=_START_S)
             yield client
     finally:
         if process.returncode is None:
@@ -43,15 +41,13 @@ async def _in_front_of(daemon: Daemon, kind: str, path: str) -> AsyncIterator[ht
         await process.wait()
 
 
-async def _until_it_answers(client: httpx2.AsyncClient, process: asyncio.subprocess.Process) -> None:
-    while process.returncode is None:
-        try:
-            await client.get("/openapi.json")
-        except httpx2.ConnectError:
-            await asyncio.sleep(0.1)
-        else:
-            return
-    pytest.fail("mcpo did not start")
+async def _answers(client: httpx2.AsyncClient, process: asyncio.subprocess.Process) -> bool:
+    assert process.returncode is None, "mcpo did not start"
+    try:
+        await client.get("/openapi.json")
+    except httpx2.ConnectError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(("kind", "path"), [("sse", "/sse"), ("streamable-http", "/mcp")])

@@ -7,14 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support import node
-from tests.support.daemon import COMMAND, Daemon, environment, within
+from tests.support import node, programs
+from tests.support.daemon import COMMAND, Daemon, environment
+from tests.support.waiting import within
 from tools.files.revisions import rev_of_bytes
 
 _SCRIPT = Path(__file__).with_name("typescript_client.mjs")
-_SDK = ("@modelcontextprotocol/sdk", "1.32.2")
-_CLIENT = ("@modelcontextprotocol/client", "2.4.0")
-_INSPECTOR = ("@modelcontextprotocol/inspector", "2.12.0")
 # All of them at once on two processors take a while to start.
 _PATIENCE_S = 60.0
 
@@ -33,7 +31,7 @@ async def test_the_typescript_clients_on_every_wire(daemon: Daemon, tmp_path: Pa
         (2, "handshake", "stdio"),
         (2, "stateless", "stdio"),
     ]
-    modules = {1: node.installed(*_SDK), 2: node.installed(*_CLIENT)}
+    modules = {1: programs.typescript_sdk(), 2: programs.typescript_client()}
     before = (await daemon.rpc("tools/list"))["result"]["tools"]
     names = [tool["name"] for tool in before]
     async with within(_PATIENCE_S):
@@ -75,7 +73,7 @@ async def test_the_inspector_on_every_wire(shared_daemon: Daemon, tmp_path: Path
     listing = ["--method", "tools/list"]
     reading = ["--method", "tools/call", "--tool-name", "fs_read", "--tool-arg", f"path={file}"]
     tools = (await shared_daemon.rpc("tools/list"))["result"]["tools"]
-    modules = node.installed(*_INSPECTOR)
+    modules = programs.inspector()
     runs = [[*wire, *method] for wire in wires.values() for method in (listing, reading)]
     async with within(_PATIENCE_S):
         inspected = await asyncio.gather(*(_inspected(tmp_path, modules, arguments) for arguments in runs))

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from mcp_agent.storage.audit_reader import moment
-from tests.support.daemon import COMMAND, PATIENCE_S, command, environment
+from tests.support.daemon import COMMAND, command, environment
+from tests.support.waiting import PATIENCE_S
 
 _NOW = datetime.now(UTC)
 

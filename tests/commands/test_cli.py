@@ -14,7 +14,8 @@ import pytest
 
 from mcp_agent import __version__, cli
 from registry.catalog import discover
-from tests.support.daemon import COMMAND, PATIENCE_S, command, environment
+from tests.support.daemon import COMMAND, command, environment
+from tests.support.waiting import PATIENCE_S
 from tools.files.revisions import rev_of_bytes
 
 

@@ -9,14 +9,14 @@ import logging
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from mcp_agent.logs import JsonLines, logging_to
-from tests.support.daemon import PATIENCE_S, running
+from tests.support.daemon import running
 from tests.support.raw import request
+from tests.support.waiting import eventually_sync
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,7 @@ def test_lines_that_were_dropped_are_told_in_a_line_like_all_others() -> None:
         for number in range(10_050):
             logging.getLogger("x").info("event.%d", number)
         stream.is_read.set()
-        deadline = time.monotonic() + PATIENCE_S
-        while "event.9999" not in stream.getvalue():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually_sync(stream.getvalue, lambda text: "event.9999" in text)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     (dropped,) = [line for line in lines if line["event"] == "log.lines_dropped"]
     assert (dropped["level"], dropped["data"]["count"]) == ("warn", 10_050 - len(lines) + 1)

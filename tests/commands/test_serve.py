@@ -11,7 +11,6 @@ import select
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,10 @@ from typing import Any
 import pytest
 
 from mcp_agent import __version__
-from tests.support.daemon import COMMAND, PATIENCE_S, Daemon, command, environment, running
+from tests.support.daemon import COMMAND, Daemon, command, environment, running
 from tests.support.pruner_http import PRUNER
 from tests.support.raw import request
+from tests.support.waiting import PATIENCE_S, eventually_sync
 from tools.files.revisions import rev_of_bytes
 
 
@@ -273,6 +273,4 @@ def _tools(daemon: Daemon) -> list[dict[str, Any]]:
 
 def _wait_for(daemon: Daemon, status: str) -> None:
     """Ask until the daemon says so: /health is how anyone learns it."""
-    end = time.monotonic() + PATIENCE_S
-    while _status(daemon)["status"] != status:
-        assert time.monotonic() < end, f"never {status}"
+    eventually_sync(lambda: _status(daemon), lambda seen: seen["status"] == status)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemon import COMMAND, EVERY_TOOL, PATIENCE_S, Daemon, environment, running
+from tests.support.daemon import COMMAND, EVERY_TOOL, Daemon, environment, running
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import json
 import signal
 from pathlib import Path
 
-from tests.support.daemon import COMMAND, PATIENCE_S, Daemon, command, environment
+from tests.support.daemon import COMMAND, Daemon, command, environment
 from tests.support.event_stream import call, start
+from tests.support.waiting import PATIENCE_S
 
 
 async def test_sessions_are_listed_with_their_state(daemon: Daemon) -> None:

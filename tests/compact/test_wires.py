@@ -16,7 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 
 from tests.compact.promises import MOST_BYTES, broken, broken_object
-from tests.support.daemon import COMMAND, PATIENCE_S, WITH_PROBES, Daemon, environment, running
+from tests.support.daemon import COMMAND, WITH_PROBES, Daemon, environment, running
+from tests.support.waiting import PATIENCE_S
 
 _COMPACT = {"profiles": [{"id": "default", "response": {"mode": "compact"}}]}
 _META = {

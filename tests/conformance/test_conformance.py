@@ -8,17 +8,16 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import node
-from tests.support.daemon import PATIENCE_S, environment
+from tests.support import ROOT, node, programs
+from tests.support.daemon import environment
+from tests.support.waiting import PATIENCE_S
 
 _FOLDER = Path(__file__).parent
-_PACKAGE = "@modelcontextprotocol/conformance"
-_OLD, _NEW = "0.1.16", "0.2.0-alpha.12"
 _SUITE_S = 240.0
 
 
@@ -32,7 +31,7 @@ def _serving(home: Path) -> Iterator[tuple[str, Path]]:
             stdout=subprocess.PIPE,
             stderr=log,
             env=environment(home),
-            cwd=_FOLDER.parent.parent,
+            cwd=ROOT,
         )
     assert process.stdout is not None
     try:
@@ -46,19 +45,21 @@ def _serving(home: Path) -> Iterator[tuple[str, Path]]:
 
 
 @pytest.mark.parametrize(
-    ("version", "scenarios", "expected"),
+    ("suite", "scenarios", "expected"),
     [
-        (_OLD, ["--suite", "all"], "expected-failures-2025.yml"),
-        (_NEW, ["--requirements", "2025-11-25"], "expected-failures-2025.yml"),
-        (_NEW, ["--requirements", "2026-07-28"], "expected-failures-2026.yml"),
+        (programs.conformance_suite, ["--suite", "all"], "expected-failures-2025.yml"),
+        (programs.next_conformance_suite, ["--requirements", "2025-11-25"], "expected-failures-2025.yml"),
+        (programs.next_conformance_suite, ["--requirements", "2026-07-28"], "expected-failures-2026.yml"),
     ],
     ids=["0.1.16", "0.2.0-2025-11-25", "0.2.0-2026-07-28"],
 )
-def test_every_scenario_of_what_we_offer_passes(home: Path, version: str, scenarios: list[str], expected: str) -> None:
-    suite = node.installed(_PACKAGE, version) / ".bin" / "conformance"
+def test_every_scenario_of_what_we_offer_passes(
+    home: Path, suite: Callable[[], Path], scenarios: list[str], expected: str
+) -> None:
+    program = suite() / ".bin" / "conformance"
     with _serving(home) as (url, log):
         done = subprocess.run(
-            [str(suite), "server", "--url", url, *scenarios, "--expected-failures", str(_FOLDER / expected)],
+            [str(program), "server", "--url", url, *scenarios, "--expected-failures", str(_FOLDER / expected)],
             capture_output=True,
             text=True,
             env=node.environment(),

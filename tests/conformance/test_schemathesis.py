@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.support import cache
+from tests.support import programs
 from tests.support.daemon import running
 
 _EXAMPLES = 1_000 if os.environ.get("MCP_AGENT_TEST_LONG") else 50
@@ -15,7 +15,7 @@ _PATIENCE_S = 600.0
 
 def test_the_daemon_keeps_to_its_openapi_description(home: Path) -> None:
     """With the tools that only read: what is made up here is also done."""
-    program = [cache.python("schemathesis==4.32.5"), "-c", "from schemathesis.cli import schemathesis; schemathesis()"]
+    program = [programs.schemathesis(), "-c", "from schemathesis.cli import schemathesis; schemathesis()"]
     with running(home, "--profile", "read-only") as daemon:
         options = ["--header", f"Authorization: Bearer {daemon.token}", "--max-examples", str(_EXAMPLES)]
         # A path can be a path and lead nowhere: no schema says which files there are.

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.daemon import PATIENCE_S, Daemon, running
+from tests.support.daemon import Daemon, running
 from tests.support.event_stream import call, events, start, text
+from tests.support.waiting import PATIENCE_S, eventually
 
 IS_LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 _MIB = 1024 * 1024
@@ -61,9 +62,7 @@ async def test_what_a_grandchild_prints_later_is_spooled_and_not_sent(shared_dae
             shared_daemon, "shell_send_input", session_id=session, input="", wait_ms=10_000, until="early"
         )
         path = next(each["output_path"] for each in await _sessions(shared_daemon) if each["id"] == session)
-        async with asyncio.timeout(PATIENCE_S):
-            while "late" not in Path(path).read_text():
-                await asyncio.sleep(0.02)
+        await eventually(Path(path).read_text, lambda text: "late" in text)
         await start(shared_daemon, "echo next")
         following = await client.next()
     assert text(heard) == "early\n"
@@ -215,13 +214,10 @@ async def test_connections_that_come_and_go_leave_no_descriptor(home: Path) -> N
         for _ in range(count // 20):
             for client in [_raw_client(daemon) for _ in range(20)]:
                 client.close()
-        async with asyncio.timeout(PATIENCE_S):
-            while _descriptors(daemon) > before + 5:
-                await asyncio.sleep(0.05)
+        await eventually(lambda: _descriptors(daemon), lambda count: count <= before + 5)
         await call(daemon, "shell_stop_session", session_id=session)
-        async with daemon.http() as http, asyncio.timeout(PATIENCE_S):
-            while (await http.get("/health")).json()["clients"]["streams"]:
-                await asyncio.sleep(0.05)
+        async with daemon.http() as http:
+            await eventually(lambda: http.get("/health"), lambda answer: answer.json()["clients"]["streams"] == 0)
 
 
 async def test_two_hundred_clients_hear_the_same(home: Path) -> None:
@@ -242,9 +238,8 @@ async def test_two_hundred_clients_hear_the_same(home: Path) -> None:
 
 async def test_a_caller_without_the_shell_hears_nothing(daemon: Daemon) -> None:
     daemon.save({"profiles": [{"id": "default", "categories": [{"id": "shell", "enabled": False}]}]})
-    async with daemon.http() as http, asyncio.timeout(PATIENCE_S):
-        while (await http.get("/health")).json()["registry"]["reloads"] == 0:
-            await asyncio.sleep(0.02)
+    async with daemon.http() as http:
+        await eventually(lambda: http.get("/health"), lambda answer: answer.json()["registry"]["reloads"])
         refused = await http.get("/events")
     assert refused.status_code == 403
 

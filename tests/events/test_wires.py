@@ -15,8 +15,9 @@ import pytest
 
 from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
 from mcp_agent.events.hub import RATE_BYTES
-from tests.support.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
+from tests.support.daemon import COMMAND, Daemon, environment, running
 from tests.support.event_stream import EventStream, call, start
+from tests.support.waiting import PATIENCE_S
 
 _STREAM = {"Accept": "application/json, text/event-stream"}
 _META = {

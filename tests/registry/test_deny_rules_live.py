@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.daemon import PATIENCE_S, Daemon, running
+from tests.support.daemon import Daemon, running
 from tests.support.peers import Connect
+from tests.support.waiting import eventually
 
 _EXAMPLE = ROOT / "examples" / "guarded.json"
 _FREE = {"profiles": [{"id": "default"}]}
@@ -50,14 +50,11 @@ async def test_the_example_holds_on_every_wire(daemon: Daemon, connect: Connect)
 async def test_a_change_of_the_rules_is_obeyed_by_the_next_call(daemon: Daemon) -> None:
     assert (await _read(daemon, "/rpc"))["rule"] == "env-files"
     daemon.save(_FREE)
-    async with asyncio.timeout(PATIENCE_S):
-        while "rule" in await _read(daemon, "/rpc"):
-            await asyncio.sleep(0.02)
+    await eventually(lambda: _read(daemon, "/rpc"), lambda answer: "rule" not in answer)
     daemon.save(_EXAMPLE.read_text().replace('"app/.env"', '"app/env"'))
-    async with asyncio.timeout(PATIENCE_S), daemon.http() as http:
-        while not (problems := (await http.get("/health")).json()["registry"]["problems"]):
-            await asyncio.sleep(0.02)
-    assert problems == [
+    async with daemon.http() as http:
+        health = await eventually(lambda: http.get("/health"), lambda answer: answer.json()["registry"]["problems"])
+    assert health.json()["registry"]["problems"] == [
         {
             "pointer": "/profiles/0/deny/paths/0/match/0",
             "message": "'app/env' does not match and should",
@@ -71,15 +68,11 @@ async def test_narrowing_adds_rules_and_never_takes_any_away(daemon: Daemon) -> 
     document = json.loads(_EXAMPLE.read_text())
     document["activeProfile"] = "default"
     daemon.save(document)
-    async with asyncio.timeout(PATIENCE_S):
-        while "rule" in await _read(daemon, "/mcp"):
-            await asyncio.sleep(0.02)
+    await eventually(lambda: _read(daemon, "/mcp"), lambda answer: "rule" not in answer)
     assert (await _read(daemon, "/mcp/guarded"))["rule"] == "env-files"
     document["activeProfile"] = "guarded"
     daemon.save(document)
-    async with asyncio.timeout(PATIENCE_S):
-        while "rule" not in await _read(daemon, "/mcp/default"):
-            await asyncio.sleep(0.02)
+    await eventually(lambda: _read(daemon, "/mcp/default"), lambda answer: "rule" in answer)
 
 
 async def test_an_old_state_of_a_denied_file_is_no_resource(home: Path) -> None:
@@ -90,9 +83,7 @@ async def test_an_old_state_of_a_denied_file_is_no_resource(home: Path) -> None:
         read = await daemon.rpc("resources/read", uri=change["uri"])
         assert read["result"]["contents"][0]["text"] == "needle\n"
         daemon.save(_EXAMPLE.read_text())
-        async with asyncio.timeout(PATIENCE_S):
-            while "result" in await daemon.rpc("resources/read", uri=change["uri"]):
-                await asyncio.sleep(0.02)
+        await eventually(lambda: daemon.rpc("resources/read", uri=change["uri"]), lambda answer: "result" not in answer)
         assert not [each for each in await _resources(daemon) if each["uri"].startswith("undo://")]
 
 
@@ -106,9 +97,7 @@ async def test_old_states_are_no_resources_to_who_has_no_tools_for_files(home: P
         asked = {"ref": {"type": "ref/resource", "uri": template}, "argument": {"name": "id", "value": ""}}
         assert (await daemon.rpc("completion/complete", **asked))["result"]["completion"]["values"] == [change["name"]]
         daemon.save({"activeProfile": "browser-only"})
-        async with asyncio.timeout(PATIENCE_S):
-            while "result" in await daemon.rpc("resources/read", uri=change["uri"]):
-                await asyncio.sleep(0.02)
+        await eventually(lambda: daemon.rpc("resources/read", uri=change["uri"]), lambda answer: "result" not in answer)
         assert not [each for each in await _resources(daemon) if each["uri"].startswith("undo://")]
         assert template not in await _templates(daemon)
         assert "error" in await daemon.rpc("completion/complete", **asked)

@@ -15,8 +15,9 @@ import pytest
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.tools_json_file import RegistryFile
-from tests.support.daemon import PATIENCE_S, as_nobody
+from tests.support.daemon import as_nobody
 from tests.support.small_catalog import CATALOG, profile, switched
+from tests.support.waiting import PATIENCE_S
 
 Seen = Profiles | tuple[Problem, ...]
 _BROKEN = '{"profiles": ['

@@ -17,8 +17,9 @@ import pytest
 from registry.profiles import BadRegistry, UnknownName, default_document
 from registry.tools_json_file import RegistryFile
 from tests.support import ROOT
-from tests.support.daemon import PATIENCE_S, as_nobody
+from tests.support.daemon import as_nobody
 from tests.support.small_catalog import CATALOG, profile, switched
+from tests.support.waiting import PATIENCE_S
 
 _KILLS = 200 if os.environ.get("MCP_AGENT_TEST_LONG") else 8
 _SWITCHES_FOR_EVER = """

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 from tests.support import ROOT
-from tests.support.daemon import PATIENCE_S, Daemon
+from tests.support.daemon import Daemon
+from tests.support.waiting import PATIENCE_S
 
 _EXAMPLES = ROOT / "examples"
 

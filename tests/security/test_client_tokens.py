@@ -11,8 +11,9 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.support.daemon import EVERY_TOOL, PATIENCE_S, Daemon, command
+from tests.support.daemon import EVERY_TOOL, Daemon, command
 from tests.support.peers import official
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 def _create(daemon: Daemon, name: str, *more: str) -> str:
@@ -27,9 +28,7 @@ async def _opens(daemon: Daemon, token: str) -> bool:
 
 
 async def _until(daemon: Daemon, token: str, opens: bool) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while await _opens(daemon, token) != opens:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: _opens(daemon, token), lambda is_open: is_open == opens)
 
 
 async def test_two_clients_with_two_profiles_see_two_lists_live(daemon: Daemon) -> None:

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.daemon import PATIENCE_S, Daemon
+from tests.support.daemon import Daemon
 from tests.support.raw import request, send
+from tests.support.waiting import PATIENCE_S
 
 _PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
 

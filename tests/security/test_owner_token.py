@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.daemon import PATIENCE_S, command, environment, running
+from tests.support.daemon import command, environment, running
 from tests.support.raw import request
+from tests.support.waiting import PATIENCE_S
 
 _MAKES_A_TOKEN = """
 import sys

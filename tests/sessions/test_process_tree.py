@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pytest
 
 from mcp_agent.sessions import process_tree
 from mcp_agent.sessions.process_tree import Member
-from tests.support.daemon import COMMAND, PATIENCE_S, Daemon, environment, running
+from tests.support.daemon import COMMAND, Daemon, environment, running
 from tests.support.pruner_http import PRUNER
 from tests.support.shell_host import ShellHost
+from tests.support.waiting import PATIENCE_S, eventually, eventually_sync
 
 _ESCAPES = {
     "setsid": "setsid sleep 300 & sleep 300",
@@ -30,15 +32,19 @@ _ESCAPES = {
 }
 
 
+@pytest.fixture
+def nap(tmp_path: Path) -> str:
+    """A number of seconds that no other test sleeps, in this run of the tests or in one beside it."""
+    return f"3000.{zlib.crc32(bytes(tmp_path))}"
+
+
 @pytest.mark.parametrize("command", _ESCAPES.values(), ids=_ESCAPES)
-async def test_stop_leaves_nothing_alive(shell: ShellHost, command: str) -> None:
-    session = await shell.start(f"{command.replace('300', '3191')}\n")
-    async with asyncio.timeout(PATIENCE_S):
-        while not _sleepers():
-            await asyncio.sleep(0.02)
+async def test_stop_leaves_nothing_alive(shell: ShellHost, command: str, nap: str) -> None:
+    session = await shell.start(f"{command.replace('300', nap)}\n")
+    await eventually(lambda: _sleepers(nap))
     found = shell.daemon.sessions.find(session)
     await found.stop(signal.SIGTERM, 0.3)
-    assert _sleepers() == []
+    assert _sleepers(nap) == []
 
 
 async def test_a_process_that_took_over_a_number_is_never_signalled() -> None:
@@ -73,15 +79,13 @@ async def test_a_session_that_is_over_does_not_lead_to_who_has_its_number_now(sh
         stranger.wait()
 
 
-async def test_the_next_start_after_a_crash_cleans_up(home: Path) -> None:
+async def test_the_next_start_after_a_crash_cleans_up(home: Path, nap: str) -> None:
     with running(home) as daemon:
-        commands = ["setsid sleep 3192 & sleep 3192", "trap '' TERM; sleep 3192 & sleep 3192"]
+        commands = [f"setsid sleep {nap} & sleep {nap}", f"trap '' TERM; sleep {nap} & sleep {nap}"]
         for command in commands:
             await _call(daemon, "shell_start_session", command=command)
         folder = next((home / ".local" / "state" / "mcp-agent" / "sessions").iterdir())
-        async with asyncio.timeout(PATIENCE_S):
-            while len(_sleepers("3192")) < 4:
-                await asyncio.sleep(0.02)
+        await eventually(lambda: _sleepers(nap), lambda found: len(found) == 4)
         daemon.process.kill()
         daemon.process.wait()
         stranger = _stranger()
@@ -91,7 +95,7 @@ async def test_the_next_start_after_a_crash_cleans_up(home: Path) -> None:
             began = time.monotonic()
             with running(home):
                 assert time.monotonic() - began < 5
-                assert _sleepers("3192") == []
+                assert _sleepers(nap) == []
                 assert not folder.exists()
                 assert stranger.poll() is None
         finally:
@@ -99,18 +103,18 @@ async def test_the_next_start_after_a_crash_cleans_up(home: Path) -> None:
             stranger.wait()
 
 
-async def test_a_daemon_that_starts_beside_another_leaves_its_sessions_alone(home: Path) -> None:
+async def test_a_daemon_that_starts_beside_another_leaves_its_sessions_alone(home: Path, nap: str) -> None:
     with running(home) as daemon:
-        await _call(daemon, "shell_start_session", command="sleep 3193")
+        await _call(daemon, "shell_start_session", command=f"sleep {nap}")
         with running(home):
-            assert _sleepers("3193") != []
+            assert _sleepers(nap) != []
 
 
-async def test_a_stopping_daemon_ends_its_sessions_tells_of_it_and_leaves_nothing(home: Path) -> None:
+async def test_a_stopping_daemon_ends_its_sessions_tells_of_it_and_leaves_nothing(home: Path, nap: str) -> None:
     with running(home) as daemon:
         for _ in range(9):
-            await _call(daemon, "shell_start_session", command="sleep 3194")
-        await _call(daemon, "shell_start_session", command="trap '' TERM; sleep 3194 & while true; do wait; done")
+            await _call(daemon, "shell_start_session", command=f"sleep {nap}")
+        await _call(daemon, "shell_start_session", command=f"trap '' TERM; sleep {nap} & while true; do wait; done")
         async with daemon.http() as http, http.stream("GET", "/events") as stream:
             lines = stream.aiter_lines()
             assert await anext(lines) == ": connected"
@@ -120,7 +124,7 @@ async def test_a_stopping_daemon_ends_its_sessions_tells_of_it_and_leaves_nothin
         assert await asyncio.to_thread(daemon.process.wait, PATIENCE_S) == 0
         assert time.monotonic() - began < 10
     assert len(told) == 10
-    assert _sleepers("3194") == []
+    assert _sleepers(nap) == []
     assert list((home / ".local" / "state" / "mcp-agent" / "sessions").iterdir()) == []
 
 
@@ -129,9 +133,9 @@ async def test_a_stopping_daemon_ends_its_sessions_tells_of_it_and_leaves_nothin
     ("program", "tool"), [((COMMAND, "stdio"), "shell_exec"), ((PRUNER,), "bash")], ids=["mcp-agent", "mcp-pruner"]
 )
 def test_a_signal_over_stdio_leaves_nothing_alive(
-    home: Path, program: tuple[str, ...], tool: str, sign: signal.Signals
+    home: Path, nap: str, program: tuple[str, ...], tool: str, sign: signal.Signals
 ) -> None:
-    call = {"name": tool, "arguments": {"command": "trap '' HUP; sleep 3196; true"}}
+    call = {"name": tool, "arguments": {"command": f"trap '' HUP; sleep {nap}; true"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     with subprocess.Popen(
         program,
@@ -144,13 +148,10 @@ def test_a_signal_over_stdio_leaves_nothing_alive(
         assert server.stdin is not None
         server.stdin.write(json.dumps(message).encode() + b"\n")
         server.stdin.flush()
-        deadline = time.monotonic() + PATIENCE_S
-        while not _sleepers("3196") and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert _sleepers("3196"), "there is something to leave alive"
+        eventually_sync(lambda: _sleepers(nap))
         server.send_signal(sign)
         assert server.wait(PATIENCE_S) == 0
-    assert _sleepers("3196") == []
+    assert _sleepers(nap) == []
 
 
 async def test_what_a_daemon_under_nohup_starts_can_be_hung_up(home: Path) -> None:
@@ -163,18 +164,15 @@ async def test_what_a_daemon_under_nohup_starts_can_be_hung_up(home: Path) -> No
         assert (await _call(daemon, "shell_exec", command="echo alive"))["stdout"] == "alive\n"
 
 
-async def test_closing_the_connection_of_a_waiting_call_ends_its_command(daemon: Daemon) -> None:
-    call = {"name": "shell_exec", "arguments": {"command": "sleep 3195"}}
+async def test_closing_the_connection_of_a_waiting_call_ends_its_command(daemon: Daemon, nap: str) -> None:
+    call = {"name": "shell_exec", "arguments": {"command": f"sleep {nap}"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     async with daemon.http() as http:
         waiting = asyncio.create_task(http.post("/rpc", json=message))
-        async with asyncio.timeout(PATIENCE_S):
-            while not _sleepers("3195"):
-                await asyncio.sleep(0.02)
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-            while _sleepers("3195"):
-                await asyncio.sleep(0.02)
+        await eventually(lambda: _sleepers(nap))
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await eventually(lambda: _sleepers(nap), lambda left: not left)
 
 
 def _stranger() -> subprocess.Popen[bytes]:
@@ -189,8 +187,8 @@ async def _call(daemon: Daemon, tool: str, **arguments: str) -> dict[str, Any]:
     return result
 
 
-def _sleepers(seconds: str = "3191") -> list[int]:
-    """The processes that sleep so many seconds: a number that only these tests use."""
+def _sleepers(seconds: str) -> list[int]:
+    """The processes on this machine that sleep so many seconds."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():

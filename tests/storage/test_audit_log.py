@@ -13,7 +13,8 @@ import pytest
 
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.storage.audit_log import Audit, shape
-from tests.support.daemon import PATIENCE_S, Daemon, command, running
+from tests.support.daemon import Daemon, command, running
+from tests.support.waiting import eventually
 
 
 async def _call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -99,9 +100,7 @@ async def test_a_denied_call_is_on_record_with_its_rule(daemon: Daemon) -> None:
     rule = {"id": "no-env", "pattern": ".env", "reason": "secrets"}
     daemon.save({"profiles": [{"id": "default", "deny": {"paths": [rule]}}]})
     (daemon.home / ".env").write_text("x")
-    async with asyncio.timeout(PATIENCE_S):
-        while not (await _call(daemon, "fs_read", path=".env"))["isError"]:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: _call(daemon, "fs_read", path=".env"), lambda answer: answer["isError"])
     await _call(daemon, "read", file_path=".env")
     found = lines(daemon.home)[-2:]
     assert [(line["tool"], line["outcome"], line["rule"]) for line in found] == [
@@ -117,9 +116,7 @@ async def test_a_change_of_policy_is_on_record_with_who_made_it(daemon: Daemon) 
         await http.post("/api/switch", json={"target": "fs_read", "enabled": False})
     rule = {"id": "no-env", "pattern": ".env", "reason": "secrets"}
     daemon.save({"activeProfile": "mine", "profiles": [{"id": "mine", "deny": {"paths": [rule]}}]})
-    async with asyncio.timeout(PATIENCE_S):
-        while len(lines(daemon.home, "policy")) < 3:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: lines(daemon.home, "policy"), lambda found: len(found) >= 3)
     found = lines(daemon.home, "policy")
     assert [(line["by"], line["changes"]) for line in found] == [
         ("command", ["default: shell off"]),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,13 @@ from typing import Any
 import httpx2
 
 from registry.catalog import discover
+from tests.support.waiting import PATIENCE_S, eventually
 
 COMMAND = str(Path(sys.executable).with_name("mcp-agent"))
 # Every tool that there is, as the default profile lists them.
 EVERY_TOOL = list(discover().names)
 # The daemon with the probes of tests/support/probes beside its own tools.
 WITH_PROBES = (sys.executable, str(Path(__file__).with_name("serving.py")))
-# Long enough for a busy machine, short enough that a hang is noticed.
-PATIENCE_S = 20.0
 
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -69,12 +67,10 @@ class Daemon:
 
     async def logged(self, *names: str) -> list[dict[str, Any]]:
         """The log lines of these events, once there is one of each; a thread writes them, a little later."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                lines = [line for line in self.log() if line["event"] in names]
-                if {line["event"] for line in lines} == set(names):
-                    return lines
-                await asyncio.sleep(0.02)
+        return await eventually(
+            lambda: [line for line in self.log() if line["event"] in names],
+            lambda lines: {line["event"] for line in lines} == set(names),
+        )
 
     def save(self, document: Any) -> None:
         """Replace tools.json as an editor does: a new file that takes the old one's name."""
@@ -132,12 +128,6 @@ def running(
             raise
         finally:
             process.stdout.close()
-
-
-@contextlib.asynccontextmanager
-async def within(seconds: float = PATIENCE_S) -> AsyncIterator[None]:
-    async with asyncio.timeout(seconds):
-        yield
 
 
 @contextlib.contextmanager

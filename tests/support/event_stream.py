@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx2
 
-from tests.support.daemon import PATIENCE_S, Daemon
+from tests.support.daemon import Daemon
+from tests.support.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)

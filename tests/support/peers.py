@@ -16,7 +16,8 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation, ServerNotification, TextContent, ToolListChangedNotification
 
-from tests.support.daemon import COMMAND, PATIENCE_S, Daemon, environment
+from tests.support.daemon import COMMAND, Daemon, environment
+from tests.support.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)

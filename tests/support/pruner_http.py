@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.daemon import PATIENCE_S, environment
+from tests.support.daemon import environment
+from tests.support.waiting import PATIENCE_S
 
 PRUNER = str(Path(sys.executable).with_name("mcp-pruner"))
 OPTIONS = {

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.daemon import PATIENCE_S
 from tests.support.pruner_http import PRUNER, clean
+from tests.support.waiting import PATIENCE_S, eventually_sync
 
 
 @dataclass
@@ -44,12 +43,12 @@ class Reader:
 
     def log(self, until: str = "mcp_pruner.ready") -> list[dict[str, Any]]:
         """The log, once it has an event `until`: a thread writes it, a little later."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            lines = [json.loads(line) for line in self.stderr.read_text().splitlines(keepends=True) if line[-1] == "\n"]
-            if any(line["event"] == until for line in lines) or time.monotonic() > deadline:
-                return lines
-            time.sleep(0.02)
+
+        def look() -> list[dict[str, Any]]:
+            lines = self.stderr.read_text().splitlines(keepends=True)
+            return [json.loads(line) for line in lines if line[-1] == "\n"]
+
+        return eventually_sync(look, lambda lines: any(line["event"] == until for line in lines))
 
 
 @contextlib.contextmanager

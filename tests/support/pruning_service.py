@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -129,6 +128,4 @@ def service() -> Iterator[Service]:
         started.is_over.set()
         started.server.shutdown()
         thread.join()
-        # Its threads end by themselves: what they wait for is over.
-        time.sleep(0)
         started.server.server_close()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.daemon import PATIENCE_S, Daemon
+from tests.support.daemon import Daemon
+from tests.support.waiting import PATIENCE_S
 
 Headers = dict[str, str | bytes | list[str]]
 

@@ -19,7 +19,8 @@ from uvicorn.server import ServerState
 
 from mcp_agent.transports.connection import Connection
 from mcp_agent.transports.http import read_body, send_json
-from tests.support.daemon import PATIENCE_S, Daemon
+from tests.support.daemon import Daemon
+from tests.support.waiting import PATIENCE_S
 
 _LENGTH = re.compile(rb"content-length: (\d+)")
 

@@ -10,6 +10,14 @@ from mcp_agent.protocol.answering import Answer
 from mcp_agent.transports.exchange import Exchange, Watch
 
 
+async def _gone() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def _unheard(message: Message) -> None:
+    raise AssertionError(f"nobody is there to read {message}")
+
+
 async def test_a_client_that_leaves_while_it_waits_calls_the_work_off() -> None:
     watch = Watch()
     ended: list[str] = []
@@ -21,15 +29,9 @@ async def test_a_client_that_leaves_while_it_waits_calls_the_work_off() -> None:
             ended.append(name)
         return Answer(b"{}")
 
-    async def gone() -> Message:
-        return {"type": "http.disconnect"}
-
-    async def unheard(message: Message) -> None:
-        raise AssertionError(f"nobody is there to read {message}")
-
     async with asyncio.timeout(5):
         for name in ("first", "second"):
-            await Exchange({}, gone, unheard, watch).run(1, work(name))
+            await Exchange({}, _gone, _unheard, watch).run(1, work(name))
     assert ended == ["first", "second"]
 
 
@@ -37,6 +39,10 @@ async def test_an_exchange_that_is_over_at_once_looks_for_nobody() -> None:
     sent: list[Message] = []
 
     async def work() -> Answer:
+        return Answer(b"{}")
+
+    async def endless() -> Answer:
+        await asyncio.sleep(60)
         return Answer(b"{}")
 
     async def never() -> Message:
@@ -47,5 +53,7 @@ async def test_an_exchange_that_is_over_at_once_looks_for_nobody() -> None:
 
     watch = Watch()
     await Exchange({}, never, send, watch).run(1, work())
-    await asyncio.sleep(0.1)
+    # This one ends when the watch looks at all exchanges that it knows; the first is not among them.
+    async with asyncio.timeout(5):
+        await Exchange({}, _gone, _unheard, watch).run(2, endless())
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]

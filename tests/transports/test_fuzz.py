@@ -13,8 +13,9 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from tests.support.daemon import COMMAND, Daemon, environment, running, within
+from tests.support.daemon import COMMAND, Daemon, environment, running
 from tests.support.malformed import META, Malformed
+from tests.support.waiting import eventually, within
 
 _IS_LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 # Six wires: 10,000 messages in all when there is time for them.
@@ -79,25 +80,27 @@ async def _status(http: httpx2.AsyncClient, verb: str, path: str, body: bytes, h
 @pytest.mark.parametrize("send", [_handshake, _stateless, _rpc, _tools])
 async def test_malformed_requests_are_refused_and_leave_nothing(daemon: Daemon, send: Send) -> None:
     async with within(_PATIENCE_S):
+        idle = _descriptors(daemon.process.pid)
         await _sent(daemon, send, seed=1, count=_MESSAGES // 3)
-        before = await _settled(daemon)
+        before_kb = await _settled_kb(daemon, idle)
         statuses = await _sent(daemon, send, seed=2, count=_MESSAGES - _MESSAGES // 3)
-        after = await _settled(daemon)
+        after_kb = await _settled_kb(daemon, idle)
     assert [status for status in statuses if status >= 500] == []
     # Most of it must have been found out, or this test sends the wrong things.
     assert sum(status >= 400 for status in statuses) > len(statuses) / 3
-    _check(daemon, before, after)
+    _check(daemon, after_kb - before_kb)
 
 
 async def test_malformed_messages_over_sse_are_refused_and_leave_nothing(daemon: Daemon) -> None:
     source = Malformed(3)
-    sizes = []
+    sizes_kb = []
     async with within(_PATIENCE_S):
+        idle = _descriptors(daemon.process.pid)
         for _ in range(3):
             for _ in range(_MESSAGES // 150):
                 await _over_one_stream(daemon, source, 50)
-            sizes.append(await _settled(daemon))
-    _check(daemon, sizes[0], sizes[-1])
+            sizes_kb.append(await _settled_kb(daemon, idle))
+    _check(daemon, sizes_kb[-1] - sizes_kb[0])
 
 
 async def _over_one_stream(daemon: Daemon, source: Malformed, count: int) -> None:
@@ -162,24 +165,20 @@ async def _sent(daemon: Daemon, send: Send, *, seed: int, count: int) -> list[in
     return [status for statuses in await asyncio.gather(*map(some, range(_AT_ONCE))) for status in statuses]
 
 
-async def _settled(daemon: Daemon) -> tuple[int, int]:
-    """The size of the daemon and its descriptors, once it has noticed who is gone."""
+async def _settled_kb(daemon: Daemon, idle: int) -> int:
+    """The size of the daemon, once it has noticed who is gone and its descriptors are about as many as `idle`."""
     async with daemon.http() as http:
         answer = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert answer.json()["result"]["tools"] != []
         stateless = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "server/discover"}
         discover: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}}
         assert (await http.post("/mcp", json=discover, headers=stateless)).status_code == 200
-    lowest = _descriptors(daemon.process.pid)
-    for _ in range(50):
-        await asyncio.sleep(0.02)
-        lowest = min(lowest, _descriptors(daemon.process.pid))
-    return _resident_kb(daemon.process.pid), lowest
+    await eventually(lambda: _descriptors(daemon.process.pid), lambda count: count < idle + _MOST_DESCRIPTORS)
+    return _resident_kb(daemon.process.pid)
 
 
-def _check(daemon: Daemon, before: tuple[int, int], after: tuple[int, int]) -> None:
-    assert after[0] - before[0] < _MOST_GROWTH_KB
-    assert after[1] - before[1] < _MOST_DESCRIPTORS
+def _check(daemon: Daemon, growth_kb: int) -> None:
+    assert growth_kb < _MOST_GROWTH_KB
     log = daemon.stderr.read_text()
     assert "Traceback" not in log
     assert [line for line in daemon.log() if line["level"] == "error"] == []

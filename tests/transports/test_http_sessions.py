@@ -8,7 +8,7 @@ from typing import Any
 from mcp_agent.events.hub import EventHub
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http_sessions import HttpSession, HttpSessions
-from tests.support.daemon import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 _AWAY_S = 0.2
 

@@ -9,8 +9,8 @@ from typing import Any
 from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.guard import OpenStreams
 from mcp_agent.transports.events import Events
-from tests.support.daemon import PATIENCE_S
 from tests.support.shell_host import shell_host
+from tests.support.waiting import PATIENCE_S
 
 
 async def test_a_quiet_stream_says_again_and_again_that_it_is_alive(tmp_path: Path) -> None:

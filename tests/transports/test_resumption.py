@@ -19,7 +19,8 @@ from mcp_agent.security.guard import OpenStreams
 from mcp_agent.transports import exchange
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.replay import Replay
-from tests.support.daemon import Daemon, within
+from tests.support.daemon import Daemon
+from tests.support.waiting import eventually, within
 
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
 _STATELESS = {
@@ -144,9 +145,7 @@ async def test_a_stateless_client_calls_its_request_off_by_leaving(probes: Daemo
     async with _stream(probes, "POST", _telling(tmp_path, _meta=_STATELESS), **headers) as events:
         first = await _heard(events)
         assert (first.id, first.said) == ("", "step 1")
-    async with within():
-        while not (tmp_path / "cancelled").exists():
-            await asyncio.sleep(0.01)
+    await eventually((tmp_path / "cancelled").exists)
 
 
 async def test_work_whose_client_stays_away_is_called_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from typing import Any
 import pytest
 
 from mcp_agent import __version__
-from tests.support.daemon import PATIENCE_S
 from tests.support.pruner_http import OPTIONS, PRUNER, Pruner, clean, pruner
+from tests.support.waiting import PATIENCE_S, eventually_sync
 
 CODE = "\n".join(
     f"def step_{n}(pool):\n    value = pool.take({n})\n    return value + {n}\n" for n in range(100)
@@ -197,9 +196,7 @@ def test_pruned_lines_outlive_a_restart_and_no_longer_than_they_should(tmp_path:
     with pruner(tmp_path) as second:
         assert second.call("recover_text", **wanted)["raw_text"] == "2│     value = pool.take(0)"
     with pruner(tmp_path, MCP_PRUNER_PRUNE_ID_TTL_S="1") as third:
-        end = time.monotonic() + PATIENCE_S
-        while "raw_text" in (answer := third.call("recover_text", **wanted)):
-            assert time.monotonic() < end
+        answer = eventually_sync(lambda: third.call("recover_text", **wanted), lambda seen: "raw_text" not in seen)
         assert answer["code"] == -32004
 
 

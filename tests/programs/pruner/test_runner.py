@@ -17,8 +17,8 @@ import pytest
 from mcp_agent.logs import logging_to
 from mcp_agent.programs.pruner.runner import McpServer, PrunerRun, codex_overrides
 from tests.support import ROOT
-from tests.support.daemon import PATIENCE_S
 from tests.support.pruner_http import PRUNER, clean
+from tests.support.waiting import PATIENCE_S
 
 _ON = {"JEEVES_PRUNER_ENABLED": "true"}
 

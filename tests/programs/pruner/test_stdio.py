@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mcp_agent import __version__
-from tests.support.daemon import PATIENCE_S
 from tests.support.pruner_http import PRUNER, clean
 from tests.support.pruner_stdio import Reader, reader
+from tests.support.waiting import PATIENCE_S
 
 CODE = "\n".join(f"def step_{n}(pool):\n    value = pool.take({n})\n    return value + {n}\n" for n in range(100))
 UNASKED = {"attempted": False, "applied": False, "fallback": False, "reason": "no_focus_question"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.daemon import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 from tools.files.paths import OpenPaths
 from tools.kit.context import ToolContext
 from tools.kit.errors import Failed

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.shell_host import ShellHost, shell_host
+from tests.support.waiting import eventually
 
 
 async def test_a_session_has_an_id_a_pid_and_a_file_with_its_output(shell: ShellHost) -> None:
@@ -192,9 +193,7 @@ async def test_the_eleventh_session_is_refused_when_fifty_start_at_once(shell: S
     refused = {answer["error"]["code"] for answer in answers if "error" in answer}
     assert (len(started), refused) == (10, {"SESSION_LIMIT"})
     # A process that is just becoming another program has no environment to be known by.
-    async with asyncio.timeout(5):
-        while len(shell.processes()) < 10:
-            await asyncio.sleep(0.01)
+    await eventually(shell.processes, lambda found: len(found) >= 10)
     assert len(shell.processes()) == 10
 
 

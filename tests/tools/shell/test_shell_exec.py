@@ -18,6 +18,7 @@ from mcp_agent.protocol.forms import tool_result
 from mcp_agent.sessions import process_tree
 from registry.gate import Access
 from tests.support.shell_host import ShellHost, shell_host
+from tests.support.waiting import eventually
 
 
 async def test_output_and_exit_code_come_back_and_failing_is_no_error(shell: ShellHost) -> None:
@@ -95,9 +96,7 @@ async def test_a_call_that_is_called_off_ends_its_command(shell: ShellHost) -> N
     await shell.call("shell_exec", command="while [ ! -e begun ]; do sleep 0.01; done", timeout_seconds=10)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
-    async with asyncio.timeout(10):
-        while shell.processes():
-            await asyncio.sleep(0.02)
+    await eventually(shell.processes, lambda left: not left)
 
 
 async def test_output_over_the_cap_keeps_head_and_tail_and_a_file_has_the_rest(shell: ShellHost) -> None:
