@@ -2,23 +2,34 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-
 PROGRAMS := curl jq
 
-.PHONY: system serve test test-long bench lint docs clean
+# Two workers for each processor: many tests wait for a process or a deadline. Tests of one file share a daemon.
+WORKERS ?= $(shell echo $$(( 2 * $$(nproc) )))
+PARALLEL := -n $(WORKERS) --dist loadfile -m 'not alone'
+ALONE := -m alone
+
+.PHONY: serve test test-long check tests bench lint docs system programs clean
 
 serve: $(STAMP)
 	$(BIN)/mcp-agent serve
 
-test: $(STAMP) system
+# The checks of the code need one processor for half a minute, so they run beside the tests.
+test: $(STAMP) system programs
+	@$(MAKE) --no-print-directory -j2 check tests
+
+test-long: $(STAMP) system programs
+	@MCP_AGENT_TEST_LONG=1 $(MAKE) --no-print-directory tests
+
+check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/python -m mcp_agent.reference --check
-	$(BIN)/pytest
+	$(BIN)/mypy
 
-test-long: $(STAMP) system
-	MCP_AGENT_TEST_LONG=1 $(BIN)/pytest
+tests: $(STAMP)
+	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/pytest $(ALONE)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks
@@ -33,15 +44,24 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 $(STAMP): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@
+	@echo "==> Making .venv with $$($(PYTHON) --version)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "==> Installing what pyproject.toml names into .venv (a minute or two)"
+	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --editable '.[dev]'
+	@touch $@
 
-# Programs that the tests run beside ours. Installed only where they are missing, and only where that is possible.
+# Programs of the system that the tests run. Installed only where they are missing, and only where that is possible.
 system:
 	@for program in $(PROGRAMS); do \
-	  command -v $$program >/dev/null || { apt-get update -qq && apt-get install -qq -y $$program; } || exit 1; \
+	  command -v $$program >/dev/null && continue; \
+	  echo "==> Installing $$program"; \
+	  { apt-get update -qq && apt-get install -qq -y $$program; } || exit 1; \
 	done
+
+# Clients and test suites of others, each installed once into the user's cache folder.
+programs: $(STAMP)
+	@echo "==> Looking for the clients and suites that the tests run; what is missing is installed"
+	@$(BIN)/python -m tests.support.programs
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache

@@ -38,6 +38,7 @@ def _by_editor(daemon: Daemon) -> None:
     daemon.save(_OFF)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("throw", [_by_hand, _by_command, _by_command_elsewhere, _by_editor])
 async def test_every_client_is_told_lists_again_and_is_refused(daemon: Daemon, throw: Callable[[Daemon], None]) -> None:
     wires = ["mcp-handshake", "mcp-stateless", "stdio-handshake", "stdio-stateless"]

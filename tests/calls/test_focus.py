@@ -231,6 +231,7 @@ async def _longest_wait(work: Any) -> float:
     return worst
 
 
+@pytest.mark.alone
 async def test_a_log_of_two_megabytes_holds_up_nobody(host: ShellHost) -> None:
     lines = [f"2024-05-01 10:00:{n % 60:02} INFO w{n % 7} did {n} in {n % 97} ms" for n in range(50_000)]
     lines[30_000] = "2024-05-01 ERROR the database did not answer"

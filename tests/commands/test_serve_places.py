@@ -108,6 +108,7 @@ async def test_an_allowed_name_is_answered_to(home: Path) -> None:
             assert (await http.get("/api/status")).status_code == 200
 
 
+@pytest.mark.alone
 async def test_clients_that_stop_reading_delay_nobody(daemon: Daemon) -> None:
     """Twenty clients open streams and never read them, while switches are thrown and another client works."""
     address = daemon.url.removeprefix("http://").split(":")

@@ -177,6 +177,7 @@ async def test_ten_sessions_at_once_reach_a_client_that_keeps_taking_without_los
         assert digests[session].hexdigest() == expected.hexdigest()
 
 
+@pytest.mark.alone
 async def test_a_client_that_stops_reading_delays_nobody_and_costs_little(home: Path) -> None:
     size = (1024 if IS_LONG else 160) * _MIB
     with running(home) as daemon, _sleeping_client(daemon):

@@ -130,6 +130,7 @@ def test_a_string_is_bounded_at_4_mib() -> None:
             jsonrpc.decode(b'["' + text + b'"]')
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "data",
     [b'\\"' * 2_000_000, b'"\\' * 2_000_000, b'"' * 4_000_001, b'"' + b'\\"' * 2_000_000, b'"a' * 2_000_000],

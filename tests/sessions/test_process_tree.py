@@ -79,6 +79,7 @@ async def test_a_session_that_is_over_does_not_lead_to_who_has_its_number_now(sh
         stranger.wait()
 
 
+@pytest.mark.alone
 async def test_the_next_start_after_a_crash_cleans_up(home: Path, nap: str) -> None:
     with running(home) as daemon:
         commands = [f"setsid sleep {nap} & sleep {nap}", f"trap '' TERM; sleep {nap} & sleep {nap}"]
@@ -110,6 +111,7 @@ async def test_a_daemon_that_starts_beside_another_leaves_its_sessions_alone(hom
             assert _sleepers(nap) != []
 
 
+@pytest.mark.alone
 async def test_a_stopping_daemon_ends_its_sessions_tells_of_it_and_leaves_nothing(home: Path, nap: str) -> None:
     with running(home) as daemon:
         for _ in range(9):

@@ -77,6 +77,7 @@ async def _status(http: httpx2.AsyncClient, verb: str, path: str, body: bytes, h
         return answer.status_code
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("send", [_handshake, _stateless, _rpc, _tools])
 async def test_malformed_requests_are_refused_and_leave_nothing(daemon: Daemon, send: Send) -> None:
     async with within(_PATIENCE_S):
@@ -91,6 +92,7 @@ async def test_malformed_requests_are_refused_and_leave_nothing(daemon: Daemon, 
     _check(daemon, after_kb - before_kb)
 
 
+@pytest.mark.alone
 async def test_malformed_messages_over_sse_are_refused_and_leave_nothing(daemon: Daemon) -> None:
     source = Malformed(3)
     sizes_kb = []
@@ -117,6 +119,7 @@ async def _over_one_stream(daemon: Daemon, source: Malformed, count: int) -> Non
             pass
 
 
+@pytest.mark.alone
 async def test_malformed_lines_over_stdio_are_answered_and_leave_nothing(home: Path) -> None:
     (home / "a.txt").write_text("a")
     source = Malformed(4)

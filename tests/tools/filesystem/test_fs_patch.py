@@ -151,6 +151,7 @@ def test_a_regex_that_cannot_be_read_is_told(bench: Bench, pattern: str) -> None
     assert bench.error("fs_patch", path="f", operations=[operation]).code == "INVALID_PATTERN"
 
 
+@pytest.mark.alone
 async def test_a_runaway_regex_is_stopped_and_never_blocks_the_event_loop(bench: Bench) -> None:
     path = bench.file("f", "a" * 40 + "b")
     operation = {"type": "replace_first", "pattern": "(a+)+$", "replacement": "x", "regex": True}
@@ -169,6 +170,7 @@ async def test_a_runaway_regex_is_stopped_and_never_blocks_the_event_loop(bench:
     assert path.read_text() == "a" * 40 + "b"
 
 
+@pytest.mark.alone
 def test_a_large_file_is_patched_in_bounded_memory(bench: Bench) -> None:
     count = 700_000
     path = bench.folder / "large"

@@ -104,6 +104,7 @@ def test_a_truncated_read_says_from_which_line_to_go_on(bench: Bench) -> None:
     assert (read["content"], read["truncated"], read["next_line"]) == ("line 1\nline 2\nli", True, 3)
 
 
+@pytest.mark.alone
 def test_a_large_file_is_not_read_into_memory(bench: Bench) -> None:
     path = bench.folder / "large"
     with open(path, "wb") as file:

@@ -150,6 +150,7 @@ def test_rules_are_no_boundary_and_the_page_says_so(command: str) -> None:
     assert rules.match(command) is None
 
 
+@pytest.mark.alone
 def test_a_pattern_that_takes_for_ever_refuses_within_its_limit() -> None:
     rules = CommandRules((Rule("slow", ("(a|aa)+$",), "x", "tools.json"),))
     began = time.monotonic()

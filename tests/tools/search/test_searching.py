@@ -67,6 +67,7 @@ def test_a_glob_with_folders_never_brings_back_what_is_ignored(searcher: Bench) 
     assert _found(searcher, "fs_grep", pattern="os", glob="{src/deep/**,src/*.ts}") == ["src/a.ts", "src/deep/er/c.py"]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("tool", ["fs_search", "fs_grep"])
 @pytest.mark.parametrize("glob", ["a/" * 100_000 + "b", "a" * 1_000_000, "{a,b}/" * 7 + "c" * 1_000], ids=len)
 def test_a_glob_that_would_take_seconds_to_read_is_refused(bench: Bench, tool: str, glob: str) -> None:
