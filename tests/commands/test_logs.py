@@ -16,7 +16,7 @@ import pytest
 from mcp_agent.logs import JsonLines, logging_to
 from tests.support.daemon import running
 from tests.support.raw import request
-from tests.support.waiting import eventually_sync
+from tests.support.waiting import PATIENCE_S, eventually_sync
 
 
 @pytest.mark.parametrize(

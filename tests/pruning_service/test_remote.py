@@ -11,9 +11,9 @@ import pytest
 
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.pruning_service.kept_texts import Recovery
-from tests.support.daemon import PATIENCE_S
 from tests.support.pruner_stdio import reader
 from tests.support.pruning_service import Service, service
+from tests.support.waiting import PATIENCE_S
 from tools.kit.focus import Focused
 
 TEXT = "\n".join(f"line {n} of the text" for n in range(60))
