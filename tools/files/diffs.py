@@ -1,12 +1,13 @@
 """Unified diffs that cost no more than what they show.
 
-Where the changed places are known they are simply written down. Where two texts must be compared, what they have in
-common at both ends is taken off first, and a middle that is still large is shown as removed and added as a whole:
-the comparison of the standard library takes minutes on some inputs.
+Where the changed places are known (`Region`), only the lines around them are compared. What two texts have in common
+at both ends is taken off first, and a middle that is still large is shown as removed and added as a whole: the
+comparison of the standard library takes minutes on some inputs.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
@@ -27,20 +28,81 @@ class Change:
     new_end: int
 
 
+@record
+class Region:
+    """A changed place: `old_start` to `old_end` in the old text (in characters), and where that is in the new one."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
 def unified(old: str, new: str, *, limit_chars: int) -> str:
     """The unified diff of two texts, without file names, cut after whole hunks at about `limit_chars`."""
-    before, after = lines_of(old), lines_of(new)
-    return written(before, after, compared(before, after), limit_chars=limit_chars)
+    return _compare(old, new, limit_chars, 1, 1)
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines of a text with their endings; a line ends at a line feed and nowhere else."""
-    lines = text.split("\n")
-    last = lines.pop()
-    return [f"{line}\n" for line in lines] + ([last] if last else [])
+def unified_regions(
+    old: str, new: str, regions: Sequence[Region], *, first_old: int, first_new: int, limit_chars: int
+) -> str:
+    """The unified diff of the regions; lines count from `first_old` and `first_new`."""
+    parts: list[str] = []
+    size = 0
+    old_at = new_at = 0
+    groups = _with_context(old, regions)
+    for index, group in enumerate(groups):
+        if size > limit_chars:
+            parts.append(f"… {len(groups) - index} more places changed\n")
+            break
+        first_old += old.count("\n", old_at, group.old_start)
+        first_new += new.count("\n", new_at, group.new_start)
+        old_at, new_at = group.old_start, group.new_start
+        before, after = old[group.old_start : group.old_end], new[group.new_start : group.new_end]
+        text = _compare(before, after, limit_chars - size, first_old, first_new)
+        parts.append(text)
+        size += len(text)
+    return "".join(parts)
 
 
-def compared(before: Sequence[str], after: Sequence[str]) -> list[Change]:
+def _with_context(old: str, regions: Sequence[Region]) -> list[Region]:
+    """Regions with the lines around them; those that touch are one. What is around is the same before and after."""
+    groups: list[Region] = []
+    for region in regions:
+        start = old.rfind("\n", 0, region.old_start) + 1
+        for _ in range(CONTEXT_LINES):
+            start = old.rfind("\n", 0, max(start - 1, 0)) + 1
+        end = region.old_end
+        for _ in range(CONTEXT_LINES + 1):
+            found = old.find("\n", end)
+            end = len(old) if found == -1 else found + 1
+        new_start = region.new_start - (region.old_start - start)
+        new_end = region.new_end + (end - region.old_end)
+        if groups and start <= groups[-1].old_end:
+            last = groups.pop()
+            start, new_start = last.old_start, last.new_start
+        groups.append(Region(start, end, new_start, new_end))
+    return groups
+
+
+def _compare(old: str, new: str, limit_chars: int, first_old: int, first_new: int) -> str:
+    """The hunks between two texts, whose lines count from `first_old` and `first_new`."""
+    # A line ends at a line feed and nowhere else; str.splitlines would end it at other characters, too.
+    before, after = list(io.StringIO(old, newline="\n")), list(io.StringIO(new, newline="\n"))
+    hunks = list(_hunks(_changes(before, after)))
+    parts: list[str] = []
+    size = 0
+    for index, hunk in enumerate(hunks):
+        if size > limit_chars:
+            parts.append(f"… {len(hunks) - index} more places changed\n")
+            break
+        text = _write_hunk(before, after, hunk, first_old, first_new, limit_chars)
+        parts.append(text)
+        size += len(text)
+    return "".join(parts)
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> list[Change]:
     head = 0
     shorter = min(len(before), len(after))
     while head < shorter and before[head] == after[head]:
@@ -53,34 +115,14 @@ def compared(before: Sequence[str], after: Sequence[str]) -> list[Change]:
         return []
     if len(old) > _COMPARED_LINES or len(new) > _COMPARED_LINES:
         return [Change(head, head + len(old), head, head + len(new))]
-    opcodes = SequenceMatcher(None, old, new, autojunk=True).get_opcodes()
-    return [Change(head + a, head + b, head + c, head + d) for tag, a, b, c, d in opcodes if tag != "equal"]
+    found: list[Change] = []
+    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=True).get_opcodes():
+        if tag != "equal":
+            found.append(Change(head + a, head + b, head + c, head + d))
+    return found
 
 
-def written(
-    before: Sequence[str],
-    after: Sequence[str],
-    changes: Sequence[Change],
-    *,
-    limit_chars: int,
-    first_old: int = 1,
-    first_new: int = 1,
-) -> str:
-    """The hunks of `changes`, the lines counted from `first_old` and `first_new`."""
-    parts: list[str] = []
-    size = 0
-    hunks = list(_hunks(changes, len(before)))
-    for index, hunk in enumerate(hunks):
-        if size > limit_chars:
-            parts.append(f"… {len(hunks) - index} more places changed\n")
-            break
-        text = "".join(_hunk(before, after, hunk, first_old, first_new, limit_chars))
-        parts.append(text)
-        size += len(text)
-    return "".join(parts)
-
-
-def _hunks(changes: Sequence[Change], count: int) -> Iterator[list[Change]]:
+def _hunks(changes: Sequence[Change]) -> Iterator[list[Change]]:
     """Changes whose context would touch, together."""
     group: list[Change] = []
     for change in changes:
@@ -92,41 +134,41 @@ def _hunks(changes: Sequence[Change], count: int) -> Iterator[list[Change]]:
         yield group
 
 
-def _hunk(
+def _write_hunk(
     before: Sequence[str],
     after: Sequence[str],
     group: list[Change],
     first_old: int,
     first_new: int,
     limit_chars: int,
-) -> Iterator[str]:
+) -> str:
     start, end = max(group[0].old_start - CONTEXT_LINES, 0), min(group[-1].old_end + CONTEXT_LINES, len(before))
     new_start = group[0].new_start - (group[0].old_start - start)
     new_end = group[-1].new_end + (end - group[-1].old_end)
-    yield f"@@ -{_span(start + first_old, end - start)} +{_span(new_start + first_new, new_end - new_start)} @@\n"
+    parts = [f"@@ -{_span(start + first_old, end - start)} +{_span(new_start + first_new, new_end - new_start)} @@\n"]
     at = start
     for change in group:
-        yield from (_line(" ", line) for line in before[at : change.old_start])
-        yield from _some("-", before[change.old_start : change.old_end], limit_chars)
-        yield from _some("+", after[change.new_start : change.new_end], limit_chars)
+        parts += _sign(" ", before[at : change.old_start], None)
+        parts += _sign("-", before[change.old_start : change.old_end], limit_chars)
+        parts += _sign("+", after[change.new_start : change.new_end], limit_chars)
         at = change.old_end
-    yield from (_line(" ", line) for line in before[at:end])
+    parts += _sign(" ", before[at:end], None)
+    return "".join(parts)
 
 
-def _some(sign: str, lines: Sequence[str], limit_chars: int) -> Iterator[str]:
+def _sign(sign: str, lines: Sequence[str], limit_chars: int | None) -> list[str]:
+    """The lines with their sign, as far as the limit, if there is one."""
+    signed: list[str] = []
     size = 0
     for index, line in enumerate(lines):
-        if size > limit_chars:
-            yield f"… {len(lines) - index} more lines {'removed' if sign == '-' else 'added'}\n"
-            return
+        if limit_chars is not None and size > limit_chars:
+            signed.append(f"… {len(lines) - index} more lines {'removed' if sign == '-' else 'added'}\n")
+            break
         size += len(line)
-        yield _line(sign, line)
-
-
-def _line(sign: str, line: str) -> str:
-    if len(line) > _LINE_CHARS:
-        line = f"{line[:_LINE_CHARS]}… ({len(line)} characters)\n"
-    return f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"
+        if len(line) > _LINE_CHARS:
+            line = f"{line[:_LINE_CHARS]}… ({len(line)} characters)\n"
+        signed.append(f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n")
+    return signed
 
 
 def _span(start: int, count: int) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import stat
+from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
@@ -13,7 +14,7 @@ from typing import Self
 from tools.files import disk
 from tools.files.paths import told
 from tools.kit.context import ToolContext
-from tools.kit.errors import Denied, IsSpecial, NotAFile, NotFound, from_os_error
+from tools.kit.errors import Denied, IsSpecial, NotADirectory, NotAFile, NotFound, from_os_error
 from tools.kit.records import record
 
 _ARTIFACT = "ax://"
@@ -97,6 +98,30 @@ def opened(ctx: ToolContext, origin: Source) -> OpenFile:
             raise from_os_error(error, origin.shown) from error
         raise
     return OpenFile(descriptor, status, origin.shown)
+
+
+@contextlib.contextmanager
+def open_existing(ctx: ToolContext, target: Path, shown: str) -> Iterator[tuple[int, os.stat_result] | None]:
+    """The open file and its status, or None if there is none. Raises for folders, pipes and the like."""
+    try:
+        status = target.stat()
+        # Before it is opened: opening a pipe or a device has effects of its own.
+        refuse(status.st_mode, shown)
+        descriptor = os.open(target, disk.READ_FLAGS)
+    except FileNotFoundError:
+        yield None
+        return
+    except NotADirectoryError as error:
+        raise NotADirectory(f"{shown}: a part of this path is a file, not a folder") from error
+    except OSError as error:
+        raise from_os_error(error, shown) from error
+    try:
+        ctx.paths.check_open(descriptor)
+        yield descriptor, os.fstat(descriptor)
+    except OSError as error:
+        raise from_os_error(error, shown) from error
+    finally:
+        os.close(descriptor)
 
 
 def refuse(mode: int, shown: str) -> None:

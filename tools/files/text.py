@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from tools.kit.errors import IsBinary
 from tools.kit.records import record
@@ -24,10 +24,8 @@ _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\x1b")
 _CONTROLS = bytes(byte for byte in range(0x20) if byte not in _TEXT_CONTROLS)
 _C1 = re.compile(rb"[\x80-\x9f]")
 _FOREIGN_LINES = re.compile(rb"[^\n]*[\x80-\xff][^\n]*\n?")
-_GUESSED = (
-    *("cp1252", "latin_1", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256"),
-    *("cp932", "euc_jp", "gb18030", "big5", "euc_kr"),
-)
+_MULTIBYTE = ("cp932", "euc_jp", "gb18030", "big5", "euc_kr")
+_SINGLE_BYTE = ("cp1252", "latin_1", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256")
 _MAGIC = (
     (b"\x89PNG\r\n", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
@@ -52,20 +50,16 @@ class Encoding:
 
     name: str
     codec: str
-    bom: bytes = b""
+    bom: bytes
+    newline: bytes
+    unit_bytes: int
+    # Whether the bytes of a text can only be found where that text is.
+    is_bytewise: bool
 
-    @property
-    def is_bytewise(self) -> bool:
-        """Whether the bytes of a text can only be found where that text is."""
-        return self.codec not in _MULTIBYTE
-
-    @property
-    def newline(self) -> bytes:
-        return "\n".encode(self.codec)
-
-    @property
-    def unit_bytes(self) -> int:
-        return _UNIT_BYTES.get(self.codec, 1)
+    @classmethod
+    def of(cls, name: str, codec: str, bom: bytes = b"") -> Self:
+        newline = "\n".encode(codec)
+        return cls(name, codec, bom, newline, len(newline), len(newline) == 1 and codec not in _MULTIBYTE)
 
     def decode(self, data: bytes) -> str:
         """The text of whole lines of the file, without its mark. Bytes that are no UTF-8 survive the way back."""
@@ -75,21 +69,19 @@ class Encoding:
         return text.encode(self.codec, "surrogateescape" if self.codec == "utf-8" else "strict")
 
 
-UTF_8 = Encoding("utf-8", "utf-8")
-LATIN_1 = Encoding("latin-1", "latin-1")
-_UTF_16_LE = Encoding("utf-16-le", "utf-16-le")
-_UTF_16_BE = Encoding("utf-16-be", "utf-16-be")
+UTF_8 = Encoding.of("utf-8", "utf-8")
+LATIN_1 = Encoding.of("latin-1", "latin-1")
+_UTF_16_LE = Encoding.of("utf-16-le", "utf-16-le")
+_UTF_16_BE = Encoding.of("utf-16-be", "utf-16-be")
 # UTF-32 first: the mark of UTF-16 is the beginning of its own.
 _MARKED = (
-    Encoding("utf-32-le", "utf-32-le", codecs.BOM_UTF32_LE),
-    Encoding("utf-32-be", "utf-32-be", codecs.BOM_UTF32_BE),
-    Encoding("utf-8-sig", "utf-8", codecs.BOM_UTF8),
-    Encoding("utf-16-le", "utf-16-le", codecs.BOM_UTF16_LE),
-    Encoding("utf-16-be", "utf-16-be", codecs.BOM_UTF16_BE),
+    Encoding.of("utf-32-le", "utf-32-le", codecs.BOM_UTF32_LE),
+    Encoding.of("utf-32-be", "utf-32-be", codecs.BOM_UTF32_BE),
+    Encoding.of("utf-8-sig", "utf-8", codecs.BOM_UTF8),
+    Encoding.of("utf-16-le", "utf-16-le", codecs.BOM_UTF16_LE),
+    Encoding.of("utf-16-be", "utf-16-be", codecs.BOM_UTF16_BE),
 )
 _MARKS = tuple(encoding.bom for encoding in _MARKED)
-_UNIT_BYTES = {"utf-16-le": 2, "utf-16-be": 2, "utf-32-le": 4, "utf-32-be": 4}
-_MULTIBYTE = frozenset((*_UNIT_BYTES, "cp932", "euc_jp", "gb18030", "big5", "euc_kr"))
 
 
 class Decoded(NamedTuple):
@@ -164,21 +156,6 @@ def showable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def ending_at(text: str, start: int) -> str:
-    """The line ending in force around `start`: of that line, else of the line before, else a line feed."""
-    at = text.find("\n", start)
-    if at == -1:
-        at = text.rfind("\n", 0, start)
-    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
-
-
-def with_endings(text: str, ending: str) -> str:
-    """`text` with every line ended by `ending`."""
-    if ending == "\n":
-        return text.replace("\r\n", "\n")
-    return text.replace("\r\n", "\n").replace("\n", ending)
-
-
 def _decoded(data: bytes, codec: str, cut: bool) -> str:
     if not cut:
         return data.decode(codec)
@@ -207,7 +184,7 @@ def _guessed(data: bytes) -> Encoding:
         return western
     import charset_normalizer
 
-    found = charset_normalizer.from_bytes(foreign, cp_isolation=list(_GUESSED))
+    found = charset_normalizer.from_bytes(foreign, cp_isolation=[*_SINGLE_BYTE, *_MULTIBYTE])
     best = found.best()
     if best is None:
         return western
@@ -219,7 +196,7 @@ def _guessed(data: bytes) -> Encoding:
         is_faithful = data.decode(codec).encode(codec) == data
     except UnicodeError:
         is_faithful = False
-    return Encoding(codec.replace("_", "-"), codec) if is_faithful else western
+    return Encoding.of(codec.replace("_", "-"), codec) if is_faithful else western
 
 
 def _western(data: bytes) -> Encoding:
@@ -230,4 +207,4 @@ def _western(data: bytes) -> Encoding:
         data.decode("cp1252")
     except UnicodeDecodeError:
         return LATIN_1
-    return Encoding("cp1252", "cp1252")
+    return Encoding.of("cp1252", "cp1252")

@@ -1,24 +1,15 @@
-"""What the four writing tools share: finding the file behind a path, and saying what came of the change."""
+"""What the four writing tools share: names, missing folders, and what a result says of the way back."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from tools.files import disk
 from tools.files.journal.entries import Receipt
 from tools.files.paths import told
-from tools.files.sources import refuse
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error
-
-
-def file_behind(ctx: ToolContext, path: str) -> Path:
-    """The file that a path leads to, its links followed: a write goes through a link and leaves it in place."""
-    return ctx.paths.real(ctx.paths.resolve(path))
 
 
 def named(ctx: ToolContext, path: str) -> Path:
@@ -29,30 +20,6 @@ def named(ctx: ToolContext, path: str) -> Path:
     found = ctx.paths.real(target.parent) / target.name
     ctx.paths.check(found)
     return found
-
-
-@contextmanager
-def looked_at(ctx: ToolContext, target: Path, shown: str) -> Iterator[tuple[int, os.stat_result] | None]:
-    """The open file and its status, or None if there is none. Raises for folders, pipes and the like."""
-    try:
-        status = target.stat()
-        # Looked at before it is opened: opening a pipe or a device is a deed of its own.
-        refuse(status.st_mode, shown)
-        descriptor = os.open(target, disk.READ_FLAGS)
-    except FileNotFoundError:
-        yield None
-        return
-    except NotADirectoryError as error:
-        raise NotADirectory(f"{shown}: a part of this path is a file, not a folder") from error
-    except OSError as error:
-        raise from_os_error(error, shown) from error
-    try:
-        ctx.paths.check_open(descriptor)
-        yield descriptor, os.fstat(descriptor)
-    except OSError as error:
-        raise from_os_error(error, shown) from error
-    finally:
-        os.close(descriptor)
 
 
 def make_parents(target: Path, shown: str, *, create: bool) -> None:

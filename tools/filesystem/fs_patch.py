@@ -8,10 +8,11 @@ from typing import Annotated
 from tools.files import disk
 from tools.files.paths import told
 from tools.files.revisions import HASHED_BYTES, rev_of_status
+from tools.files.sources import open_existing
 from tools.files.text import recognised
-from tools.filesystem.changes import file_behind, looked_at, undo_fields, undo_note
+from tools.filesystem.changes import undo_fields, undo_note
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
-from tools.filesystem.patch.operations import Operation, check_operations
+from tools.filesystem.patch.operations import Operation, read_operations
 from tools.kit.context import ToolContext
 from tools.kit.errors import NotFound, from_os_error
 from tools.kit.params import Field
@@ -69,17 +70,17 @@ def fs_patch(
     if_rev: Annotated[str | None, Field(description="Patch only if the file is still at this rev.")] = None,
 ) -> Patched:
     """Replace text or insert lines in a text file. Patterns are literal unless regex is set."""
-    check_operations(operations)
-    target = file_behind(ctx, path)
+    steps = read_operations(operations)
+    target = ctx.paths.real(ctx.paths.resolve(path))
     shown = told(target)
-    with ctx.journal.lock(target), looked_at(ctx, target, shown) as found:
+    with ctx.journal.lock(target), open_existing(ctx, target, shown) as found:
         if found is None:
             raise NotFound(f"{shown} does not exist", hint="make it with fs_write")
         descriptor, status = found
         ctx.revs.check(if_rev, descriptor, shown)
         head = os.pread(descriptor, _HEAD_BYTES, 0)
         encoding = recognised(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
-        patch = Patch(ctx, shown, encoding, operations, is_whole=status.st_size <= WHOLE_BYTES, is_dry=dry_run)
+        patch = Patch(ctx, shown, encoding, steps, is_whole=status.st_size <= WHOLE_BYTES, is_dry=dry_run)
         if dry_run:
             for _ in patch.output(descriptor, status.st_size):
                 pass
@@ -88,7 +89,6 @@ def fs_patch(
             return Patched(shown, applying, patch.diff, patch.notes() or None, previews)
 
         def fill(writing: int) -> None:
-            patch.begin()
             for piece in patch.output(descriptor, status.st_size):
                 disk.write_all(writing, piece)
             patch.check()

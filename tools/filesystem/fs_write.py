@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 from tools.files import disk
 from tools.files.paths import told
 from tools.files.revisions import HASHED_BYTES, rev_of_open, rev_of_status
+from tools.files.sources import open_existing
 from tools.files.text import UTF_8, Encoding, recognised
-from tools.filesystem.changes import file_behind, looked_at, make_parents, undo_fields, undo_note
+from tools.filesystem.changes import make_parents, undo_fields, undo_note
 from tools.kit.context import ToolContext
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
@@ -58,9 +59,10 @@ def fs_write(
     if_rev: Annotated[str | None, Field(description="Write only if the file is still at this rev.")] = None,
 ) -> Written:
     """Create, replace or extend a file. A replaced file keeps its encoding and mode."""
-    target = file_behind(ctx, path)
+    # Links are followed: a write goes through a link and leaves it in place.
+    target = ctx.paths.real(ctx.paths.resolve(path))
     shown = told(target)
-    with ctx.journal.lock(target), looked_at(ctx, target, shown) as found:
+    with ctx.journal.lock(target), open_existing(ctx, target, shown) as found:
         if found is None:
             if if_rev is not None:
                 raise StaleRev(f"{shown} does not exist, so it is not at rev {if_rev[:40]}")

@@ -1,24 +1,23 @@
-"""The operations of fs_patch on their way through a file: piece by piece, and what came of each of them."""
+"""The operations of fs_patch, applied to a file piece by piece, and what came of each of them."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import NotRequired, TypedDict
 
+from tools.files.diffs import Region, unified_regions
 from tools.files.text import Encoding, binary, showable
-from tools.filesystem.patch import operations as asked
-from tools.filesystem.patch.edits import Edit, Region, applied, diff, joined
 from tools.filesystem.patch.nearest import nearest
-from tools.filesystem.patch.operations import Operation, needle, viewed
+from tools.filesystem.patch.operations import Edit, Step, apply_edits, find_spans, make_edits, view_of
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.kit.context import ToolContext
 from tools.kit.errors import CountMismatch, NoMatch, NotEncodable, TooLarge, ToolError
 from tools.kit.records import mutable
 
-# Up to here a file is one piece, and a pattern may span lines; a larger one is worked through in pieces of whole lines.
+# Up to here a file is one piece, and a pattern may span lines; a larger one is patched in pieces of whole lines.
 WHOLE_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 4 * 1024 * 1024
 _MOST_LINE_BYTES = 32 * 1024 * 1024
@@ -36,9 +35,15 @@ class Preview(TypedDict):
 
 
 @mutable
-class _State:
-    """What one operation has done so far."""
+class _Task:
+    """One operation, and what it has done so far.
 
+    `needle` are the bytes without which it has nothing to do in a piece; None if that cannot be told.
+    """
+
+    number: int
+    step: Step
+    needle: bytes | None
     count: int = 0
     is_done: bool = False
     lines: list[int] = field(default_factory=list)
@@ -48,108 +53,103 @@ class _State:
 
 
 class Patch:
-    """The operations on their way through a file."""
+    """All operations on one file."""
 
     def __init__(
-        self,
-        ctx: ToolContext,
-        shown: str,
-        encoding: Encoding,
-        operations: list[Operation],
-        *,
-        is_whole: bool,
-        is_dry: bool,
+        self, ctx: ToolContext, shown: str, encoding: Encoding, steps: list[Step], *, is_whole: bool, is_dry: bool
     ) -> None:
         self._ctx, self._shown, self._encoding = ctx, shown, encoding
-        self._operations, self._is_whole, self._is_dry = operations, is_whole, is_dry
+        self._steps, self._is_whole, self._is_dry = steps, is_whole, is_dry
         self._deadline = time.monotonic() + TIME_LIMIT_S
-        self._needles = [needle(operation, encoding) for operation in operations]
-        if not is_whole:
-            for operation in operations:
-                if "\n" in operation.wanted:
-                    raise TooLarge(
-                        f"{shown} has more than {WHOLE_BYTES} bytes, and there a pattern must be within one line",
-                        hint="find the place by one line of it",
-                    )
-        self.begin()
-
-    def begin(self) -> None:
-        """From the start: a file that must be written in place is filled a second time."""
-        self._states = [_State() for _ in self._operations]
+        self._tasks: list[_Task] = []
         self._old_line = self._new_line = 1
-        self._diffs: list[str] = []
-        self._diff_chars = 0
+        self.diff = ""
+        # The new content, of a file that is one piece.
         self.whole: bytes | None = None
-
-    @property
-    def diff(self) -> str:
-        return showable("".join(self._diffs))
+        if not is_whole and any("\n" in step.wanted for step in steps):
+            raise TooLarge(
+                f"{shown} has more than {WHOLE_BYTES} bytes, and there a pattern must be within one line",
+                hint="find the place by one line of it",
+            )
 
     def output(self, descriptor: int, size: int) -> Iterator[bytes]:
-        """The patched file, piece by piece."""
+        """The patched file, piece by piece. Called again, it starts anew: a file that must be written in place is
+        filled a second time."""
+        self._tasks = []
+        for step in self._steps:
+            self._tasks.append(_Task(len(self._tasks) + 1, step, None if self._is_whole else self._needle(step)))
+        self._old_line = self._new_line = 1
+        self.diff = ""
         if self._encoding.bom:
             yield self._encoding.bom
         for piece in self._pieces(descriptor, size):
-            patched = self._patched(piece)
+            patched = self._patch_piece(piece)
             if self._is_whole:
                 self.whole = self._encoding.bom + patched
             yield patched
 
     def check(self) -> None:
         """Raise unless every operation has found what it needs."""
-        for index, (operation, state) in enumerate(zip(self._operations, self._states, strict=True)):
-            problem = self._problem(index, operation, state)
+        for task in self._tasks:
+            problem = self._problem(task)
             if problem is not None:
                 raise problem
 
     def notes(self) -> list[str]:
         found = []
-        for index, (operation, state) in enumerate(zip(self._operations, self._states, strict=True)):
-            if state.count > 1 and not operation.takes_all:
-                what = "matching lines" if operation.is_insert else "matches"
-                listed = ", ".join(map(str, state.lines)) + (", …" if state.count > len(state.lines) else "")
-                found.append(f"operation {index + 1} changed the first of {state.count} {what} (lines {listed})")
-            elif state.count > 1:
-                found.append(f"operation {index + 1} changed {state.count} places")
+        for task in self._tasks:
+            if task.count > 1 and not task.step.takes_all:
+                what = "matching lines" if task.step.is_insert else "matches"
+                listed = ", ".join(map(str, task.lines)) + (", …" if task.count > len(task.lines) else "")
+                found.append(f"operation {task.number} changed the first of {task.count} {what} (lines {listed})")
+            elif task.count > 1:
+                found.append(f"operation {task.number} changed {task.count} places")
         return found
 
     def previews(self) -> list[Preview]:
         """What each operation would do, or why it would not."""
         previews: list[Preview] = []
-        for index, (operation, state) in enumerate(zip(self._operations, self._states, strict=True)):
-            preview: Preview = {"operation": operation.type, "changed": state.is_done}
-            problem = self._problem(index, operation, state)
+        for task in self._tasks:
+            preview: Preview = {"operation": task.step.type, "changed": task.is_done}
+            problem = self._problem(task)
             if problem is not None:
                 preview["changed"] = False
                 preview["error"] = problem.render()
-            elif state.before is not None and state.after is not None:
-                preview["before_excerpt"], preview["after_excerpt"] = state.before, state.after
+            elif task.before is not None and task.after is not None:
+                preview["before_excerpt"], preview["after_excerpt"] = task.before, task.after
             previews.append(preview)
         return previews
 
-    def _problem(self, index: int, operation: Operation, state: _State) -> ToolError | None:
-        if state.problem is not None:
-            return state.problem
-        expected = operation.expected_count
-        if expected is not None and state.count != expected:
-            listed = f" (lines {', '.join(map(str, state.lines))})" if state.lines else ""
+    def _problem(self, task: _Task) -> ToolError | None:
+        if task.problem is not None:
+            return task.problem
+        expected = task.step.expected_count
+        if expected is not None and task.count != expected:
+            listed = f" (lines {', '.join(map(str, task.lines))})" if task.lines else ""
             return CountMismatch(
-                f"operation {index + 1}: {operation.wanted[:80]!r} is there {state.count} times{listed}, "
+                f"operation {task.number}: {task.step.wanted[:80]!r} is there {task.count} times{listed}, "
                 f"not {expected}; nothing was changed",
                 hint="include more of the text around the place you mean",
             )
-        if state.count == 0:
-            return self._no_match(index, operation, None)
-        return None
+        return self._no_match(task, None) if task.count == 0 else None
 
-    def _no_match(self, index: int, operation: Operation, text: str | None) -> NoMatch:
-        near = nearest(showable(text), operation.wanted) if text is not None else None
-        kind = "the regex" if operation.regex else "the text"
+    def _no_match(self, task: _Task, text: str | None) -> NoMatch:
+        wanted = task.step.wanted
+        near = nearest(showable(text), wanted) if text is not None else None
+        kind = "the regex" if task.step.regex else "the text"
         return NoMatch(
-            f"operation {index + 1}: {kind} {operation.wanted[:80]!r} is not in {self._shown}; nothing was changed",
+            f"operation {task.number}: {kind} {wanted[:80]!r} is not in {self._shown}; nothing was changed",
             hint="look at the nearest lines, or search with fs_grep" if near else "search with fs_grep",
             fields={"nearest": near} if near else None,
         )
+
+    def _needle(self, step: Step) -> bytes | None:
+        if step.regex or not self._encoding.is_bytewise:
+            return None
+        try:
+            return self._encoding.encode(step.wanted)
+        except UnicodeEncodeError:
+            return None
 
     def _pieces(self, descriptor: int, size: int) -> Iterator[bytes]:
         """The file's bytes behind its mark, in pieces of whole lines."""
@@ -179,7 +179,7 @@ class Patch:
         if rest or not size - len(self._encoding.bom):
             yield rest
 
-    def _patched(self, piece: bytes) -> bytes:
+    def _patch_piece(self, piece: bytes) -> bytes:
         if not self._is_whole and not self._may_match(piece):
             lines = piece.count(b"\n")
             self._old_line += lines
@@ -191,26 +191,23 @@ class Patch:
             raise binary(piece, self._shown, len(piece), f"no text in {self._encoding.name}") from None
         text = old
         regions: list[Region] = []
-        for index, (operation, state) in enumerate(zip(self._operations, self._states, strict=True)):
-            edits = self._edits(index, operation, state, text)
+        for task in self._tasks:
+            edits = self._edits(task, text)
             if edits:
-                after = applied(text, edits)
-                if state.before is None:
-                    is_behind = operation.type == "insert_after"
-                    state.before, state.after = _excerpts(text, after, edits[0], is_behind=is_behind)
-                regions = joined(regions, edits)
+                after = apply_edits(text, edits)
+                if self._is_dry and task.before is None:
+                    is_behind = task.step.type == "insert_after"
+                    task.before, task.after = _excerpts(text, after, edits[0], is_behind=is_behind)
+                regions = _merge(regions, edits)
                 text = after
-        if self._diff_chars <= _DIFF_CHARS and regions:
-            shown = diff(
-                old, text, regions, first_old=self._old_line, first_new=self._new_line, limit_chars=_DIFF_CHARS
+        if len(self.diff) <= _DIFF_CHARS and regions:
+            self.diff += showable(
+                unified_regions(
+                    old, text, regions, first_old=self._old_line, first_new=self._new_line, limit_chars=_DIFF_CHARS
+                )
             )
-            self._diffs.append(shown)
-            self._diff_chars += len(shown)
         self._old_line += old.count("\n")
         self._new_line += text.count("\n")
-        return self._encoded(text, old, piece)
-
-    def _encoded(self, text: str, old: str, piece: bytes) -> bytes:
         if text == old:
             return piece
         try:
@@ -225,33 +222,61 @@ class Patch:
     def _may_match(self, piece: bytes) -> bool:
         """Whether any operation has something to do here. Those that are done only count on."""
         found = False
-        for operation, wanted, state in zip(self._operations, self._needles, self._states, strict=True):
-            if wanted is None:
+        for task in self._tasks:
+            if task.needle is None:
                 return True
-            if state.is_done and not operation.takes_all and not operation.is_insert:
-                state.count += piece.count(wanted)
-            elif wanted in piece:
+            if task.is_done and not task.step.takes_all and not task.step.is_insert:
+                task.count += piece.count(task.needle)
+            elif task.needle in piece:
                 found = True
         return found
 
-    def _edits(self, index: int, operation: Operation, state: _State, text: str) -> list[Edit]:
-        """What an operation changes in `text`; its state is brought up to date."""
-        needle_counted = not self._is_whole and self._needles[index] is not None
-        if state.is_done and not operation.takes_all and not operation.is_insert and needle_counted:
+    def _edits(self, task: _Task, text: str) -> list[Edit]:
+        """What an operation changes in `text`; its task is brought up to date."""
+        step = task.step
+        if task.is_done and not step.takes_all and not step.is_insert and task.needle is not None:
+            # `_may_match` has counted.
             return []
-        view = viewed(text, operation.wanted)
-        spans = asked.spans(operation, view, by_line=not self._is_whole, deadline=self._deadline)
-        state.count += len(spans)
-        for start, _, _ in spans[: _LISTED_LINES - len(state.lines)]:
-            state.lines.append(self._new_line + view.shown.count("\n", 0, start))
+        view = view_of(text, step.wanted)
+        spans = find_spans(step, view, by_line=not self._is_whole, deadline=self._deadline)
+        task.count += len(spans)
+        for start, _, _ in spans[: _LISTED_LINES - len(task.lines)]:
+            task.lines.append(self._new_line + view.shown.count("\n", 0, start))
         if not spans:
-            if self._is_whole and (self._is_dry or operation.expected_count is None):
-                state.problem = self._no_match(index, operation, view.shown)
+            if self._is_whole and (self._is_dry or step.expected_count is None):
+                task.problem = self._no_match(task, view.shown)
             return []
-        if state.is_done and not operation.takes_all:
+        if task.is_done and not step.takes_all:
             return []
-        state.is_done = True
-        return asked.edits(operation, view, spans if operation.takes_all else spans[:1])
+        task.is_done = True
+        return make_edits(step, view, spans if step.takes_all else spans[:1])
+
+
+def _merge(regions: Sequence[Region], edits: Sequence[Edit]) -> list[Region]:
+    """The regions of earlier edits and of `edits`, which are about the text as it was after those."""
+    # Both lists are about the text in the middle: (start, end, how much longer before it, how much longer after it).
+    spans: list[tuple[int, int, int, int]] = []
+    for region in regions:
+        grew_back = (region.old_end - region.old_start) - (region.new_end - region.new_start)
+        spans.append((region.new_start, region.new_end, grew_back, 0))
+    for edit in edits:
+        spans.append((edit.start, edit.end, 0, len(edit.text) - (edit.end - edit.start)))
+    spans.sort()
+    result: list[Region] = []
+    back = ahead = 0
+    index = 0
+    while index < len(spans):
+        start, end, grew_back, grew_ahead = spans[index]
+        index += 1
+        while index < len(spans) and spans[index][0] <= end:
+            end = max(end, spans[index][1])
+            grew_back += spans[index][2]
+            grew_ahead += spans[index][3]
+            index += 1
+        result.append(Region(start + back, end + back + grew_back, start + ahead, end + ahead + grew_ahead))
+        back += grew_back
+        ahead += grew_ahead
+    return result
 
 
 def _excerpts(before: str, after: str, edit: Edit, *, is_behind: bool) -> tuple[str, str]:

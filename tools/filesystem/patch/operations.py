@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from tools.files.text import Encoding, ending_at, with_endings
-from tools.filesystem.patch.edits import Edit
 from tools.filesystem.patch.regexes import find_all
 from tools.kit.errors import InvalidParams
 from tools.kit.params import Field
@@ -30,55 +29,59 @@ class Operation:
     every: Annotated[bool, Field(description="insert: at every matching line, not the first.")] = False
     expected_count: Annotated[int | None, Field(description="Fail unless there are this many matches.")] = None
 
-    @property
-    def is_insert(self) -> bool:
-        return self.type.startswith("insert")
 
-    @property
-    def wanted(self) -> str:
-        return (self.match if self.is_insert and self.match is not None else self.pattern) or ""
+@record
+class Step:
+    """An operation as it is carried out. `put` takes the place of `wanted`, or is a new line beside one that has it."""
 
-    @property
-    def put(self) -> str:
-        return (self.insert if self.is_insert else self.replacement) or ""
-
-    @property
-    def takes_all(self) -> bool:
-        return self.every if self.is_insert else self.type == "replace_all"
+    type: Type
+    wanted: str
+    put: str
+    is_insert: bool
+    takes_all: bool
+    regex: bool
+    expected_count: int | None
 
 
-def check_operations(operations: list[Operation]) -> None:
+@record
+class Edit:
+    """What stands from `start` to `end` becomes `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def read_operations(operations: list[Operation]) -> list[Step]:
     """Raise InvalidParams with every operation that lacks what its type needs."""
+    steps: list[Step] = []
     problems: list[tuple[str, str]] = []
     for index, operation in enumerate(operations):
         where = f"operations.{index}"
-        name, value = ("match", operation.wanted) if operation.is_insert else ("pattern", operation.wanted)
-        if not value:
-            problems.append((f"{where}.{name}", f"{where}: {operation.type} needs {name}, which must not be empty"))
-        put = operation.insert if operation.is_insert else operation.replacement
+        is_insert = operation.type.startswith("insert")
+        names = ("match", "insert") if is_insert else ("pattern", "replacement")
+        wanted = (operation.match if is_insert and operation.match is not None else operation.pattern) or ""
+        put = operation.insert if is_insert else operation.replacement
+        if not wanted:
+            message = f"{where}: {operation.type} needs {names[0]}, which must not be empty"
+            problems.append((f"{where}.{names[0]}", message))
         if put is None:
-            name = "insert" if operation.is_insert else "replacement"
-            problems.append((f"{where}.{name}", f"{where}: {operation.type} needs {name}"))
+            problems.append((f"{where}.{names[1]}", f"{where}: {operation.type} needs {names[1]}"))
+        takes_all = operation.every if is_insert else operation.type == "replace_all"
+        steps.append(
+            Step(operation.type, wanted, put or "", is_insert, takes_all, operation.regex, operation.expected_count)
+        )
     if problems:
         issues = [
             {"path": f"arguments.{path}", "code": "invalid_type", "message": "invalid_type"} for path, _ in problems
         ]
         raise InvalidParams("; ".join(message for _, message in problems), issues=issues)
-
-
-def needle(operation: Operation, encoding: Encoding) -> bytes | None:
-    """The bytes without which an operation has nothing to do in a piece; None if that cannot be told."""
-    if operation.regex or not encoding.is_bytewise:
-        return None
-    try:
-        return encoding.encode(operation.wanted)
-    except UnicodeEncodeError:
-        return None
+    return steps
 
 
 @record
 class View:
-    """A text as a pattern sees it: with plain line feeds, unless the pattern itself speaks of carriage returns.
+    """A text as a pattern sees it: with plain line feeds, unless the pattern itself has carriage returns.
 
     `returns` has the place in the view of every line feed that lost one, to find the way back.
     """
@@ -92,7 +95,7 @@ class View:
         return at + bisect_left(self.returns, at)
 
 
-def viewed(text: str, wanted: str) -> View:
+def view_of(text: str, wanted: str) -> View:
     if "\r\n" not in text or "\r" in wanted or r"\r" in wanted:
         return View(text, text, [])
     returns: list[int] = []
@@ -103,45 +106,46 @@ def viewed(text: str, wanted: str) -> View:
     return View(text, text.replace("\r\n", "\n"), returns)
 
 
-def spans(operation: Operation, view: View, *, by_line: bool, deadline: float) -> list[Span]:
+def find_spans(step: Step, view: View, *, by_line: bool, deadline: float) -> list[Span]:
     """Where in the view an operation matches; for an insert, the lines in which it does."""
-    if operation.regex:
-        matches = find_all(
-            view.shown,
-            operation.wanted,
-            None if operation.is_insert else operation.put,
-            expand_all=operation.takes_all,
-            by_line=by_line,
-            deadline=deadline,
-        )
-        found = [(match.start, match.end, match.replacement) for match in matches]
+    found: list[Span] = []
+    if step.regex:
+        template = None if step.is_insert else step.put
+        for match in find_all(
+            view.shown, step.wanted, template, expand_all=step.takes_all, by_line=by_line, deadline=deadline
+        ):
+            found.append((match.start, match.end, match.replacement))
     else:
-        wanted = operation.wanted
-        found = [(start, start + len(wanted), operation.put) for start in _places(view.shown, wanted)]
-    return _line_spans(view.shown, found) if operation.is_insert else found
+        text, wanted = view.shown, step.wanted
+        at = text.find(wanted)
+        while at != -1:
+            found.append((at, at + len(wanted), step.put))
+            at = text.find(wanted, at + len(wanted))
+    return _line_spans(view.shown, found) if step.is_insert else found
 
 
-def edits(operation: Operation, view: View, chosen: list[Span]) -> list[Edit]:
+def make_edits(step: Step, view: View, chosen: list[Span]) -> list[Edit]:
     """What becomes of the text behind a view at the chosen places."""
-    keeps_endings = "\r" in operation.wanted or (operation.regex and r"\r" in operation.wanted)
-    made: list[Edit] = []
+    keeps_endings = "\r" in step.wanted or (step.regex and r"\r" in step.wanted)
+    edits: list[Edit] = []
     for start, end, put in chosen:
         first, last = view.place(start), view.place(end)
-        if operation.is_insert:
-            made.append(_insertion(operation, view.text, first, last))
+        if step.is_insert:
+            edits.append(_insertion(step, view.text, first, last))
         else:
-            ending = ending_at(view.text, first)
-            made.append(Edit(first, last, put if keeps_endings else with_endings(put, ending)))
-    return made
+            edits.append(Edit(first, last, put if keeps_endings else _with_ending(put, _ending_at(view.text, first))))
+    return edits
 
 
-def _places(text: str, wanted: str) -> list[int]:
-    places: list[int] = []
-    at = text.find(wanted)
-    while at != -1:
-        places.append(at)
-        at = text.find(wanted, at + len(wanted))
-    return places
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """The edits are in order and do not overlap."""
+    pieces: list[str] = []
+    at = 0
+    for edit in edits:
+        pieces += (text[at : edit.start], edit.text)
+        at = edit.end
+    pieces.append(text[at:])
+    return "".join(pieces)
 
 
 def _line_spans(text: str, found: list[Span]) -> list[Span]:
@@ -156,14 +160,28 @@ def _line_spans(text: str, found: list[Span]) -> list[Span]:
     return lines
 
 
-def _insertion(operation: Operation, text: str, start: int, end: int) -> Edit:
+def _insertion(step: Step, text: str, start: int, end: int) -> Edit:
     """A line of its own before or after the line from `start` to `end`."""
-    ending = ending_at(text, start)
-    line = with_endings(operation.put, ending)
+    ending = _ending_at(text, start)
+    line = _with_ending(step.put, ending)
     line = line if line.endswith(ending) else line + ending
-    if operation.type == "insert_before":
+    if step.type == "insert_before":
         return Edit(start, start, line)
     if end > start and text[end - 1] == "\n":
         return Edit(end, end, line)
     # The last line has no ending, and the file shall go on having none.
     return Edit(end, end, ending + line.removesuffix(ending))
+
+
+def _ending_at(text: str, start: int) -> str:
+    """The line ending in force around `start`: of that line, else of the line before, else a line feed."""
+    at = text.find("\n", start)
+    if at == -1:
+        at = text.rfind("\n", 0, start)
+    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
+
+
+def _with_ending(text: str, ending: str) -> str:
+    """`text` with every line ended by `ending`."""
+    text = text.replace("\r\n", "\n")
+    return text if ending == "\n" else text.replace("\n", ending)
