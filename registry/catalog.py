@@ -59,14 +59,14 @@ class Catalog:
 
 def discover(package: ModuleType = tools) -> Catalog:
     """The catalogue of all tools declared in the modules of `package`. Two of one name are refused."""
-    return Catalog(_declared(package))
+    return Catalog(_declared_tools(package))
 
 
 def label(category: str) -> str:
     return CATEGORY_LABELS.get(category, category)
 
 
-def _declared(package: ModuleType) -> Iterator[Tool]:
+def _declared_tools(package: ModuleType) -> Iterator[Tool]:
     for name in _modules(package):
         for value in vars(importlib.import_module(name)).values():
             # A module that imports another's tool does not declare it.

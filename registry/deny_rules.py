@@ -39,7 +39,7 @@ def read_deny(value: Any, pointer: str, place: str, problem: Tell) -> Deny:
     return Deny(PathRules(tuple(paths)) if paths else None, CommandRules(tuple(commands)) if commands else None)
 
 
-def described(rules: Rules | None) -> list[dict[str, Any]]:
+def describe_rules(rules: Rules | None) -> list[dict[str, Any]]:
     """Rules as people are shown them."""
     return [
         {"id": rule.id, "patterns": list(rule.patterns), "reason": rule.reason}
@@ -100,7 +100,7 @@ def _try_examples(rules: Rules, entry: dict[str, Any], where: str, problem: Tell
         for index, example in enumerate(examples):
             at = f"{where}/{key}/{index}" if isinstance(entry[key], list) else f"{where}/{key}"
             try:
-                found = rules.match(_placed(example) if isinstance(rules, PathRules) else example)
+                found = rules.match(_example_path(example) if isinstance(rules, PathRules) else example)
             except Denied as error:
                 problem(at, error.message)
                 continue
@@ -109,7 +109,7 @@ def _try_examples(rules: Rules, entry: dict[str, Any], where: str, problem: Tell
                 problem(at, f"{example!r} {verb}")
 
 
-def _placed(example: str) -> str:
+def _example_path(example: str) -> str:
     expanded = os.path.expanduser(example)  # noqa: PTH111 - Path.expanduser raises where there is no such user
     return os.path.normpath(os.path.join(_SOMEWHERE, expanded))  # noqa: PTH118 - text, as rules take it
 

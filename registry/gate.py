@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 from registry.catalog import Catalog
-from registry.profiles import Form, Profile, Profiles, closed
+from registry.profiles import Form, Profile, Profiles, closed_profile
 from tools.kit.errors import ToolDisabled
 from tools.kit.records import record
 from tools.kit.rules import NOTHING, Deny, together
@@ -69,9 +69,9 @@ class Gate:
         """The tools that a caller sees and may call, in the catalogue's order."""
         found = self._visible.get(access)
         if found is None:
-            bound = self._bound(access)
+            bound = self._binding_profiles(access)
             allowed = (tool for tool in self.catalog.tools if all(profile.allows(tool) for profile in bound))
-            found = self._visible[access] = tuple(_seen(tool, bound) for tool in allowed)
+            found = self._visible[access] = tuple(_with_host_arguments(tool, bound) for tool in allowed)
         return found
 
     def offers(self, access: Access, category: str) -> bool:
@@ -83,26 +83,28 @@ class Gate:
         key = access.profile, access.narrowed_to, name
         admitted = self._admitted.get(key)
         if admitted is None:
-            admitted = self._admitted[key] = self._examined(access, name)
+            admitted = self._admitted[key] = self._examine(access, name)
         return admitted
 
-    def _examined(self, access: Access, name: str) -> tuple[Tool, Grant]:
+    def _examine(self, access: Access, name: str) -> tuple[Tool, Grant]:
         tool = self.catalog.get(name)
         if tool is None:
             near = get_close_matches(name, [visible.name for visible in self.visible(access)], n=1)
             raise UnknownTool(name, near[0] if near else None)
-        bound = self._bound(access)
+        bound = self._binding_profiles(access)
         for profile in bound:
             switch = profile.switch(tool)
             if switch is not None:
                 raise ToolDisabled(f"Tool {tool.name} is disabled", hint=_hint(tool, profile, switch))
-        return _seen(tool, bound), Grant(bound[0].id, self.form(access), tool.deadline_s, self.deny(access))
+        return _with_host_arguments(tool, bound), Grant(
+            bound[0].id, self.form(access), tool.deadline_s, self.deny(access)
+        )
 
     def deny(self, access: Access) -> Deny:
         """What is off limits for a caller: the rules of every profile that binds it."""
         found = self._denied.get(access)
         if found is None:
-            found = self._denied[access] = together([profile.deny for profile in self._bound(access)])
+            found = self._denied[access] = together([profile.deny for profile in self._binding_profiles(access)])
         return found
 
     def form(self, access: Access) -> Shape:
@@ -110,19 +112,19 @@ class Gate:
 
         If either keeps them short, they are short.
         """
-        bound = self._bound(access)
+        bound = self._binding_profiles(access)
         if _is_compact(bound):
             return "compact"
         return next((profile.form for profile in reversed(bound) if profile.form != "auto"), "auto")
 
-    def _bound(self, access: Access) -> tuple[Profile, ...]:
+    def _binding_profiles(self, access: Access) -> tuple[Profile, ...]:
         profiles = self._profiles
         own = profiles.active if access.profile is None else access.profile
         names = (own,) if access.narrowed_to is None else (own, access.narrowed_to)
-        return tuple(profiles.by_id.get(name) or closed(name) for name in names)
+        return tuple(profiles.by_id.get(name) or closed_profile(name) for name in names)
 
 
-def _seen(tool: Tool, bound: tuple[Profile, ...]) -> Tool:
+def _with_host_arguments(tool: Tool, bound: tuple[Profile, ...]) -> Tool:
     """The tool with the arguments that the host adds to those that have not heard of them."""
     seen = tool.with_focus if all(profile.prunes_everywhere for profile in bound) else tool
     return seen.with_cursor if _is_compact(bound) else seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from registry.catalog import Catalog
-from registry.profiles import Profile, Profiles, closed
+from registry.profiles import Profile, Profiles, closed_profile
 from tools.kit.rules import Deny, Rule
 
 _MOST_CHANGES = 50
@@ -30,11 +30,11 @@ def _differences(before: Profiles, after: Profiles, catalog: Catalog) -> Iterato
             continue
         if old is None:
             yield f"{profile_id}: new profile"
-        for change in _in_profile(old or closed(profile_id), new, catalog):
+        for change in _profile_differences(old or closed_profile(profile_id), new, catalog):
             yield f"{profile_id}: {change}"
 
 
-def _in_profile(old: Profile, new: Profile, catalog: Catalog) -> Iterator[str]:
+def _profile_differences(old: Profile, new: Profile, catalog: Catalog) -> Iterator[str]:
     for category, tools in catalog.categories.items():
         switched = [tool for tool in tools if old.allows(tool) != new.allows(tool)]
         if not switched:
@@ -44,13 +44,13 @@ def _in_profile(old: Profile, new: Profile, catalog: Catalog) -> Iterator[str]:
             yield f"{category} {'on' if states == {True} else 'off'}"
         else:
             yield from (f"{tool.name} {'on' if new.allows(tool) else 'off'}" for tool in switched)
-    yield from _in_rules(_rules(old.deny), _rules(new.deny))
+    yield from _rule_differences(_rules(old.deny), _rules(new.deny))
     for name in ("response", "pruning"):
         if getattr(old, name) != getattr(new, name):
             yield f"{name} changed"
 
 
-def _in_rules(old: dict[str, Rule], new: dict[str, Rule]) -> Iterator[str]:
+def _rule_differences(old: dict[str, Rule], new: dict[str, Rule]) -> Iterator[str]:
     for rule_id in dict.fromkeys((*old, *new)):
         if rule_id not in new:
             yield f"deny rule {rule_id} removed"

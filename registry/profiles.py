@@ -121,7 +121,7 @@ class Profiles:
         return profile
 
 
-def closed(profile_id: str) -> Profile:
+def closed_profile(profile_id: str) -> Profile:
     """A stand-in for a profile that is named somewhere and does not exist: it allows nothing."""
     return Profile(profile_id, profile_id, "does not exist", False, {}, no_tool)
 
@@ -150,7 +150,7 @@ def _prunes(tool: Tool) -> bool:
     return tool.category == "pruning"
 
 
-def _shipped(
+def _shipped_profile(
     profile_id: str, title: str, description: str, rule: Callable[[Tool], bool], **response: str
 ) -> tuple[str, Profile]:
     return profile_id, Profile(profile_id, title, description, True, {}, rule, response, is_shipped=True)
@@ -160,18 +160,18 @@ def _shipped(
 SHIPPED: Mapping[str, Profile] = MappingProxyType(
     dict(
         (
-            _shipped(DEFAULT_PROFILE, "Default", "everything on", every_tool),
-            _shipped("lean", "Lean", "the filesystem and shell tools only", _is_primitive),
-            _shipped("read-only", "Read only", "nothing that writes or executes", _only_reads),
-            _shipped("browser-only", "Browser only", "the browser tools only", _drives_a_browser),
-            _shipped("pruner", "Pruner", "the pruning tools only", _prunes),
-            _shipped("compact", "Compact", "everything on, results kept short", every_tool, mode="compact"),
+            _shipped_profile(DEFAULT_PROFILE, "Default", "everything on", every_tool),
+            _shipped_profile("lean", "Lean", "the filesystem and shell tools only", _is_primitive),
+            _shipped_profile("read-only", "Read only", "nothing that writes or executes", _only_reads),
+            _shipped_profile("browser-only", "Browser only", "the browser tools only", _drives_a_browser),
+            _shipped_profile("pruner", "Pruner", "the pruning tools only", _prunes),
+            _shipped_profile("compact", "Compact", "everything on, results kept short", every_tool, mode="compact"),
         )
     )
 )
 
 
-def described(profile: Profile, catalog: Catalog) -> dict[str, Any]:
+def describe_profile(profile: Profile, catalog: Catalog) -> dict[str, Any]:
     """`profile` as an entry of `profiles` in tools.json, every tool of today named."""
     entry: dict[str, Any] = {"id": profile.id, "label": profile.label, "enabled": profile.enabled}
     if profile.unlisted is not every_tool:
@@ -185,7 +185,7 @@ def described(profile: Profile, catalog: Catalog) -> dict[str, Any]:
             "id": category,
             "label": label(category),
             "enabled": (named := profile.categories.get(category)) is None or named.enabled,
-            "tools": [_described_tool(tool, profile) for tool in found],
+            "tools": [_describe_tool(tool, profile) for tool in found],
         }
         for category, found in catalog.categories.items()
     ]
@@ -195,10 +195,10 @@ def described(profile: Profile, catalog: Catalog) -> dict[str, Any]:
 def default_document(catalog: Catalog) -> dict[str, Any]:
     """The tools.json that is written where there is none: one profile, every tool on."""
     default = SHIPPED[DEFAULT_PROFILE]
-    return {"version": VERSION, "activeProfile": DEFAULT_PROFILE, "profiles": [described(default, catalog)]}
+    return {"version": VERSION, "activeProfile": DEFAULT_PROFILE, "profiles": [describe_profile(default, catalog)]}
 
 
-def _described_tool(tool: Tool, profile: Profile) -> dict[str, Any]:
+def _describe_tool(tool: Tool, profile: Profile) -> dict[str, Any]:
     return {
         "id": tool.name,
         "name": tool.name,

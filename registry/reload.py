@@ -11,26 +11,26 @@ from registry.tools_json_file import RegistryFile
 
 log = logging.getLogger(__name__)
 
-Loaded = Callable[[Profiles], None]
-Failed = Callable[[tuple[Problem, ...]], None]
+OnLoad = Callable[[Profiles], None]
+OnFailure = Callable[[tuple[Problem, ...]], None]
 
 
-async def watch(file: RegistryFile, loaded: Loaded, failed: Failed) -> None:
-    """Until cancelled, call `loaded` after each change that loads and `failed` after each that does not.
+async def watch(file: RegistryFile, on_load: OnLoad, on_failure: OnFailure) -> None:
+    """Until cancelled, call `on_load` after each change that loads and `on_failure` after each that does not.
 
-    `loaded` may refuse too, with BadRegistry. A file that is gone counts as one that does not load: no tool is
+    `on_load` may refuse too, with BadRegistry. A file that is gone counts as one that does not load: no tool is
     taken away or given until it is back. The first look always loads: the file may have changed since the start.
     """
     async for _ in changes(file.path):
         try:
-            _reload(file, loaded, failed)
+            _reload(file, on_load, on_failure)
         except Exception:
             # A boundary: whatever is wrong with one state of the file, the next one must still be seen.
             log.exception("registry.reload_failed")
 
 
-def _reload(file: RegistryFile, loaded: Loaded, failed: Failed) -> None:
+def _reload(file: RegistryFile, on_load: OnLoad, on_failure: OnFailure) -> None:
     try:
-        loaded(file.load())
+        on_load(file.load())
     except BadRegistry as error:
-        failed(error.problems)
+        on_failure(error.problems)

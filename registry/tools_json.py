@@ -57,7 +57,7 @@ class _Reader:
     def profiles(self, document: dict[str, Any]) -> Profiles:
         version = document.get("version", VERSION)
         if version != VERSION or isinstance(version, bool):
-            self._problem("/version", f"must be {VERSION}, not {_shown(version)}")
+            self._problem("/version", f"must be {VERSION}, not {_as_json(version)}")
         by_id = dict(SHIPPED)
         own: set[str] = set()
         for index, entry in enumerate(self._list(document, "profiles", "")):
@@ -71,7 +71,7 @@ class _Reader:
             by_id[profile.id] = profile
         active = document.get("activeProfile", DEFAULT_PROFILE)
         if not isinstance(active, str):
-            self._problem("/activeProfile", f"must be the id of a profile, not {_shown(active)}")
+            self._problem("/activeProfile", f"must be the id of a profile, not {_as_json(active)}")
             active = DEFAULT_PROFILE
         elif active not in by_id:
             self._problem("/activeProfile", f"there is no profile {active!r}{_suggestion(active, by_id)}")
@@ -144,7 +144,7 @@ class _Reader:
         response = entry["response"]
         where = f"{pointer}/response"
         if not isinstance(response, dict):
-            self._problem(where, f"must be an object, not {_shown(response)}")
+            self._problem(where, f"must be an object, not {_as_json(response)}")
             return _NOTHING_SET
         self._choice(response, "form", where, ("auto", "json", "text"))
         self._choice(response, "mode", where, ("full", "compact"))
@@ -156,11 +156,11 @@ class _Reader:
         pruning = entry["pruning"]
         where = f"{pointer}/pruning"
         if not isinstance(pruning, dict):
-            self._problem(where, f"must be an object, not {_shown(pruning)}")
+            self._problem(where, f"must be an object, not {_as_json(pruning)}")
             return _NOTHING_SET
         everywhere = pruning.get("everywhere", True)
         if not isinstance(everywhere, bool):
-            self._problem(f"{where}/everywhere", f"must be true or false, not {_shown(everywhere)}")
+            self._problem(f"{where}/everywhere", f"must be true or false, not {_as_json(everywhere)}")
         return MappingProxyType(pruning)
 
     def _deny(self, entry: dict[str, Any], profile_id: str, pointer: str) -> Deny:
@@ -170,33 +170,33 @@ class _Reader:
 
     def _id(self, entry: Any, pointer: str, what: str) -> str | None:
         if not isinstance(entry, dict):
-            self._problem(pointer, f"a {what} must be an object, not {_shown(entry)}")
+            self._problem(pointer, f"a {what} must be an object, not {_as_json(entry)}")
             return None
         value = entry.get("id")
         if isinstance(value, str) and value:
             return value
-        self._problem(f"{pointer}/id", f"a {what} needs an id, a string" if value is None else f"not {_shown(value)}")
+        self._problem(f"{pointer}/id", f"a {what} needs an id, a string" if value is None else f"not {_as_json(value)}")
         return None
 
     def _switch(self, entry: dict[str, Any], pointer: str) -> bool:
         value = entry.get("enabled", True)
         if isinstance(value, bool):
             return value
-        self._problem(f"{pointer}/enabled", f"must be true or false, not {_shown(value)}")
+        self._problem(f"{pointer}/enabled", f"must be true or false, not {_as_json(value)}")
         return False
 
     def _list(self, entry: dict[str, Any], key: str, pointer: str) -> list[Any]:
         value = entry.get(key, [])
         if isinstance(value, list):
             return value
-        self._problem(f"{pointer}/{key}", f"must be an array, not {_shown(value)}")
+        self._problem(f"{pointer}/{key}", f"must be an array, not {_as_json(value)}")
         return []
 
     def _text(self, entry: dict[str, Any], key: str, pointer: str, default: str) -> str:
         value = entry.get(key, default)
         if isinstance(value, str):
             return value
-        self._problem(f"{pointer}/{key}", f"must be a string, not {_shown(value)}")
+        self._problem(f"{pointer}/{key}", f"must be a string, not {_as_json(value)}")
         return default
 
     def _choice(self, entry: dict[str, Any], key: str, pointer: str, options: tuple[str, ...]) -> str | None:
@@ -204,7 +204,7 @@ class _Reader:
         if value is None or value in options:
             return value
         near = _suggestion(value, options) if isinstance(value, str) else ""
-        self._problem(f"{pointer}/{key}", f"must be one of {', '.join(options)}, not {_shown(value)}{near}")
+        self._problem(f"{pointer}/{key}", f"must be one of {', '.join(options)}, not {_as_json(value)}{near}")
         return None
 
     def _problem(self, pointer: str, message: str) -> None:
@@ -219,6 +219,6 @@ def _suggestion(wrong: str, known: Iterable[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _shown(value: Any) -> str:
+def _as_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 
 from registry.catalog import Catalog
-from registry.profiles import BadRegistry, Problem, Profile, Profiles, UnknownName, default_document, described
+from registry.profiles import BadRegistry, Problem, Profile, Profiles, UnknownName, default_document, describe_profile
 from registry.tools_json import read
 from registry.tools_json_text import load_document
 from tools.files import atomic, disk
@@ -48,7 +48,7 @@ class RegistryFile:
                 if self.path.is_symlink():
                     raise self._bad(f"{self.path} is a link to a file that is not there")
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self._locked():
+                with self._lock():
                     if not self.path.exists():
                         self._write(default_document(self._catalog))
         return self.load()
@@ -59,7 +59,7 @@ class RegistryFile:
         Raises BadRegistry and writes nothing where the file is broken before or after the change.
         """
         self.load_or_create()
-        with self._os_errors_as_problems("written"), self._locked():
+        with self._os_errors_as_problems("written"), self._lock():
             document, digest = self._document()
             change(document, self._read(document, digest))
             profiles = self._read(document, "")
@@ -105,7 +105,7 @@ class RegistryFile:
         for entry in entries:
             if entry["id"] == profile.id:
                 return entry
-        entries.append(described(profile, self._catalog))
+        entries.append(describe_profile(profile, self._catalog))
         return entries[-1]
 
     def _read(self, document: dict[str, Any], digest: str) -> Profiles:
@@ -131,7 +131,7 @@ class RegistryFile:
 
     def _write(self, document: dict[str, Any]) -> str:
         target = self.path.resolve()
-        data = _encoded(document)
+        data = _encode(document)
         before = target.stat() if target.exists() else None
         mode = 0o600 if before is None else before.st_mode & 0o7777
         # One name, because the lock lets one writer in at a time.
@@ -157,11 +157,11 @@ class RegistryFile:
             reason = (error.strerror or str(error)).lower()
             raise self._bad(f"{self.path} cannot be {action}: {reason}") from None
 
-    def _locked(self) -> AbstractContextManager[None]:
+    def _lock(self) -> AbstractContextManager[None]:
         return atomic.locked(self.path.resolve().parent)
 
 
-def _encoded(document: dict[str, Any]) -> bytes:
+def _encode(document: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     except TypeError:

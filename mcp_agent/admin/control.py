@@ -14,7 +14,7 @@ from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import RpcError
 from mcp_agent.sessions.session import Session
 from mcp_agent.transports.http import ClientLeft, header, principal, read_body, send_error, send_object
-from registry.deny_rules import described
+from registry.deny_rules import describe_rules
 from registry.profiles import BadRegistry, Profile, Profiles, UnknownName
 from tools.kit.errors import InvalidParams, SessionNotFound
 from tools.shell.session_tools import signal_number
@@ -39,7 +39,7 @@ class Control:
             return
         path = scope["path"].removeprefix("/api/").rstrip("/")
         try:
-            by = _asked_by(scope)
+            by = _requester(scope)
             match scope["method"], path.split("/"):
                 case "GET", ["status"]:
                     answer = self._health.report()
@@ -84,9 +84,12 @@ class Control:
 
     def _profiles(self) -> dict[str, Any]:
         profiles = self._daemon.gate.profiles
-        return {"active": profiles.active, "profiles": [self._brief(each) for each in profiles.by_id.values()]}
+        return {
+            "active": profiles.active,
+            "profiles": [self._profile_summary(each) for each in profiles.by_id.values()],
+        }
 
-    def _brief(self, profile: Profile) -> dict[str, Any]:
+    def _profile_summary(self, profile: Profile) -> dict[str, Any]:
         return {
             "id": profile.id,
             "label": profile.label,
@@ -98,8 +101,8 @@ class Control:
     def profile(self, profile_id: str) -> dict[str, Any]:
         profile = self._daemon.gate.profiles[profile_id]
         return {
-            **self._brief(profile),
-            "deny": {"paths": described(profile.deny.paths), "commands": described(profile.deny.commands)},
+            **self._profile_summary(profile),
+            "deny": {"paths": describe_rules(profile.deny.paths), "commands": describe_rules(profile.deny.commands)},
             "categories": [
                 {
                     "id": category,
@@ -136,7 +139,7 @@ class Control:
         return self._profiles()
 
 
-def _asked_by(scope: Scope) -> str:
+def _requester(scope: Scope) -> str:
     """What the record says of who wants a change: one of our commands, or any other program with the token."""
     program = header(scope, b"user-agent") or b""
     return "command" if program.startswith(COMMAND_AGENT.encode()) else "api"

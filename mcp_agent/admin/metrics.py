@@ -96,7 +96,7 @@ class Metrics:
             gone = max(pruning.raw_bytes - (pruning.pruned_bytes or 0), 0)
             counts.saved["pruning"] = counts.saved.get("pruning", 0) + gone
 
-    def written(self, further: Iterable[str] = ()) -> bytes:
+    def render(self, further: Iterable[str] = ()) -> bytes:
         """All of it in the text format of Prometheus, with the lines of `further` metrics after it."""
         return ("\n".join([*self._lines(), *further]) + "\n").encode()
 
@@ -195,13 +195,13 @@ def _by_tool(counts: Iterable[tuple[str, int]]) -> Samples:
 def _labels(labels: Labels) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels) + "}"
 
 
 _ESCAPES: Mapping[str, str] = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return "".join(_ESCAPES.get(letter, letter) for letter in value.encode("utf-8", "replace").decode())
 
 

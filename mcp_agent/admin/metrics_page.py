@@ -33,7 +33,7 @@ class MetricsPage:
         except OSError:
             # No figure is better than a wrong one.
             kept = []
-        body = self._daemon.metrics.written(self._state(kept))
+        body = self._daemon.metrics.render(self._state(kept))
         headers = [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body if scope["method"] == "GET" else b""})

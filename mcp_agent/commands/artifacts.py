@@ -12,7 +12,7 @@ from registry.user_error import UserError
 
 
 def list_artifacts(options: argparse.Namespace) -> int:
-    for artifact in artifacts_of(load(vars(options))).listed():
+    for artifact in artifacts_of(load(vars(options))).newest():
         at = datetime.fromtimestamp(artifact.created).strftime("%Y-%m-%d %H:%M:%S")
         print(f"{artifact.reference}  {at}  {artifact.size:>11}  {artifact.media_type}  {artifact.owner}")
     return 0

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from mcp_agent.config import load
-from mcp_agent.storage.audit_reader import Line, Trail, Wanted, moment
+from mcp_agent.storage.audit_reader import Line, LineFilter, Trail, parse_time
 from registry.user_error import UserError
 from tools.files.paths import on_one_line
 
@@ -25,9 +25,9 @@ def audit(options: argparse.Namespace) -> int:
     folder = load(vars(options)).audit_dir
     if not os.access(folder, os.R_OK | os.X_OK) and folder.exists():
         raise UserError(f"{folder} cannot be read: it belongs to another user")
-    damaged = _Damaged(is_told_at_once=options.follow)
+    damaged = _DamagedLines(is_told_at_once=options.follow)
     trail = Trail(folder, damaged)
-    wanted = Wanted(
+    wanted = LineFilter(
         tool=options.tool,
         caller=options.caller,
         outcome=options.outcome,
@@ -50,7 +50,7 @@ def audit(options: argparse.Namespace) -> int:
         for line in trail.follow(end, wanted):
             if _identity(line) not in known:
                 _print([line], as_json=options.json)
-    damaged.tell()
+    damaged.report()
     return 0
 
 
@@ -66,14 +66,14 @@ def _since(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        return moment(text)
+        return parse_time(text)
     except (ValueError, OverflowError):
         raise UserError(f"--since takes 30m, 2h, 7d or a date such as 2026-11-16, not {text!r}") from None
 
 
 def _print(lines: Iterable[Line], *, as_json: bool) -> None:
     for line in lines:
-        print(orjson.dumps(line).decode() if as_json else told(line))
+        print(orjson.dumps(line).decode() if as_json else render_line(line))
     sys.stdout.flush()
 
 
@@ -81,7 +81,7 @@ def _identity(line: Line) -> tuple[Any, Any]:
     return line.get("boot"), line.get("seq")
 
 
-class _Damaged:
+class _DamagedLines:
     """Counts the lines that cannot be read, and says so; while following at once, as there is no end to say it at."""
 
     def __init__(self, *, is_told_at_once: bool) -> None:
@@ -91,20 +91,20 @@ class _Damaged:
     def __call__(self) -> None:
         self._count += 1
         if self._is_told_at_once:
-            self.tell()
+            self.report()
             self._count = 0
 
-    def tell(self) -> None:
+    def report(self) -> None:
         if self._count:
             lines = "1 line is" if self._count == 1 else f"{self._count} lines are"
             print(f"mcp-agent: {lines} damaged and left out", file=sys.stderr, flush=True)
 
 
-def told(line: Line) -> str:
+def render_line(line: Line) -> str:
     """A line for a person: when, who, what, with what came of it."""
     at = datetime.fromisoformat(line["ts"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     if "event" in line:
-        return on_one_line(f"{at}  {_EVENTS.get(line['event'], _other)(line)}")
+        return on_one_line(f"{at}  {_EVENTS.get(line['event'], _render_other)(line)}")
     facts = [f"{key}={_short(value)}" for key, value in (line.get("args") or {}).items()]
     if "rule" in line:
         facts.insert(0, f"rule {line['rule']}:")
@@ -117,31 +117,36 @@ def told(line: Line) -> str:
     return on_one_line(f"{at}  {who:16} {what}  {' '.join(facts)}".rstrip())
 
 
-def _policy(line: Line) -> str:
+def _render_policy(line: Line) -> str:
     changes = "; ".join(line.get("changes") or ["nothing that binds a caller"])
     return f"POLICY changed by {line.get('by')}: {changes} ({line.get('old')} → {line.get('new')})"
 
 
-def _rejected(line: Line) -> str:
+def _render_rejection(line: Line) -> str:
     return f"POLICY refused, the last good one stays: {'; '.join(line.get('problems') or [])}"
 
 
-def _login(line: Line) -> str:
+def _render_login(line: Line) -> str:
     again = f", {line['count']} times within the hour" if line.get("count", 1) > 1 else ""
     reason = str(line.get("reason", "?")).replace("_", " ")
     return f"LOGIN refused: {reason}, from {line.get('address') or 'an unknown address'} for {line.get('path')}{again}"
 
 
-def _start(line: Line) -> str:
+def _render_start(line: Line) -> str:
     policy = f"profile {line.get('profile')}, tools.json {line.get('policy')}"
     return f"START of mcp-agent {line.get('version')}, process {line.get('pid')}, {policy}"
 
 
-def _other(line: Line) -> str:
+def _render_other(line: Line) -> str:
     return " ".join(f"{key}={_short(value)}" for key, value in line.items() if key not in ("ts", "seq", "boot"))
 
 
-_EVENTS = {"policy": _policy, "policy_rejected": _rejected, "login_refused": _login, "start": _start}
+_EVENTS = {
+    "policy": _render_policy,
+    "policy_rejected": _render_rejection,
+    "login_refused": _render_login,
+    "start": _render_start,
+}
 
 
 def _short(value: Any) -> str:

@@ -20,15 +20,17 @@ from tools.files.paths import told
 
 def call(options: argparse.Namespace) -> int:
     config = load(vars(options))
-    arguments = dict(_argument(text) for text in options.arguments)
+    arguments = dict(_parse_argument(text) for text in options.arguments)
     form = "json" if options.json else "text"
-    answer = _by_daemon(config, options.tool, arguments, form) or _in_process(config, options.tool, arguments, form)
+    answer = _call_daemon(config, options.tool, arguments, form) or _call_in_process(
+        config, options.tool, arguments, form
+    )
     text, is_error = answer
     print(text, file=sys.stderr if is_error else sys.stdout)
     return 1 if is_error else 0
 
 
-def _argument(text: str) -> tuple[str, Any]:
+def _parse_argument(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise UserError(f"{text!r} must be key=value, for example path=README.md")
@@ -47,7 +49,7 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _by_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool] | None:
+def _call_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool] | None:
     daemon = daemon_client.find(config)
     if daemon is None or daemon.config != str(config.config):
         return None
@@ -62,7 +64,7 @@ def _by_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str) 
     raise UserError(answer.get("error", {}).get("message", f"the daemon answered {status}"))
 
 
-def _in_process(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool]:
+def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool]:
     from mcp_agent.app import compose
 
     daemon = compose(config)

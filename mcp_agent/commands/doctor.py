@@ -59,7 +59,7 @@ class _NoAnswer(Exception):
     """Nothing came back that could be read as HTTP."""
 
 
-class _Patient:
+class _Target:
     """The daemon under examination, asked over one fresh connection a question."""
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -113,52 +113,62 @@ class _Patient:
 def doctor(options: argparse.Namespace) -> int:
     config = load(vars(options))
     url = options.url or daemon_client.address(config) or f"http://{config.host}:{config.port}"
-    patient = _Patient(url, _token(config))
+    target = _Target(url, _token(config))
     failed = 0
     for message in unknown_variables():
-        _tell(Finding("variables", message, "mend its name, or unset it: as it is, it does nothing"))
+        _print(Finding("variables", message, "mend its name, or unset it: as it is, it does nothing"))
         failed += 1
-    print(f"looking at {patient.scheme}://{patient.host}:{patient.port}{patient.path}")
-    for examine in (_reach, _speak, _name, _admit, _handshake, _stateless, _older_stream, _state, _clock):
-        findings = list(examine(patient))
+    print(f"looking at {target.scheme}://{target.host}:{target.port}{target.path}")
+    for examine in (
+        _check_network,
+        _check_protocol,
+        _check_host_name,
+        _check_token,
+        _check_handshake,
+        _check_stateless,
+        _check_sse,
+        _check_state,
+        _check_clock,
+    ):
+        findings = list(examine(target))
         for finding in findings:
-            _tell(finding)
+            _print(finding)
             failed += finding.advice is not None
         if any(finding.is_fatal for finding in findings):
             print("what comes after that was not looked at")
             return 1
-    if patient.host in ("127.0.0.1", "localhost", "::1"):
-        for finding in _folders(config):
-            _tell(finding)
+    if target.host in ("127.0.0.1", "localhost", "::1"):
+        for finding in _check_folders(config):
+            _print(finding)
             failed += finding.advice is not None
     print("all is well" if not failed else f"{failed} to mend")
     return 1 if failed else 0
 
 
-def _reach(patient: _Patient) -> Iterator[Finding]:
+def _check_network(target: _Target) -> Iterator[Finding]:
     try:
-        with socket.create_connection((patient.host, patient.port), _TIMEOUT_S):
-            yield Finding("network", f"{patient.host} port {patient.port} takes connections")
+        with socket.create_connection((target.host, target.port), _TIMEOUT_S):
+            yield Finding("network", f"{target.host} port {target.port} takes connections")
     except socket.gaierror:
         yield Finding(
-            "network", f"the name {patient.host} is not known here", "check the spelling, or use an address", True
+            "network", f"the name {target.host} is not known here", "check the spelling, or use an address", True
         )
     except TimeoutError:
         advice = "a firewall drops it, or the machine is off; from a container, use host.docker.internal"
-        yield Finding("network", f"nothing answers at {patient.host} port {patient.port}", advice, True)
+        yield Finding("network", f"nothing answers at {target.host} port {target.port}", advice, True)
     except ConnectionRefusedError:
         advice = (
             "start it with `mcp-agent serve`; to reach it from another machine or a container, with --host 0.0.0.0. "
             "Inside a container, localhost is the container itself: use host.docker.internal"
         )
-        yield Finding("network", f"no program listens at {patient.host} port {patient.port}", advice, True)
+        yield Finding("network", f"no program listens at {target.host} port {target.port}", advice, True)
     except OSError as error:
-        yield Finding("network", f"{patient.host} cannot be reached: {_reason(error)}", "check the address", True)
+        yield Finding("network", f"{target.host} cannot be reached: {_reason(error)}", "check the address", True)
 
 
-def _speak(patient: _Patient) -> Iterator[Finding]:
+def _check_protocol(target: _Target) -> Iterator[Finding]:
     try:
-        answer = patient.ask("GET", "/health", Host=f"localhost:{patient.port}")
+        answer = target.ask("GET", "/health", Host=f"localhost:{target.port}")
     except _NoAnswer as error:
         if isinstance(error.__cause__, ssl.SSLError):
             reason = str(error.__cause__)
@@ -180,21 +190,21 @@ def _speak(patient: _Patient) -> Iterator[Finding]:
         yield Finding("protocol", f"what answers is not mcp-agent (status {answer.status})", advice, True)
 
 
-def _name(patient: _Patient) -> Iterator[Finding]:
-    answer = patient.ask("GET", "/health")
+def _check_host_name(target: _Target) -> Iterator[Finding]:
+    answer = target.ask("GET", "/health")
     if answer.status == 421:
-        advice = (answer.body or {}).get("error", {}).get("hint") or f"start it with --allow-host {patient.host}"
-        yield Finding("host name", f"it does not answer to the name {patient.host}", advice, True)
+        advice = (answer.body or {}).get("error", {}).get("hint") or f"start it with --allow-host {target.host}"
+        yield Finding("host name", f"it does not answer to the name {target.host}", advice, True)
     else:
-        yield Finding("host name", f"it answers to the name {patient.host}")
+        yield Finding("host name", f"it answers to the name {target.host}")
 
 
-def _admit(patient: _Patient) -> Iterator[Finding]:
-    if patient.token is None:
+def _check_token(target: _Target) -> Iterator[Finding]:
+    if target.token is None:
         advice = "pass --token-file, or set MCP_AGENT_TOKEN; `mcp-agent token show` on its machine prints the token"
         yield Finding("token", "no token is known here", advice, True)
         return
-    answer = patient.ask("GET", "/openapi.json")
+    answer = target.ask("GET", "/openapi.json")
     if answer.status == 401:
         advice = "take it from `mcp-agent token show` on its machine; it is sent as: Authorization: Bearer <token>"
         yield Finding("token", "the token is not the right one", advice, True)
@@ -204,33 +214,33 @@ def _admit(patient: _Patient) -> Iterator[Finding]:
         yield Finding("token", "the token is right")
 
 
-def _handshake(patient: _Patient) -> Iterator[Finding]:
+def _check_handshake(target: _Target) -> Iterator[Finding]:
     info = {"name": "mcp-agent doctor", "version": "1"}
-    answer = patient.rpc("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
+    answer = target.rpc("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
     result = answer.body.get("result") if isinstance(answer.body, dict) else None
     if result is None:
-        advice = f"the URL should end in /mcp, not {patient.path}; a proxy in between must pass POST and its headers"
+        advice = f"the URL should end in /mcp, not {target.path}; a proxy in between must pass POST and its headers"
         yield Finding("MCP 2025", f"initialize was answered with {answer.status}", advice)
         return
     yield Finding("MCP 2025", f"handshake settles on {result['protocolVersion']}")
-    yield _listed("MCP 2025", patient.rpc("tools/list"))
+    yield _check_list("MCP 2025", target.rpc("tools/list"))
     session = answer.headers.get("mcp-session-id")
     if session is not None:
-        patient.ask("DELETE", patient.path, Mcp_Session_Id=session)
+        target.ask("DELETE", target.path, Mcp_Session_Id=session)
 
 
-def _stateless(patient: _Patient) -> Iterator[Finding]:
-    answer = patient.rpc("server/discover", _meta=_META)
+def _check_stateless(target: _Target) -> Iterator[Finding]:
+    answer = target.rpc("server/discover", _meta=_META)
     result = answer.body.get("result") if isinstance(answer.body, dict) else None
     if result is None:
         advice = "a proxy in between must pass the headers MCP-Protocol-Version, Mcp-Method and Mcp-Name"
         yield Finding("MCP 2026", f"server/discover was answered with {answer.status}", advice)
         return
     yield Finding("MCP 2026", f"speaks {', '.join(result['supportedVersions'])}")
-    yield _listed("MCP 2026", patient.rpc("tools/list", _meta=_META))
+    yield _check_list("MCP 2026", target.rpc("tools/list", _meta=_META))
 
 
-def _listed(subject: str, answer: _Answer) -> Finding:
+def _check_list(subject: str, answer: _Answer) -> Finding:
     tools = ((answer.body or {}).get("result") or {}).get("tools")
     if tools is None:
         return Finding(subject, f"tools/list was answered with {answer.status}", "look into the daemon's log")
@@ -244,12 +254,12 @@ def _listed(subject: str, answer: _Answer) -> Finding:
     return Finding(subject, news)
 
 
-def _older_stream(patient: _Patient) -> Iterator[Finding]:
+def _check_sse(target: _Target) -> Iterator[Finding]:
     """The 2024 stream: its first event must come through at once, or something in between holds streams back."""
-    connection = patient.connection()
+    connection = target.connection()
     try:
         connection.request(
-            "GET", "/sse", headers={"Authorization": f"Bearer {patient.token}", "Accept": "text/event-stream"}
+            "GET", "/sse", headers={"Authorization": f"Bearer {target.token}", "Accept": "text/event-stream"}
         )
         answer = connection.getresponse()
         line = answer.readline() if answer.status == 200 else b""
@@ -264,9 +274,9 @@ def _older_stream(patient: _Patient) -> Iterator[Finding]:
         connection.close()
 
 
-def _state(patient: _Patient) -> Iterator[Finding]:
+def _check_state(target: _Target) -> Iterator[Finding]:
     """What the daemon says of itself to who has a token."""
-    health = patient.ask("GET", "/health").body or {}
+    health = target.ask("GET", "/health").body or {}
     registry = health.get("registry", {})
     errors = [problem for problem in registry.get("problems", []) if problem["severity"] == "error"]
     if errors:
@@ -280,8 +290,8 @@ def _state(patient: _Patient) -> Iterator[Finding]:
         yield Finding("search", f"files are searched with {engine}", slow)
 
 
-def _clock(patient: _Patient) -> Iterator[Finding]:
-    told = patient.ask("GET", "/health").headers.get("date")
+def _check_clock(target: _Target) -> Iterator[Finding]:
+    told = target.ask("GET", "/health").headers.get("date")
     if told is None:
         return
     skew_s = abs(parsedate_to_datetime(told).timestamp() - time.time())
@@ -293,7 +303,7 @@ def _clock(patient: _Patient) -> Iterator[Finding]:
         yield Finding("clock", "its clock and this one agree")
 
 
-def _folders(config: Config) -> Iterator[Finding]:
+def _check_folders(config: Config) -> Iterator[Finding]:
     for path, private in ((config.state_dir, 0o700), (config.token_file, 0o600)):
         mode = exposed_mode(path)
         if mode is not None:
@@ -302,7 +312,7 @@ def _folders(config: Config) -> Iterator[Finding]:
             yield Finding("files", f"{path} is closed to others")
 
 
-def _tell(finding: Finding) -> None:
+def _print(finding: Finding) -> None:
     print(f"{'FAIL' if finding.advice else 'ok':4}  {finding.subject:10} {finding.news}")
     if finding.advice:
         print(f"      {'':10} → {finding.advice}")

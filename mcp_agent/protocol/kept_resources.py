@@ -43,7 +43,7 @@ class ArtifactResources:
                 "mimeType": artifact.media_type,
                 "size": artifact.size,
             }
-            for artifact in self._store.listed(caller.name, _LISTED)
+            for artifact in self._store.newest(caller.name, _LISTED)
         ]
 
     def templates(self, caller: Caller) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ class ArtifactResources:
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         if template != _ONE_ARTIFACT or argument not in ("domain", "id"):
             return None
-        kept = await asyncio.to_thread(self._store.listed, caller.name)
+        kept = await asyncio.to_thread(self._store.newest, caller.name)
         values = dict.fromkeys(each.domain if argument == "domain" else each.id for each in kept)
         return [each for each in values if each.startswith(value)]
 

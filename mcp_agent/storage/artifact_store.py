@@ -138,7 +138,7 @@ class ArtifactStore:
     def path(self, artifact: Artifact) -> Path:
         return self._path(artifact.id)
 
-    def listed(self, owner: str | None = None, limit: int = 1_000) -> list[Artifact]:
+    def newest(self, owner: str | None = None, limit: int = 1_000) -> list[Artifact]:
         """The newest artifacts first, of one owner or of all."""
         if not self._exists():
             return []
@@ -250,12 +250,12 @@ class ArtifactStore:
 
         with self._lock:
             try:
-                with self._opened() as connection:
+                with self._open() as connection:
                     yield connection
             except sqlite3.Error as error:
                 raise OSError(errno.EIO, f"the index of artifacts cannot be used: {error}") from error
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             import sqlite3
 

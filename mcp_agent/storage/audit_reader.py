@@ -30,7 +30,7 @@ Line = dict[str, Any]
 
 
 @record
-class Wanted:
+class LineFilter:
     """Which lines are asked for. What is None is not asked about; a tool or a caller may be a glob."""
 
     tool: str | None = None
@@ -41,7 +41,7 @@ class Wanted:
     since: datetime | None = None
     only_errors: bool = False
 
-    def has(self, line: Line) -> bool:
+    def matches(self, line: Line) -> bool:
         asked = (
             ("tool", self.tool),
             ("client", self.caller),
@@ -64,18 +64,18 @@ _BAD_EVENTS = ("login_refused", "policy_rejected")
 
 @mutable
 class Trail:
-    """The audit files of a state folder. `damaged` is told of every line that cannot be read."""
+    """The audit files of a state folder. `on_damaged_line` is told of every line that cannot be read."""
 
     folder: Path
-    damaged: Callable[[], None]
+    on_damaged_line: Callable[[], None]
 
-    def last(self, count: int | None, wanted: Wanted) -> list[Line]:
+    def last(self, count: int | None, wanted: LineFilter) -> list[Line]:
         """The newest `count` lines that are wanted, or all of them, oldest first."""
         found: list[Line] = []
         for path in self._files():
-            if wanted.since is not None and _modified(path) < wanted.since.timestamp():
+            if wanted.since is not None and _modified_at(path) < wanted.since.timestamp():
                 break
-            own = [line for line in self._lines(path) if wanted.has(line)]
+            own = [line for line in self._lines(path) if wanted.matches(line)]
             found = [*own, *found]
             if count is not None and len(found) >= count:
                 break
@@ -83,12 +83,12 @@ class Trail:
 
     def end(self) -> int | None:
         """The file in use, open at its end, to `follow` from there; None if there is none yet."""
-        descriptor = _opened(self.folder / FILE_NAME)
+        descriptor = _open(self.folder / FILE_NAME)
         if descriptor is not None:
             os.lseek(descriptor, 0, os.SEEK_END)
         return descriptor
 
-    def follow(self, descriptor: int | None, wanted: Wanted) -> Iterator[Line]:
+    def follow(self, descriptor: int | None, wanted: LineFilter) -> Iterator[Line]:
         """Lines as they are written after `descriptor`, over all changes of files, for ever."""
         try:
             rest = b""
@@ -97,11 +97,11 @@ class Trail:
                 newer = self._newer(descriptor)
                 while descriptor is not None and (data := os.read(descriptor, _READ_BYTES)):
                     *whole, rest = (rest + data).split(b"\n")
-                    yield from self._parsed(whole, wanted)
+                    yield from self._parse_wanted(whole, wanted)
                 if newer:
                     if descriptor is not None:
                         os.close(descriptor)
-                    descriptor, rest = _opened(newer[0]), b""
+                    descriptor, rest = _open(newer[0]), b""
                 else:
                     time.sleep(_LOOK_EVERY_S)
         finally:
@@ -136,28 +136,28 @@ class Trail:
         try:
             with open(path, "rb") as file:
                 for text in file:
-                    yield from self._read(text)
+                    yield from self._parse(text)
         except FileNotFoundError:
             # It was moved on, or was the oldest and is gone.
             return
 
-    def _parsed(self, texts: list[bytes], wanted: Wanted) -> Iterator[Line]:
+    def _parse_wanted(self, texts: list[bytes], wanted: LineFilter) -> Iterator[Line]:
         for text in texts:
-            yield from (line for line in self._read(text) if wanted.has(line))
+            yield from (line for line in self._parse(text) if wanted.matches(line))
 
-    def _read(self, text: bytes) -> Iterator[Line]:
+    def _parse(self, text: bytes) -> Iterator[Line]:
         if not text.strip():
             return
         try:
             line = orjson.loads(text)
             _time(line)
         except (orjson.JSONDecodeError, TypeError, KeyError, ValueError):
-            self.damaged()
+            self.on_damaged_line()
             return
         yield line
 
 
-def moment(text: str, now: datetime | None = None) -> datetime:
+def parse_time(text: str, now: datetime | None = None) -> datetime:
     """`2h`, `30m` or `7d` ago, or a date, or a date with a time. Raises ValueError."""
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
@@ -171,14 +171,14 @@ def _time(line: Line) -> datetime:
     return datetime.fromisoformat(line["ts"])
 
 
-def _modified(path: Path) -> float:
+def _modified_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
 
 
-def _opened(path: Path) -> int | None:
+def _open(path: Path) -> int | None:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -175,6 +175,6 @@ def test_names_and_rules_from_outside_cannot_grow_the_page(count: int) -> None:
     for number in range(count):
         call = Call("1", caller, f"tool-{number}", {})
         metrics.record(call, Outcome("1", error=Denied("no", rule=f"rule-{number}")), 0.1, 10)
-    lines = metrics.written().decode().splitlines()
+    lines = metrics.render().decode().splitlines()
     assert len([line for line in lines if line.startswith("mcp_agent_calls_total")]) == 1
     assert len([line for line in lines if line.startswith("mcp_agent_denied_calls_total")]) == 201

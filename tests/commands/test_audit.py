@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.storage.audit_reader import moment
+from mcp_agent.storage.audit_reader import parse_time
 from tests.support.daemon import COMMAND, command, environment
 from tests.support.waiting import PATIENCE_S
 
@@ -171,4 +171,4 @@ def _following(home: Path, *options: str) -> Iterator[Any]:
     ],
 )
 def test_a_moment_is_told_in_several_ways(text: str, meant: str) -> None:
-    assert moment(text, datetime(2026, 11, 16, 12, tzinfo=UTC)).isoformat() == meant
+    assert parse_time(text, datetime(2026, 11, 16, 12, tzinfo=UTC)).isoformat() == meant

@@ -44,8 +44,8 @@ def test_an_artifact_is_its_owners_and_nobody_elses(store: ArtifactStore) -> Non
     assert store.of("one").path_of(reference).read_text() == "text"
     with pytest.raises(NotFound, match="of yours"):
         store.of("two").path_of(reference)
-    assert [artifact.reference for artifact in store.listed("one")] == [reference]
-    assert store.listed("two") == []
+    assert [artifact.reference for artifact in store.newest("one")] == [reference]
+    assert store.newest("two") == []
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_file_that_is_too_large_is_not_kept(tmp_path: Path) -> None:
     file.write_text("text")
     with pytest.raises(OSError, match="larger than the 3 bytes"):
         store.of("one").keep_file("shell", file)
-    assert store.listed() == []
+    assert store.newest() == []
 
 
 def test_what_a_power_cut_has_shortened_is_gone(store: ArtifactStore) -> None:
@@ -93,7 +93,7 @@ def test_what_a_power_cut_has_shortened_is_gone(store: ArtifactStore) -> None:
     with pytest.raises(NotFound):
         store.of("one").path_of(reference)
     store.recover()
-    assert store.listed() == []
+    assert store.newest() == []
     assert not path.exists()
 
 
@@ -113,7 +113,7 @@ def test_a_caller_over_its_quota_loses_its_oldest_and_others_nothing(tmp_path: P
     store = ArtifactStore(tmp_path / "artifacts", Quotas(total_bytes=10_000, caller_bytes=1_000))
     other = _kept(store, "two", "x" * 900)
     mine = [_kept(store, "one", "x" * 400) for _ in range(4)]
-    assert [artifact.reference for artifact in store.listed("one")] == mine[:1:-1]
+    assert [artifact.reference for artifact in store.newest("one")] == mine[:1:-1]
     assert store.of("two").path_of(other).exists()
     with pytest.raises(OSError, match="larger than"):
         _kept(store, "one", "x" * 1_001)
@@ -124,7 +124,7 @@ def test_all_together_stay_within_the_total(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "artifacts", Quotas(total_bytes=1_000, caller_bytes=1_000))
     for number in range(8):
         _kept(store, f"caller {number}", "x" * 300)
-    assert [artifact.owner for artifact in store.listed()] == ["caller 7", "caller 6", "caller 5"]
+    assert [artifact.owner for artifact in store.newest()] == ["caller 7", "caller 6", "caller 5"]
 
 
 def test_an_artifact_goes_when_it_is_old(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_an_artifact_goes_when_it_is_old(tmp_path: Path) -> None:
     aged = ArtifactStore(tmp_path / "artifacts", Quotas(age_s=0.0))
     assert aged.find(reference) is None
     _kept(aged, "two", "new")
-    assert [artifact.owner for artifact in aged.listed()] == []
+    assert [artifact.owner for artifact in aged.newest()] == []
 
 
 def test_no_artifact_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_no_artifact_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
     for reference, count in told.items():
         assert store.of("me").path_of(reference).read_text() == f"{count} " * 20_000
     files = {path.name for path in folder.glob("??/*")}
-    assert files == {artifact.id for artifact in store.listed(limit=10**6)}
+    assert files == {artifact.id for artifact in store.newest(limit=10**6)}
 
 
 def test_a_broken_index_is_an_error_of_the_disk_and_no_crash(tmp_path: Path) -> None:
