@@ -35,8 +35,8 @@ from registry.gate import Gate
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.tools_json_file import RegistryFile
-from tools.files.journal.entries import Limits as JournalLimits
-from tools.files.journal.journal import Journal
+from tools.files.journal import Journal
+from tools.files.journal_records import Limits as JournalLimits
 from tools.files.paths import OpenPaths
 from tools.kit.context import ToolContext
 from tools.search.engine import find_engine

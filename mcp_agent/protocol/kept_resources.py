@@ -19,7 +19,7 @@ from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
 from registry.gate import Gate
 from tools.artifacts.artifact_read import text_at
 from tools.files import disk
-from tools.files.journal.journal import Journal
+from tools.files.journal import Journal
 from tools.kit.errors import Denied, ToolError
 
 _UNDO = "undo://"

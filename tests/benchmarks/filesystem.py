@@ -22,7 +22,7 @@ from tests.benchmarks.daemon import processor_time
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
 from tests.benchmarks.trees import NEEDLE, PATCHED, gigabyte, tree, write_fifty_megabytes
 from tests.support import ROOT
-from tools.files.journal.journal import Journal
+from tools.files.journal import Journal
 from tools.files.lines import LineIndexes
 from tools.files.paths import OpenPaths
 from tools.filesystem.fs_grep import fs_grep

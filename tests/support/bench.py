@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tools.files.journal.entries import Limits
-from tools.files.journal.journal import Journal
+from tools.files.journal import Journal
+from tools.files.journal_records import Limits
 from tools.files.paths import OpenPaths
 from tools.filesystem.fs_delete import fs_delete
 from tools.filesystem.fs_grep import fs_grep

@@ -1,4 +1,4 @@
-"""What the standard library leaves to do about files: flags, syncing, renaming to a free name, copying."""
+"""What the standard library leaves to do about files: flags, syncing, renaming to a free name, copying, comparing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 
 # Without O_NONBLOCK, opening a pipe waits for a writer that may never come.
@@ -145,12 +146,128 @@ def copy_status(reading: int | None, status: os.stat_result, writing: int) -> No
     os.fchmod(writing, stat.S_IMODE(status.st_mode))
 
 
+def give_status(source: Path, status: os.stat_result, writing: int) -> bool:
+    """Give an open new file the owner, attributes and mode of `source`; False if the system does not let us."""
+    try:
+        reading = os.open(source, READ_FLAGS)
+    except OSError:
+        reading = None
+    try:
+        copy_status(reading, status, writing)
+    except PermissionError:
+        return False
+    finally:
+        if reading is not None:
+            os.close(reading)
+    return True
+
+
 def remove_tree(path: Path) -> None:
     """Remove a file, a link, or a folder with all that is in it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink()
+
+
+def identity(status: os.stat_result) -> list[int]:
+    # The time of the last status change is left out: a second name for the file changes it and nothing else.
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns]
+
+
+def inode(status: os.stat_result) -> list[int]:
+    return [status.st_dev, status.st_ino]
+
+
+def lstat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def is_same(first: Path, second: Path) -> bool:
+    one, other = lstat(first), lstat(second)
+    return one is not None and other is not None and (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+
+
+def discard(path: Path) -> None:
+    if os.path.lexists(path):
+        remove_tree(path)
+
+
+def copy_any(source: Path, target: Path) -> None:
+    """A copy of a file, a link or a folder. Raises OSError for pipes and the like."""
+    status = source.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        os.symlink(os.readlink(source), target)
+    elif stat.S_ISDIR(status.st_mode):
+        copy_tree(source, target)
+    elif stat.S_ISREG(status.st_mode):
+        copy_file(source, target)
+    else:
+        raise OSError(errno.EINVAL, "a pipe, a socket or a device cannot be copied", str(source))
+
+
+def copy_out(image: Path, descriptor: int) -> None:
+    reading = os.open(image, READ_FLAGS)
+    try:
+        copy_bytes(reading, descriptor, os.fstat(reading).st_size)
+    finally:
+        os.close(reading)
+
+
+def copy_into(image: Path, target: Path) -> None:
+    """Write the bytes of `image` over those of `target`, which stays the file it is."""
+    reading, writing = os.open(image, READ_FLAGS), os.open(target, WRITE_FLAGS)
+    try:
+        size = os.fstat(reading).st_size
+        copy_bytes(reading, writing, size)
+        os.ftruncate(writing, size)
+        os.fsync(writing)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def tree_bytes(path: Path, status: os.stat_result, enough: int) -> int:
+    """How much a file or a folder takes, counted no further than a little over `enough`."""
+    if not stat.S_ISDIR(status.st_mode):
+        return status.st_size
+    total, folders = 0, [os.fspath(path)]
+    while folders and total <= enough:
+        try:
+            with os.scandir(folders.pop()) as children:
+                for child in children:
+                    if child.is_dir(follow_symlinks=False):
+                        folders.append(child.path)
+                    else:
+                        total += child.stat(follow_symlinks=False).st_size
+                    total += 64
+        except OSError:
+            continue
+    return total
+
+
+def digest(path: Path) -> str:
+    """What a file or a folder holds, in one value: names, kinds, links and bytes."""
+    digest = blake2b(digest_size=16)
+    _feed(digest.update, path, "")
+    return digest.hexdigest()
+
+
+def _feed(update: Callable[[bytes], None], path: Path, name: str) -> None:
+    status = path.lstat()
+    update(f"{stat.S_IFMT(status.st_mode)} {name!r}\n".encode("utf-8", "surrogateescape"))
+    if stat.S_ISLNK(status.st_mode):
+        update(os.fsencode(os.readlink(path)))
+    elif stat.S_ISDIR(status.st_mode):
+        for child in sorted(os.listdir(path)):
+            _feed(update, path / child, child)
+    elif stat.S_ISREG(status.st_mode):
+        with open(path, "rb", buffering=0) as file:
+            while data := file.read(1 << 20):
+                update(data)
 
 
 @functools.cache

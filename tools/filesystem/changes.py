@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from tools.files.journal.entries import Receipt
+from tools.files.journal_records import Receipt
 from tools.files.paths import told
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error

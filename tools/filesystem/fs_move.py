@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from tools.files import disk
-from tools.files.journal.entries import Entry
+from tools.files.journal_records import Entry
 from tools.files.paths import told
 from tools.filesystem.changes import make_parents, named, undo_fields, undo_note
 from tools.kit.context import ToolContext

@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from tools.files.journal.journal import Journal
+from tools.files.journal import Journal
 from tools.files.lines import LineIndexes
 from tools.files.revisions import Revs
 from tools.kit.errors import NotFound

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bench import Bench
-from tools.files.journal.entries import Limits
+from tools.files.journal_records import Limits
 
 _OTHER_DISK = Path("/dev/shm")
 _needs_other_disk = pytest.mark.skipif(

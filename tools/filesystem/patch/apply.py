@@ -156,7 +156,6 @@ class Patch:
         offset, rest = len(self._encoding.bom), b""
         newline, unit = self._encoding.newline, self._encoding.unit_bytes
         while offset < size:
-            self._ctx.check()
             data = os.pread(descriptor, min(WHOLE_BYTES if self._is_whole else _PIECE_BYTES, size - offset), offset)
             if not data:
                 break
@@ -176,6 +175,7 @@ class Patch:
                 continue
             yield rest + data[: cut + unit] if rest else data[: cut + unit]
             rest = data[cut + unit :]
+            self._ctx.check()
         if rest or not size - len(self._encoding.bom):
             yield rest
 

@@ -1,14 +1,14 @@
 """Changes to files that are whole or not made at all, and that can be taken back.
 
-Every change is one entry in the journal's folder. It is on record there before a file is touched (`entries.py`).
+Every change is one entry in the journal's folder, on record before a file is touched (`journal_records.py`).
 
     write    a new file is filled beside the target, the old one gets a second name in the journal, one rename
     delete   the target is renamed into the journal
     move     one rename; across file systems copy, verify, rename, remove
-    append   in the file itself; how long it was is on record and synced first (`tails.py`)
+    append   in the file itself; how long it was is on record and synced first (`journal_tails.py`)
     in place where a rename would break a hard link or change the owner: the image is copied and synced first
 
-When a process dies during a change, `recover` finishes it or takes it back at the next start (`recovery.py`).
+When a process dies during a change, `recover` finishes it or takes it back at the next start (`journal_recovery.py`).
 A journal without a folder makes the same changes and keeps nothing.
 """
 
@@ -23,10 +23,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.files import disk
-from tools.files.journal.entries import Action, Entry, Limits, Pending, Receipt, Records, megabytes
-from tools.files.journal.files import copy, copy_into, copy_out, digest, discard, identity, inode, lstat, tree_bytes
-from tools.files.journal.recovery import recover
-from tools.files.journal.tails import change_tail, previous_content
+from tools.files.journal_records import Action, Entry, Limits, Pending, Receipt, Records, megabytes
+from tools.files.journal_recovery import recover
+from tools.files.journal_tails import change_tail, previous_content
 from tools.files.paths import told
 from tools.kit.errors import AlreadyExists, IoError, NotFound, StaleRev
 
@@ -65,11 +64,11 @@ class Journal:
                 if seen is None or error.errno not in _IN_PLACE_ERRORS:
                     raise
                 return self._write_in_place(change, target, fill, seen)
-            change.note(new=inode(os.fstat(descriptor)))
+            change.note(new=disk.inode(os.fstat(descriptor)))
             try:
                 try:
                     fill(descriptor)
-                    if seen is not None and not self._keeps_status(target, seen, descriptor):
+                    if seen is not None and not disk.give_status(target, seen, descriptor):
                         temporary.unlink()
                         return self._write_in_place(change, target, fill, seen)
                     os.fsync(descriptor)
@@ -111,7 +110,7 @@ class Journal:
         with self.lock(target), self._records.pending("delete", target) as change:
             status = target.lstat()
             image = change.image
-            size = tree_bytes(target, status, self._limits.total_bytes)
+            size = disk.tree_bytes(target, status, self._limits.total_bytes)
             if image is not None and size > self._limits.total_bytes:
                 change.problem = f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
                 image = None
@@ -133,7 +132,7 @@ class Journal:
     def move(self, source: Path, target: Path, *, overwrite: bool) -> Receipt:
         """Rename `source` to `target`; across file systems copy, verify, then remove. Raises AlreadyExists."""
         with self.lock(target), self._records.pending("move", target, source) as change:
-            existing = lstat(target)
+            existing = disk.lstat(target)
             if existing is not None and not overwrite:
                 raise AlreadyExists(
                     f"{told(target)} is there already", hint="pass overwrite=true to replace it; it can be undone"
@@ -223,27 +222,12 @@ class Journal:
         """Finish or take back what a dead process left half done; say what was done, a sentence each."""
         return recover(self._records)
 
-    def _keeps_status(self, target: Path, seen: os.stat_result, descriptor: int) -> bool:
-        """Give the new file the old one's owner, attributes and mode; False if the system does not let us."""
-        try:
-            reading = os.open(target, disk.READ_FLAGS)
-        except OSError:
-            reading = None
-        try:
-            disk.copy_status(reading, seen, descriptor)
-        except PermissionError:
-            return False
-        finally:
-            if reading is not None:
-                os.close(reading)
-        return True
-
     def _check_unchanged(self, target: Path, seen: os.stat_result | None) -> None:
-        now = lstat(target)
+        now = disk.lstat(target)
         if seen is None:
             if now is not None:
                 raise AlreadyExists(f"{told(target)} came to be while it was being written")
-        elif now is None or identity(now) != identity(seen):
+        elif now is None or disk.identity(now) != disk.identity(seen):
             raise StaleRev(
                 f"{told(target)} was changed by another program while this call was at work; nothing was changed",
                 hint="read it again, then repeat the call",
@@ -270,12 +254,12 @@ class Journal:
             return
         partial = image.with_suffix(".partial")
         try:
-            copy(target, partial)
+            disk.copy_any(target, partial)
             os.rename(partial, image)
         except OSError as error:
             change.problem = f"the journal has no copy: {(error.strerror or str(error)).lower()}"
             with suppress(OSError):
-                discard(partial)
+                disk.discard(partial)
 
     def _write_in_place(
         self, change: Pending, target: Path, fill: Callable[[int], None], seen: os.stat_result
@@ -305,7 +289,7 @@ class Journal:
                 os.fsync(writing)
             except OSError:
                 if image is not None and image.exists():
-                    copy_into(image, target)
+                    disk.copy_into(image, target)
                 raise
             finally:
                 os.close(writing)
@@ -316,8 +300,8 @@ class Journal:
     def _move_across(self, change: Pending, source: Path, target: Path, *, is_new: bool) -> None:
         temporary = change.temporary
         try:
-            copy(source, temporary)
-            if digest(source) != digest(temporary):
+            disk.copy_any(source, temporary)
+            if disk.digest(source) != disk.digest(temporary):
                 raise IoError(f"{told(source)} changed while it was being copied to another file system")
             change.note(phase="verified")
             if is_new:
@@ -326,15 +310,15 @@ class Journal:
                 os.replace(temporary, target)
         except BaseException:
             with suppress(OSError):
-                discard(temporary)
+                disk.discard(temporary)
             raise
         disk.remove_tree(source)
 
     def _put(self, image: Path, target: Path) -> Receipt:
         """Put a kept file or folder to `target`; what is there now is kept in turn."""
-        existing = lstat(target)
+        existing = disk.lstat(target)
         if existing is not None and stat.S_ISREG(existing.st_mode) and existing.st_nlink > 1 and image.is_file():
-            return self.write(target, lambda descriptor: copy_out(image, descriptor), seen=existing)
+            return self.write(target, lambda descriptor: disk.copy_out(image, descriptor), seen=existing)
         target.parent.mkdir(parents=True, exist_ok=True)
         action: Action = "create" if existing is None else "write"
         with self.lock(target), self._records.pending(action, target) as change:
@@ -343,8 +327,8 @@ class Journal:
                 try:
                     os.link(image, temporary, follow_symlinks=False)
                 except OSError:
-                    copy(image, temporary)
-                change.note(new=inode(temporary.lstat()))
+                    disk.copy_any(image, temporary)
+                change.note(new=disk.inode(temporary.lstat()))
                 if existing is None:
                     disk.rename_new(temporary, target)
                 else:
@@ -354,7 +338,7 @@ class Journal:
                 temporary.unlink(missing_ok=True)
             except BaseException:
                 with suppress(OSError):
-                    discard(temporary)
+                    disk.discard(temporary)
                 raise
             disk.sync_folder(target.parent)
             return self._records.finish(change, target)
@@ -369,17 +353,17 @@ class Journal:
                 target,
                 prefix_bytes,
                 entry.image_bytes or 0,
-                lambda writing: copy_out(image, writing) if entry.image_bytes is not None else None,
+                lambda writing: disk.copy_out(image, writing) if entry.image_bytes is not None else None,
             )
 
     def _check_still(self, entry: Entry, own: Path) -> None:
-        now = lstat(own)
+        now = disk.lstat(own)
         if entry.action == "delete":
             if now is not None:
                 raise AlreadyExists(
                     f"{told(own)} is there again since it was deleted", hint="pass overwrite=true to replace it"
                 )
-        elif now is None or (entry.after is not None and identity(now) != entry.after):
+        elif now is None or (entry.after is not None and disk.identity(now) != entry.after):
             raise StaleRev(
                 f"{told(own)} has changed since {entry.id} {entry.summary}",
                 hint="pass overwrite=true (`mcp-agent undo --force`) to put the older state back all the same",
@@ -387,5 +371,5 @@ class Journal:
 
 
 def _extended(target: Path, data: bytes, writing: int) -> None:
-    copy_out(target, writing)
+    disk.copy_out(target, writing)
     disk.write_all(writing, data)

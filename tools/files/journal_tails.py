@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.files import atomic, disk
-from tools.files.journal.entries import Entry, Pending, Receipt, Records, megabytes
-from tools.files.journal.files import copy_out, identity, inode, lstat
+from tools.files.journal_records import Entry, Pending, Receipt, Records, megabytes
 from tools.kit.errors import NotFound
 
 # At the end of the file, wherever another program has moved that to.
@@ -31,7 +30,7 @@ def change_tail(
         _keep(records, change, writing, prefix_bytes, status.st_size)
         change.prefix_bytes = prefix_bytes
         facts = {"prefix": prefix_bytes, "length": length, "size": status.st_size, "modified_ns": status.st_mtime_ns}
-        change.note(file=inode(status), **facts)
+        change.note(file=disk.inode(status), **facts)
         change.sync()
         try:
             if status.st_size > prefix_bytes:
@@ -50,10 +49,10 @@ def change_tail(
 
 def recover_tail(facts: dict[str, Any], target: Path, image: Path) -> bool:
     """Settle a change that was interrupted: whether it is made. A file that is not the one of then is left alone."""
-    status = lstat(target)
+    status = disk.lstat(target)
     prefix_bytes: int = facts["prefix"]
     end: int = prefix_bytes + facts["length"]
-    if status is None or inode(status) != facts["file"] or status.st_size < prefix_bytes:
+    if status is None or disk.inode(status) != facts["file"] or status.st_size < prefix_bytes:
         return False
     takes_away = facts["size"] > prefix_bytes
     if takes_away and not image.exists():
@@ -82,8 +81,8 @@ def previous_content(records: Records, entry: Entry) -> Path:
         )
     own = Path(entry.path)
     later = [each for each in records.entries() if each.path == entry.path and each.id >= entry.id]
-    status = lstat(own)
-    is_known = status is not None and identity(status) == later[0].after
+    status = disk.lstat(own)
+    is_known = status is not None and disk.identity(status) == later[0].after
     if not is_known or any((each.prefix_bytes or 0) < entry.prefix_bytes for each in later):
         raise NotFound(f"undo://{entry.id} {entry.summary}, and the file has changed since: its beginning is not kept")
     with atomic.replacing(view, temporary=records.file(entry.id, "partial"), sync=False) as writing:
@@ -93,7 +92,7 @@ def previous_content(records: Records, entry: Entry) -> Path:
         finally:
             os.close(reading)
         if entry.image_bytes is not None:
-            copy_out(records.file(entry.id, "image"), writing)
+            disk.copy_out(records.file(entry.id, "image"), writing)
     return view
 
 
@@ -113,6 +112,6 @@ def _put_back(writing: int, prefix_bytes: int, image: Path | None, modified_ns: 
     """Make the file what it was, its time too: earlier changes to it are known by that, and can still be undone."""
     os.ftruncate(writing, prefix_bytes)
     if image is not None and image.exists():
-        copy_out(image, writing)
+        disk.copy_out(image, writing)
     os.utime(writing, ns=(modified_ns, modified_ns))
     os.fsync(writing)

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tools.files.journal.entries import Pending, Records
-from tools.files.journal.files import copy_into, discard, inode, is_same, lstat
-from tools.files.journal.tails import recover_tail
+from tools.files import disk
+from tools.files.journal_records import Pending, Records
+from tools.files.journal_tails import recover_tail
 from tools.files.paths import told
 
 
@@ -24,7 +24,7 @@ def recover(records: Records) -> list[str]:
             if is_made:
                 records.write_entry(change, target if os.path.lexists(target) else None, None)
             else:
-                discard(image)
+                disk.discard(image)
             what = "finished" if is_made else "took back"
             sentences.append(f"{what} an interrupted {change.action} of {told(change.path)}")
         record.unlink(missing_ok=True)
@@ -39,18 +39,18 @@ def _settle(change: Pending, facts: dict[str, Any], target: Path, image: Path) -
     is_verified = facts.get("phase") == "verified"
     if facts.get("in_place"):
         if image.exists() and is_verified:
-            copy_into(image, target)
+            disk.copy_into(image, target)
         return False
     if change.action == "delete":
-        discard(change.temporary)
+        disk.discard(change.temporary)
         return not os.path.lexists(target) and os.path.lexists(image)
     if change.action == "move" and change.source is not None:
         return _settle_move(Path(change.source), target, change.temporary, is_verified)
-    now = lstat(target)
-    is_made = now is not None and inode(now) == facts.get("new")
+    now = disk.lstat(target)
+    is_made = now is not None and disk.inode(now) == facts.get("new")
     if change.action == "write":
-        is_made = is_made and os.path.lexists(image) and not is_same(image, target)
-    discard(change.temporary)
+        is_made = is_made and os.path.lexists(image) and not disk.is_same(image, target)
+    disk.discard(change.temporary)
     return is_made
 
 
@@ -59,11 +59,11 @@ def _settle_move(source: Path, target: Path, temporary: Path, is_verified: bool)
     verified."""
     if os.path.lexists(temporary):
         if os.path.lexists(source):
-            discard(temporary)
+            disk.discard(temporary)
             return False
         os.replace(temporary, target)
         return True
     if is_verified and os.path.lexists(target):
-        discard(source)
+        disk.discard(source)
         return True
     return os.path.lexists(target) and not os.path.lexists(source)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tools.files import atomic, disk
-from tools.files.journal.files import discard, identity, lstat, tree_bytes
 from tools.files.paths import told
 from tools.kit.errors import NotFound
 from tools.kit.records import mutable, record
@@ -119,7 +118,7 @@ class Records:
         except BaseException:
             if change.image is not None:
                 with suppress(OSError):
-                    discard(change.image)
+                    disk.discard(change.image)
             raise
         finally:
             if record is not None:
@@ -159,7 +158,7 @@ class Records:
         if change.problem is not None:
             if change.image is not None:
                 with suppress(OSError):
-                    discard(change.image)
+                    disk.discard(change.image)
             return Receipt(not_undoable=change.problem)
         try:
             kept = self.write_entry(change, target, size)
@@ -182,9 +181,9 @@ class Records:
         """Put a finished change on record; how many bytes are kept for it."""
         if size is None:
             image = self.file(change.id, "image")
-            status = lstat(image)
-            size = None if status is None else tree_bytes(image, status, self.limits.total_bytes)
-        after = lstat(target) if target is not None else None
+            status = disk.lstat(image)
+            size = None if status is None else disk.tree_bytes(image, status, self.limits.total_bytes)
+        after = disk.lstat(target) if target is not None else None
         entry = Entry(
             change.id,
             change.action,
@@ -192,7 +191,7 @@ class Records:
             round(time.time(), 3),
             change.source,
             size,
-            identity(after) if after is not None else None,
+            disk.identity(after) if after is not None else None,
             change.prefix_bytes,
         )
         path, temporary = self.file(change.id, "json"), self.file(change.id, "new")
@@ -219,8 +218,8 @@ class Records:
     def forget(self, undo_id: str) -> None:
         """Remove an entry. Its record goes first: an image without a record is litter, the reverse would be a lie."""
         self.file(undo_id, "json").unlink(missing_ok=True)
-        discard(self.file(undo_id, "image"))
-        discard(self.file(undo_id, "view"))
+        disk.discard(self.file(undo_id, "image"))
+        disk.discard(self.file(undo_id, "view"))
 
     def unfinished(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """The records that dead processes left, with their facts. Each is locked while the caller has it."""
@@ -263,7 +262,7 @@ class Records:
                 self.file(undo_id, "json").exists() or self.file(undo_id, "begun").exists()
             ):
                 with suppress(OSError):
-                    discard(path)
+                    disk.discard(path)
 
     def _new_id(self) -> str:
         """Sorts by time. A process makes one a millisecond; two random digits keep it apart from other processes."""
