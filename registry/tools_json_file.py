@@ -158,7 +158,7 @@ class RegistryFile:
             raise self._bad(f"{self.path} cannot be {action}: {reason}") from None
 
     def _lock(self) -> AbstractContextManager[None]:
-        return atomic.locked(self.path.resolve().parent)
+        return atomic.folder_lock(self.path.resolve().parent)
 
 
 def _encode(document: dict[str, Any]) -> bytes:

@@ -15,7 +15,7 @@ from mcp_agent.config import Config, load
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Access
 from registry.user_error import UserError
-from tools.files.paths import told
+from tools.files.paths import to_wire
 
 
 def call(options: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def _parse_argument(text: str) -> tuple[str, Any]:
         return key, orjson.loads(value)
     except orjson.JSONDecodeError:
         # Bytes that are no text are written as tools read them in a path.
-        return key, value if _is_text(value) else told(value)
+        return key, value if _is_text(value) else to_wire(value)
 
 
 def _is_text(value: str) -> bool:

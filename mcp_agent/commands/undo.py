@@ -8,7 +8,7 @@ from datetime import datetime
 
 from mcp_agent.app import journal_of
 from mcp_agent.config import load
-from tools.files.paths import on_one_line, told
+from tools.files.paths import on_one_line, to_wire
 from tools.kit.errors import ToolError
 
 
@@ -32,5 +32,5 @@ def undo(options: argparse.Namespace) -> int:
         print(f"mcp-agent: {error}", file=sys.stderr)
         return 1
     again = f"undo that with: mcp-agent undo {receipt.undo_id}" if receipt.undo_id else f"({receipt.not_undoable})"
-    print(f"{on_one_line(told(path))} is as it was before {entry.id} {on_one_line(entry.summary)}; {again}")
+    print(f"{on_one_line(to_wire(path))} is as it was before {entry.id} {on_one_line(entry.summary)}; {again}")
     return 0

@@ -110,7 +110,7 @@ def is_cursor(text: str) -> bool:
 def _key_in(path: Path) -> bytes:
     """The key in that file, which is made if it is not there; where none can be kept, one for this process."""
     try:
-        with atomic.locked(path.parent):
+        with atomic.folder_lock(path.parent):
             key = path.read_bytes() if path.exists() else b""
             if len(key) != _KEY_BYTES:
                 key = secrets.token_bytes(_KEY_BYTES)

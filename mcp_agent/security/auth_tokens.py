@@ -153,7 +153,7 @@ def create(path: Path, name: str, profile: str, form: Form) -> str:
     """A new token for the client `name`; the only time that it can be seen. Raises BadToken."""
     if not _NAME.fullmatch(name) or name == OWNER:
         raise BadToken(f"{name!r} is no name for a token: letters, digits, dots and dashes, and not {OWNER!r}")
-    with atomic.locked(path.parent):
+    with atomic.folder_lock(path.parent):
         known = clients(path)
         if any(client.name == name for client in known):
             raise BadToken(f"there is a token {name!r} already; rotate or revoke it, or choose another name")
@@ -162,7 +162,7 @@ def create(path: Path, name: str, profile: str, form: Form) -> str:
 
 def revoke(path: Path, name: str) -> None:
     """Forget the token of `name`. Raises BadToken if there is none."""
-    with atomic.locked(path.parent):
+    with atomic.folder_lock(path.parent):
         known = clients(path)
         _find(known, name)
         _save(path, [client for client in known if client.name != name])
@@ -170,7 +170,7 @@ def revoke(path: Path, name: str) -> None:
 
 def rotate(path: Path, name: str) -> str:
     """A new token for `name` with the same profile; the old one opens nothing any more. Raises BadToken."""
-    with atomic.locked(path.parent):
+    with atomic.folder_lock(path.parent):
         known = clients(path)
         old = _find(known, name)
         return _saved(path, [client for client in known if client is not old], name, old.profile, old.form)
@@ -206,7 +206,7 @@ def _client(entry: Any) -> ClientToken:
 def _create(path: Path) -> str:
     """The new token in `path`. Two daemons that start at once take turns: the second finds what the first has made."""
     try:
-        with atomic.locked(path.parent):
+        with atomic.folder_lock(path.parent):
             if not path.exists():
                 rotate_owner(path)
     except OSError as error:

@@ -6,7 +6,7 @@ import os
 from typing import Annotated
 
 from tools.files import utf8
-from tools.files.sources import Source, opened
+from tools.files.sources import Source, open_source
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
@@ -57,7 +57,7 @@ def artifact_read(
     """Read what was too large for a result."""
     start = _offset(cursor)
     origin = Source(ctx.artifacts.path_of(ref), ref, None, is_kept=True)
-    with opened(ctx, origin) as file:
+    with open_source(ctx, origin) as file:
         size = file.status.st_size
         if start > size:
             raise OutOfRange(f"cursor {start} is past the end: {ref} has {size} bytes")

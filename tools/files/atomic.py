@@ -47,7 +47,7 @@ def replacing(path: Path, *, temporary: Path | None = None, sync: bool = True) -
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder against all other processes and threads. It is created if it is missing."""
     disk.private_folder(folder)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -116,7 +116,7 @@ def copy_file(source: Path, target: Path, *, sync: bool = True) -> None:
 def copy_tree(source: Path, target: Path) -> None:
     """A copy of a folder with links as links, modes and times. Raises OSError; what was made then is removed."""
     try:
-        shutil.copytree(source, target, symlinks=True, copy_function=_copied)
+        shutil.copytree(source, target, symlinks=True, copy_function=_copy_function)
     except shutil.Error as error:
         shutil.rmtree(target, ignore_errors=True)
         raise OSError(errno.EIO, str(error.args[0][0][2])) from error
@@ -125,7 +125,7 @@ def copy_tree(source: Path, target: Path) -> None:
         raise
 
 
-def _copied(source: str, target: str) -> str:
+def _copy_function(source: str, target: str) -> str:
     copy_file(Path(source), Path(target), sync=False)
     return target
 

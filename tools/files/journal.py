@@ -26,7 +26,7 @@ from tools.files import disk
 from tools.files.journal_records import Action, Entry, Limits, Pending, Receipt, Records, megabytes
 from tools.files.journal_recovery import recover
 from tools.files.journal_tails import change_tail, previous_content
-from tools.files.paths import told
+from tools.files.paths import to_wire
 from tools.kit.errors import AlreadyExists, IoError, NotFound, StaleRev
 
 _SCHEME = "undo://"
@@ -83,7 +83,7 @@ class Journal:
             except BaseException as error:
                 temporary.unlink(missing_ok=True)
                 if isinstance(error, FileExistsError):
-                    raise AlreadyExists(f"{told(target)} came to be while it was being written") from error
+                    raise AlreadyExists(f"{to_wire(target)} came to be while it was being written") from error
                 raise
             disk.sync_folder(target.parent)
             return self._records.finish(change, target, None if seen is None else seen.st_size)
@@ -103,7 +103,7 @@ class Journal:
                 )
         except PermissionError:
             # Its folder may let us put another in its place all the same.
-            return self.write(target, lambda writing: _extended(target, data, writing), seen=seen)
+            return self.write(target, lambda writing: _copy_and_append(target, data, writing), seen=seen)
 
     def remove(self, target: Path) -> Receipt:
         """Remove a file, a link or a folder with all that is in it. It is gone at once or not at all."""
@@ -135,7 +135,7 @@ class Journal:
             existing = disk.lstat(target)
             if existing is not None and not overwrite:
                 raise AlreadyExists(
-                    f"{told(target)} is there already", hint="pass overwrite=true to replace it; it can be undone"
+                    f"{to_wire(target)} is there already", hint="pass overwrite=true to replace it; it can be undone"
                 )
             if existing is not None:
                 self._keep(change, target, existing)
@@ -145,7 +145,7 @@ class Journal:
                 else:
                     os.replace(source, target)
             except FileExistsError as error:
-                raise AlreadyExists(f"{told(target)} came to be while {told(source)} was being moved") from error
+                raise AlreadyExists(f"{to_wire(target)} came to be while {to_wire(source)} was being moved") from error
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
@@ -164,7 +164,7 @@ class Journal:
         if to is not None and to != own and not (entry.action == "move" and str(to) == entry.source):
             image = self.path_of(f"{_SCHEME}{undo_id}")
             if not overwrite and os.path.lexists(to):
-                raise AlreadyExists(f"{told(to)} is there already", hint="pass overwrite=true to replace it")
+                raise AlreadyExists(f"{to_wire(to)} is there already", hint="pass overwrite=true to replace it")
             return entry, to, self._put(image, to)
         if not overwrite:
             self._check_still(entry, own)
@@ -226,10 +226,10 @@ class Journal:
         now = disk.lstat(target)
         if seen is None:
             if now is not None:
-                raise AlreadyExists(f"{told(target)} came to be while it was being written")
+                raise AlreadyExists(f"{to_wire(target)} came to be while it was being written")
         elif now is None or disk.identity(now) != disk.identity(seen):
             raise StaleRev(
-                f"{told(target)} was changed by another program while this call was at work; nothing was changed",
+                f"{to_wire(target)} was changed by another program while this call was at work; nothing was changed",
                 hint="read it again, then repeat the call",
             )
 
@@ -302,7 +302,7 @@ class Journal:
         try:
             disk.copy_any(source, temporary)
             if disk.digest(source) != disk.digest(temporary):
-                raise IoError(f"{told(source)} changed while it was being copied to another file system")
+                raise IoError(f"{to_wire(source)} changed while it was being copied to another file system")
             change.note(phase="verified")
             if is_new:
                 disk.rename_new(temporary, target)
@@ -361,15 +361,15 @@ class Journal:
         if entry.action == "delete":
             if now is not None:
                 raise AlreadyExists(
-                    f"{told(own)} is there again since it was deleted", hint="pass overwrite=true to replace it"
+                    f"{to_wire(own)} is there again since it was deleted", hint="pass overwrite=true to replace it"
                 )
         elif now is None or (entry.after is not None and disk.identity(now) != entry.after):
             raise StaleRev(
-                f"{told(own)} has changed since {entry.id} {entry.summary}",
+                f"{to_wire(own)} has changed since {entry.id} {entry.summary}",
                 hint="pass overwrite=true (`mcp-agent undo --force`) to put the older state back all the same",
             )
 
 
-def _extended(target: Path, data: bytes, writing: int) -> None:
+def _copy_and_append(target: Path, data: bytes, writing: int) -> None:
     disk.copy_out(target, writing)
     disk.write_all(writing, data)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tools.files import atomic, disk
-from tools.files.paths import told
+from tools.files.paths import to_wire
 from tools.kit.errors import NotFound
 from tools.kit.records import mutable, record
 
@@ -62,7 +62,9 @@ class Entry:
     @property
     def summary(self) -> str:
         what = {"write": "changed", "create": "created", "delete": "deleted", "move": "moved"}[self.action]
-        return f"{what} {told(self.source)} to {told(self.path)}" if self.source else f"{what} {told(self.path)}"
+        return (
+            f"{what} {to_wire(self.source)} to {to_wire(self.path)}" if self.source else f"{what} {to_wire(self.path)}"
+        )
 
 
 @mutable
@@ -240,7 +242,7 @@ class Records:
         """Drop what is too old, and the oldest while there is too much."""
         if self._folder is None or not self._folder.is_dir():
             return
-        with self._book, atomic.locked(self._folder):
+        with self._book, atomic.folder_lock(self._folder):
             if is_first:
                 self._clear_litter()
             total, count, oldest_at = 0, 0, time.time() - self.limits.age_s

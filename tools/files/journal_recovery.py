@@ -9,7 +9,7 @@ from typing import Any
 from tools.files import disk
 from tools.files.journal_records import Pending, Records
 from tools.files.journal_tails import recover_tail
-from tools.files.paths import told
+from tools.files.paths import to_wire
 
 
 def recover(records: Records) -> list[str]:
@@ -26,7 +26,7 @@ def recover(records: Records) -> list[str]:
             else:
                 disk.discard(image)
             what = "finished" if is_made else "took back"
-            sentences.append(f"{what} an interrupted {change.action} of {told(change.path)}")
+            sentences.append(f"{what} an interrupted {change.action} of {to_wire(change.path)}")
         record.unlink(missing_ok=True)
     records.prune(is_first=True)
     return sentences

@@ -61,7 +61,7 @@ class OpenPaths:
             raise InvalidPath("the path is empty", hint="pass '.' for the working directory")
         if "\0" in path:
             raise InvalidPath(f"{path[:80]!r} has a NUL character in it, which no file name can have")
-        expanded = os.path.expanduser(untold(path))  # noqa: PTH111 - Path.expanduser raises where there is no such user
+        expanded = os.path.expanduser(from_wire(path))  # noqa: PTH111 - Path.expanduser raises where there is no such user
         # As text until it is done: each Path on the way would cost more than reading a small file.
         resolved = Path(os.path.normpath(os.path.join(self._working_directory, expanded)))  # noqa: PTH118
         self.check(resolved)
@@ -73,7 +73,7 @@ class OpenPaths:
         try:
             real = Path(os.path.realpath(path))
         except OSError as error:
-            raise InvalidPath(f"{told(path)}: {(error.strerror or str(error)).lower()}") from error
+            raise InvalidPath(f"{to_wire(path)}: {(error.strerror or str(error)).lower()}") from error
         self.check(real)
         return real
 
@@ -85,18 +85,18 @@ class OpenPaths:
             text == closed or text.startswith(closed + os.sep) for closed in self._closed_texts
         ):
             raise Denied(
-                f"{told(text)} belongs to the daemon itself and is closed to the filesystem tools",
+                f"{to_wire(text)} belongs to the daemon itself and is closed to the filesystem tools",
                 hint="what can be undone is read as undo://<id>, what was kept as ax://<domain>/<id>",
             )
         if self._denied is not None and (found := self._denied.match(text)) is not None:
-            raise found.rule.refusal(told(text), found.matched)
+            raise found.rule.refusal(to_wire(text), found.matched)
 
     def check_tree(self, path: Path, *names: Path) -> None:
         """Raise Denied if a closed or denied place is at `path`, above it or below it; or would be, under `names`."""
         within = self._closed_within(path)
         self.check_as(path, path, *names)
         if within:
-            raise Denied(f"{told(path)} holds {told(within[0])}, which belongs to the daemon itself")
+            raise Denied(f"{to_wire(path)} holds {to_wire(within[0])}, which belongs to the daemon itself")
 
     def check_as(self, tree: Path, *names: Path) -> None:
         """Raise Denied if something in `tree` may not be touched where the tree has one of `names`."""
@@ -108,7 +108,7 @@ class OpenPaths:
             for name in names:
                 place = f"{name}/{relative}"
                 if (found := self._denied.match(place)) is not None:
-                    raise found.rule.refusal(f"{told(place)}, which is in {told(name)},", found.matched)
+                    raise found.rule.refusal(f"{to_wire(place)}, which is in {to_wire(name)},", found.matched)
 
     def closed_below(self, folder: Path) -> Callable[[str], str | None] | None:
         """A test that says of a path below `folder` why it is closed, if it is; None where nothing is."""
@@ -168,7 +168,7 @@ def _below(tree: Path) -> Iterator[str]:
                 waiting.append(f"{relative}/")
 
 
-def told(path: Path | str) -> str:
+def to_wire(path: Path | str) -> str:
     """A path as text for the wire, in the form that `resolve` reads back to the same bytes."""
     text = path if isinstance(path, str) else str(path)
     if "\\x" in text:
@@ -185,8 +185,8 @@ def on_one_line(shown: str) -> str:
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", shown)
 
 
-def untold(path: str) -> str:
-    """What `told` was given: the escapes read back."""
+def from_wire(path: str) -> str:
+    """What `to_wire` was given: the escapes read back."""
     if "\\x" not in path:
         return path
     data = _READ.sub(lambda match: chr(0xDC00 + int(match[0][2:], 16)), path)

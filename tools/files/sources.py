@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from tools.files import disk
-from tools.files.paths import told
+from tools.files.paths import to_wire
 from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, IsSpecial, NotADirectory, NotAFile, NotFound, from_os_error
 from tools.kit.records import record
@@ -53,7 +53,7 @@ def source(ctx: ToolContext, path: str) -> Source:
         ctx.paths.check(place)
         return Source(ctx.journal.path_of(path), path, place, is_kept=True)
     target = ctx.paths.resolve(path)
-    return Source(target, told(target), target)
+    return Source(target, to_wire(target), target)
 
 
 class OpenFile:
@@ -76,16 +76,16 @@ class OpenFile:
             raise from_os_error(error, self._shown) from error
 
 
-def opened(ctx: ToolContext, origin: Source) -> OpenFile:
+def open_source(ctx: ToolContext, origin: Source) -> OpenFile:
     """Open a regular file for reading. Never waits for a pipe. Raises a ToolError."""
     try:
         descriptor = os.open(origin.path, disk.READ_FLAGS)
     except OSError as error:
         # A socket or a device without a driver cannot be opened at all, and says so in its own words.
         _refuse_special(origin.path, origin.shown)
-        alike = _alike(ctx, origin.path) if isinstance(error, FileNotFoundError) and not origin.is_kept else None
+        alike = _similar_name(ctx, origin.path) if isinstance(error, FileNotFoundError) and not origin.is_kept else None
         if alike is not None:
-            raise NotFound(f"{origin.shown} does not exist", hint=f"did you mean {told(alike)}?") from error
+            raise NotFound(f"{origin.shown} does not exist", hint=f"did you mean {to_wire(alike)}?") from error
         raise from_os_error(error, origin.shown) from error
     try:
         if not origin.is_kept:
@@ -132,7 +132,7 @@ def refuse(mode: int, shown: str) -> None:
         raise IsSpecial(f"{shown} is a pipe, a socket or a device, and those are never opened")
 
 
-def _alike(ctx: ToolContext, missing: Path) -> Path | None:
+def _similar_name(ctx: ToolContext, missing: Path) -> Path | None:
     """What is in the same folder under nearly the same name, of its first entries, and open to the caller."""
     try:
         with os.scandir(missing.parent) as found:

@@ -99,18 +99,18 @@ def decode(data: bytes, *, name: str, size: int, cut: bool, ahead: bytes = b"") 
     if b"\0" not in seen and not seen.startswith(_MARKS):
         try:
             if ahead:
-                _decoded(seen, "utf-8", cut)
-            return Decoded(_decoded(data, "utf-8", cut), UTF_8)
+                _decode(seen, "utf-8", cut)
+            return Decoded(_decode(data, "utf-8", cut), UTF_8)
         except UnicodeDecodeError:
             pass
-    encoding = recognised(seen, name=name, size=size, cut=cut)
+    encoding = detect_encoding(seen, name=name, size=size, cut=cut)
     try:
-        return Decoded(_decoded(data[len(encoding.bom) :], encoding.codec, cut), encoding)
+        return Decoded(_decode(data[len(encoding.bom) :], encoding.codec, cut), encoding)
     except UnicodeDecodeError:
         raise binary(data, name, size) from None
 
 
-def recognised(data: bytes, *, name: str, size: int, cut: bool) -> Encoding:
+def detect_encoding(data: bytes, *, name: str, size: int, cut: bool) -> Encoding:
     """The encoding of a file that begins with `data`. Raises IsBinary."""
     for encoding in _MARKED:
         if data.startswith(encoding.bom):
@@ -121,11 +121,11 @@ def recognised(data: bytes, *, name: str, size: int, cut: bool) -> Encoding:
             raise binary(data, name, size)
         return unmarked
     try:
-        _decoded(data, "utf-8", cut)
+        _decode(data, "utf-8", cut)
     except UnicodeDecodeError:
         if data.translate(None, _CONTROLS) != data:
             raise binary(data, name, size) from None
-        return _guessed(data)
+        return _guess_encoding(data)
     return UTF_8
 
 
@@ -156,7 +156,7 @@ def showable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _decoded(data: bytes, codec: str, cut: bool) -> str:
+def _decode(data: bytes, codec: str, cut: bool) -> str:
     if not cut:
         return data.decode(codec)
     # A surrogate pair or a character that the cut split is the decoder's unfinished tail.
@@ -169,14 +169,14 @@ def _unmarked_utf_16(data: bytes) -> Encoding | None:
     for encoding, high, low in ((_UTF_16_LE, odd, even), (_UTF_16_BE, even, odd)):
         if high.count(0) * 2 > len(high) and low.count(0) == 0:
             try:
-                _decoded(data, encoding.codec, True)
+                _decode(data, encoding.codec, True)
             except UnicodeDecodeError:
                 return None
             return None if low.translate(None, _CONTROLS) != low else encoding
     return None
 
 
-def _guessed(data: bytes) -> Encoding:
+def _guess_encoding(data: bytes) -> Encoding:
     """One of the encodings from before Unicode. What cannot be told apart counts as Western European."""
     western = _western(data)
     foreign = b"".join(_FOREIGN_LINES.findall(data[:_GUESSED_FROM]))

@@ -7,16 +7,16 @@ import os
 from pathlib import Path
 
 from tools.files.journal_records import Receipt
-from tools.files.paths import told
+from tools.files.paths import to_wire
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error
 
 
-def named(ctx: ToolContext, path: str) -> Path:
+def resolve_name(ctx: ToolContext, path: str) -> Path:
     """The file, folder or link that has this very name; links on the way to it are followed."""
     target = ctx.paths.resolve(path)
     if not target.name:
-        raise InvalidPath(f"{told(target)} is the root of the file system")
+        raise InvalidPath(f"{to_wire(target)} is the root of the file system")
     found = ctx.paths.real(target.parent) / target.name
     ctx.paths.check(found)
     return found
@@ -32,11 +32,11 @@ def make_parents(target: Path, shown: str, *, create: bool) -> None:
     try:
         parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise NotADirectory(f"{told(parent)} is a file, not a folder") from error
+        raise NotADirectory(f"{to_wire(parent)} is a file, not a folder") from error
     except OSError as error:
         if error.errno == errno.ENOTDIR:
-            raise NotADirectory(f"{told(parent)}: a part of this path is a file, not a folder") from error
-        raise from_os_error(error, told(parent)) from error
+            raise NotADirectory(f"{to_wire(parent)}: a part of this path is a file, not a folder") from error
+        raise from_os_error(error, to_wire(parent)) from error
 
 
 def undo_fields(receipt: Receipt) -> dict[str, str | bool | None]:

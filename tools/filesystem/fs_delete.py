@@ -7,8 +7,8 @@ import stat
 from typing import Annotated
 
 from tools.files import disk
-from tools.files.paths import told
-from tools.filesystem.changes import named, undo_fields, undo_note
+from tools.files.paths import to_wire
+from tools.filesystem.changes import resolve_name, undo_fields, undo_note
 from tools.kit.context import ToolContext
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
@@ -42,8 +42,8 @@ def fs_delete(
     if_rev: Annotated[str | None, Field(description="Delete a file only if it is still at this rev.")] = None,
 ) -> Deleted:
     """Delete a file or folder. It can be brought back with the undo_id of the result."""
-    target = named(ctx, path)
-    shown = told(target)
+    target = resolve_name(ctx, path)
+    shown = to_wire(target)
     ctx.paths.check_tree(target)
     try:
         with ctx.journal.lock(target):

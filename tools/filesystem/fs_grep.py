@@ -10,8 +10,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
-from tools.files.paths import on_one_line, told
-from tools.files.sources import opened, source
+from tools.files.paths import on_one_line, to_wire
+from tools.files.sources import open_source, source
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
@@ -91,7 +91,7 @@ def fs_grep(
     excluded = glob[1:] if glob is not None and glob.startswith("!") else None
     is_folder = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name that is too long
     # A file is opened here: what the engine would find under its name a moment later may be another one.
-    with nullcontext() if is_folder else opened(ctx, origin) as file:
+    with nullcontext() if is_folder else open_source(ctx, origin) as file:
         if is_folder and not origin.is_kept:
             ctx.paths.real(path)
         question = Question(
@@ -116,7 +116,7 @@ def fs_grep(
     for hit in found.hits:
         full = paths.get(hit.path)
         if full is None:
-            full = paths[hit.path] = f"{prefix}/{told(os.fsdecode(hit.path))}" if hit.path else shown
+            full = paths[hit.path] = f"{prefix}/{to_wire(os.fsdecode(hit.path))}" if hit.path else shown
         matches.append(_match(hit, full))
     return Matches(matches, True if found.is_cut else None)
 

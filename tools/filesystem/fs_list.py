@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from tools.files.paths import on_one_line, told, untold
+from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
 from tools.kit.params import Field
@@ -50,8 +50,8 @@ class Listing(Result):
     def summary(self) -> str:
         folders = folders_in(self.entries)
         kinds = [(folders, "folder"), (len(self.entries) - folders, "file")]
-        told = " and ".join(counted(number, noun) for number, noun in kinds if number) or "nothing"
-        return f"{told} in {brief(self.path)}{', and more follow' if self.next is not None else ''}"
+        counts = " and ".join(counted(number, noun) for number, noun in kinds if number) or "nothing"
+        return f"{counts} in {brief(self.path)}{', and more follow' if self.next is not None else ''}"
 
     @property
     def listed(self) -> str:
@@ -75,7 +75,7 @@ def fs_list(
 ) -> Listing:
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
-    shown = told(base)
+    shown = to_wire(base)
     walk = _Walk(ctx, max_entries, base)
     place = () if after is None else _place(after, base, ctx.paths.real(base))
     try:
@@ -93,7 +93,7 @@ def fs_list(
 
 def _place(after: str, base: Path, real: Path) -> tuple[str, ...]:
     """Where to go on, part by part. Raises InvalidPath for a place that is not in this folder."""
-    path = Path(os.path.normpath(untold(after)))
+    path = Path(os.path.normpath(from_wire(after)))
     if path.is_absolute():
         folder = next((folder for folder in (base, real) if path.is_relative_to(folder)), None)
         parts = None if folder is None else path.relative_to(folder).parts
@@ -104,7 +104,7 @@ def _place(after: str, base: Path, real: Path) -> tuple[str, ...]:
             parts = None
     if parts is None or ".." in parts:
         raise InvalidPath(
-            f"after: {after[:200]} is not in {told(base)}",
+            f"after: {after[:200]} is not in {to_wire(base)}",
             hint="pass the `next` of an earlier answer for the same path",
         )
     return parts
@@ -172,9 +172,9 @@ class _Walk:
     def _entry(self, child: os.DirEntry[str], prefix: str) -> tuple[Entry, bool]:
         """The entry, and whether a walk may go into it."""
         name = child.name
-        shown = prefix + (name if name.isascii() and "\\" not in name else told(name))
+        shown = prefix + (name if name.isascii() and "\\" not in name else to_wire(name))
         is_link = child.is_symlink()
-        if self._why_closed is not None and (why := self._closed(child, is_link)) is not None:
+        if self._why_closed is not None and (why := self._why_entry_closed(child, is_link)) is not None:
             is_folder = child.is_dir(follow_symlinks=False)
             return {"path": shown, "type": "directory" if is_folder else "file", "error": why}, False
         try:
@@ -200,7 +200,7 @@ class _Walk:
             entry["special"] = special
         return entry, stat.S_ISDIR(mode) and not is_link
 
-    def _closed(self, child: os.DirEntry[str], is_link: bool) -> str | None:
+    def _why_entry_closed(self, child: os.DirEntry[str], is_link: bool) -> str | None:
         """Why what is in a file or folder is not for the caller; of it, or of what a link leads to."""
         assert self._why_closed is not None, "asked only where something may be closed"
         why = self._why_closed(child.path[self._base_chars :])
@@ -227,7 +227,7 @@ def _children(folder: str, after: tuple[str, ...]) -> tuple[Iterator[os.DirEntry
         children = sorted(found, key=_name)
     if after:
         children = [child for child in children if child.name >= after[0]]
-    return iter(children), told(folder).rstrip("/") + "/"
+    return iter(children), to_wire(folder).rstrip("/") + "/"
 
 
 def _name(child: os.DirEntry[str]) -> str:

@@ -10,8 +10,8 @@ from typing import Annotated
 
 from tools.files import disk
 from tools.files.journal_records import Entry
-from tools.files.paths import told
-from tools.filesystem.changes import make_parents, named, undo_fields, undo_note
+from tools.files.paths import to_wire
+from tools.filesystem.changes import make_parents, resolve_name, undo_fields, undo_note
 from tools.kit.context import ToolContext
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
@@ -49,11 +49,11 @@ def fs_move(
     if_rev: Annotated[str | None, Field(description="Move a file only if it is still at this rev.")] = None,
 ) -> Moved:
     """Move or rename a file or folder, also across disks; missing folders are made. Or undo a change."""
-    target = named(ctx, to)
+    target = resolve_name(ctx, to)
     if from_.startswith(_UNDO):
-        return _undone(ctx, from_, to, overwrite)
-    origin = named(ctx, from_)
-    shown, shown_to = told(origin), told(target)
+        return _undo_change(ctx, from_, to, overwrite)
+    origin = resolve_name(ctx, from_)
+    shown, shown_to = to_wire(origin), to_wire(target)
     ctx.paths.check_tree(origin, target)
     try:
         status = origin.lstat()
@@ -80,9 +80,9 @@ def fs_move(
     return Moved(shown, shown_to, True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields
 
 
-def _undone(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> Moved:
+def _undo_change(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> Moved:
     # A change to a file behind a link is known by the file's own path.
-    target = named(ctx, to)
+    target = resolve_name(ctx, to)
     entry = ctx.journal.entry(reference.removeprefix(_UNDO))
     if str(target) != entry.path and str(ctx.paths.real(target)) == entry.path:
         target = ctx.paths.real(target)
@@ -90,8 +90,8 @@ def _undone(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> Moved
     try:
         _, path, receipt = ctx.journal.undo(entry.id, to=target, overwrite=overwrite)
     except OSError as error:
-        raise from_os_error(error, told(target)) from error
-    return Moved(reference, told(path), True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields
+        raise from_os_error(error, to_wire(target)) from error
+    return Moved(reference, to_wire(path), True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields
 
 
 def _check_undo(ctx: ToolContext, entry: Entry, target: Path) -> None:

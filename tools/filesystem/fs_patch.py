@@ -6,10 +6,10 @@ import os
 from typing import Annotated
 
 from tools.files import disk
-from tools.files.paths import told
+from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import open_existing
-from tools.files.text import recognised
+from tools.files.text import detect_encoding
 from tools.filesystem.changes import undo_fields, undo_note
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
 from tools.filesystem.patch.operations import Operation, read_operations
@@ -72,14 +72,14 @@ def fs_patch(
     """Replace text or insert lines in a text file. Patterns are literal unless regex is set."""
     steps = read_operations(operations)
     target = ctx.paths.real(ctx.paths.resolve(path))
-    shown = told(target)
+    shown = to_wire(target)
     with ctx.journal.lock(target), open_existing(ctx, target, shown) as found:
         if found is None:
             raise NotFound(f"{shown} does not exist", hint="make it with fs_write")
         descriptor, status = found
         ctx.revs.check(if_rev, descriptor, shown)
         head = os.pread(descriptor, _HEAD_BYTES, 0)
-        encoding = recognised(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
+        encoding = detect_encoding(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
         patch = Patch(ctx, shown, encoding, steps, is_whole=status.st_size <= WHOLE_BYTES, is_dry=dry_run)
         if dry_run:
             for _ in patch.output(descriptor, status.st_size):

@@ -7,7 +7,7 @@ import stat
 from typing import Annotated
 
 from tools.files.revisions import HASHED_BYTES, rev_of_status
-from tools.files.sources import is_artifact, is_reference, opened, source
+from tools.files.sources import is_artifact, is_reference, open_source, source
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
 from tools.kit.context import ToolContext
 from tools.kit.params import Field
@@ -77,7 +77,7 @@ def fs_read(
 ) -> FileText:
     """Read a text file from its start, up to max_bytes. Give its `rev` back as if_rev when you change the file."""
     origin = source(ctx, path)
-    with opened(ctx, origin) as file:
+    with open_source(ctx, origin) as file:
         descriptor, status = file.descriptor, file.status
         # A file small enough to have its content for a revision is read whole, whatever of it is shown.
         is_hashed = status.st_size <= HASHED_BYTES

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from tools.files.lines import BLOCK_BYTES, LineIndex, block_of, extend
 from tools.files.revisions import HASHED_BYTES, rev_of_open
-from tools.files.sources import opened, source
-from tools.files.text import UTF_8, Encoding, binary, decode, recognised, refuse_later_binary
+from tools.files.sources import open_source, source
+from tools.files.text import UTF_8, Encoding, binary, decode, detect_encoding, refuse_later_binary
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
@@ -63,7 +63,7 @@ def fs_read_range(
     """Read some lines of a text file, however large it is."""
     _check_order(start_line, end_line)
     origin = source(ctx, path)
-    with opened(ctx, origin) as file:
+    with open_source(ctx, origin) as file:
         descriptor = file.descriptor
         index = ctx.line_indexes.of(descriptor)
         size = index.identity[0]
@@ -76,7 +76,7 @@ def fs_read_range(
                 start_line,
                 end_line,
             )
-        encoding = recognised(head, name=origin.shown, size=size, cut=size > len(head))
+        encoding = detect_encoding(head, name=origin.shown, size=size, cut=size > len(head))
         refuse_later_binary(descriptor, len(head), size, encoding, origin.shown)
         is_counted = size <= _COUNTED_BYTES or start_line < 0 or end_line < 0
         extend(index, descriptor, encoding, None if is_counted else start_line - 1, ctx.check)
@@ -97,7 +97,7 @@ def fs_read_range(
         rev, whole = (None, None) if origin.is_kept else rev_of_open(descriptor)
         if rev is not None and whole is not None:
             ctx.revs.hand_out(rev, whole)
-    text, name = _decoded(data, encoding, origin.shown, size)
+    text, name = _decode(data, encoding, origin.shown, size)
     return Lines(
         path=origin.shown,
         start_line=first,
@@ -184,7 +184,7 @@ def _without_return(data: bytes, encoding: Encoding) -> bytes:
     return data[: -len(carriage_return)] if data.endswith(carriage_return) else data
 
 
-def _decoded(data: bytes, encoding: Encoding, shown: str, size: int) -> tuple[str, str]:
+def _decode(data: bytes, encoding: Encoding, shown: str, size: int) -> tuple[str, str]:
     try:
         return data.decode(encoding.codec), encoding.name
     except UnicodeDecodeError:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
-from tools.files.paths import on_one_line, told, untold
+from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.filesystem.fs_grep import open_only
 from tools.kit.context import ToolContext
 from tools.kit.errors import NotADirectory, Timeout, from_os_error
@@ -44,8 +44,8 @@ class Matches(Result):
             return "nothing of that name"
         folders = folders_in(self.matches)
         kinds = [(len(self.matches) - folders, "file"), (folders, "folder")]
-        told = " and ".join(counted(number, noun) for number, noun in kinds if number)
-        return f"{told}{', and more' if self.truncated else ''}; the first is {brief(self.matches[0]['path'])}"
+        counts = " and ".join(counted(number, noun) for number, noun in kinds if number)
+        return f"{counts}{', and more' if self.truncated else ''}; the first is {brief(self.matches[0]['path'])}"
 
     @property
     def listed(self) -> str:
@@ -69,7 +69,7 @@ def fs_search(
 ) -> Matches:
     """Find files and folders by a glob. Symbolic links are not followed."""
     folder = ctx.paths.resolve(base)
-    shown = told(folder)
+    shown = to_wire(folder)
     try:
         if not folder.is_dir():
             folder.stat()
@@ -113,10 +113,10 @@ class _Search:
                 names = [name for name in names if admits(os.fsencode(prefix + name))]
             folder = self._base + prefix
             kind: Literal["file", "directory"] = "directory" if is_folder else "file"
-            if _is_told_as_it_is(folder + "".join(names)):
+            if _is_plain(folder + "".join(names)):
                 found += [{"path": folder + name, "type": kind} for name in names]
             else:
-                found += [{"path": told(folder + name), "type": kind} for name in names]
+                found += [{"path": to_wire(folder + name), "type": kind} for name in names]
             if count is not None and len(found) >= count:
                 break
         return found
@@ -129,12 +129,12 @@ class _Search:
             )
 
 
-def _is_told_as_it_is(names: str) -> bool:
+def _is_plain(names: str) -> bool:
     return names.isascii() and "\\" not in names
 
 
 def _modified(path: str) -> float:
     try:
-        return os.stat(untold(path)).st_mtime  # noqa: PTH116 - one name for one call
+        return os.stat(from_wire(path)).st_mtime  # noqa: PTH116 - one name for one call
     except OSError:
         return 0.0

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from tools.files import disk
-from tools.files.paths import told
+from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_open, rev_of_status
 from tools.files.sources import open_existing
-from tools.files.text import UTF_8, Encoding, recognised
+from tools.files.text import UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import make_parents, undo_fields, undo_note
 from tools.kit.context import ToolContext
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
@@ -61,26 +61,26 @@ def fs_write(
     """Create, replace or extend a file. A replaced file keeps its encoding and mode."""
     # Links are followed: a write goes through a link and leaves it in place.
     target = ctx.paths.real(ctx.paths.resolve(path))
-    shown = told(target)
+    shown = to_wire(target)
     with ctx.journal.lock(target), open_existing(ctx, target, shown) as found:
         if found is None:
             if if_rev is not None:
                 raise StaleRev(f"{shown} does not exist, so it is not at rev {if_rev[:40]}")
             make_parents(target, shown, create=create_dirs)
-            return _write(ctx, target, shown, _encoded(content, UTF_8, shown), UTF_8, None)
+            return _write(ctx, target, shown, _encode(content, UTF_8, shown), UTF_8, None)
         descriptor, status = found
         if mode == "create_if_missing":
             return Written(shown, 0, existed=True, rev=_rev(ctx, target))
         ctx.revs.check(if_rev, descriptor, shown)
         encoding = _encoding(descriptor, status, shown)
         if mode == "append":
-            data = _encoded(content, encoding, shown)
+            data = _encode(content, encoding, shown)
             return _write(ctx, target, shown, data, encoding, found, appends=True)
         try:
             plain = content.removeprefix("\ufeff") if encoding.bom else content
-            data = encoding.bom + _encoded(plain, encoding, shown)
+            data = encoding.bom + _encode(plain, encoding, shown)
         except NotEncodable:
-            encoding, data = UTF_8, _encoded(content, UTF_8, shown)
+            encoding, data = UTF_8, _encode(content, UTF_8, shown)
         return _write(ctx, target, shown, data, encoding, found)
 
 
@@ -116,7 +116,7 @@ def _write(
     )
 
 
-def _encoded(content: str, encoding: Encoding, shown: str) -> bytes:
+def _encode(content: str, encoding: Encoding, shown: str) -> bytes:
     try:
         return content.encode(encoding.codec)
     except UnicodeEncodeError as error:
@@ -131,7 +131,7 @@ def _encoding(descriptor: int, status: os.stat_result, shown: str) -> Encoding:
     """The encoding of the text that is there; UTF-8 where there is none."""
     head = os.pread(descriptor, _HEAD_BYTES, 0)
     try:
-        return recognised(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
+        return detect_encoding(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
     except IsBinary:
         return UTF_8
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from tools.files import disk
-from tools.files.text import LATIN_1, recognised
+from tools.files.text import LATIN_1, detect_encoding
 from tools.kit.errors import IsBinary, TooLarge
 from tools.kit.records import mutable, record
 from tools.search.globs import Glob
@@ -224,6 +224,6 @@ def decode_line(data: bytes) -> str:
         if b"\0" in data:
             return data.decode("utf-8", "replace")
     try:
-        return recognised(data, name="", size=len(data), cut=False).decode(data)
+        return detect_encoding(data, name="", size=len(data), cut=False).decode(data)
     except (IsBinary, UnicodeError):
         return LATIN_1.decode(data)

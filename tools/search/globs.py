@@ -54,7 +54,7 @@ def read_glob(text: str) -> Glob:
     """Raises InvalidPattern."""
     _check_length([text])
     only_folders = text.endswith("/") and len(text) > 1
-    alternatives = _expanded(text.strip("/") if "/" in text.strip("/") or only_folders else text)
+    alternatives = _expand_braces(text.strip("/") if "/" in text.strip("/") or only_folders else text)
     if not text.strip("/"):
         raise InvalidPattern(f"the glob {text!r} is empty", hint='for example "*.py" or "src/**/*.ts"')
     _check_length(alternatives)
@@ -146,7 +146,7 @@ def _name(part: str, text: str) -> str:
     return body
 
 
-def _expanded(text: str) -> list[str]:
+def _expand_braces(text: str) -> list[str]:
     """The glob once for each way to choose from its braces."""
     start = text.find("{")
     if start == -1:
@@ -168,7 +168,7 @@ def _expanded(text: str) -> list[str]:
     head, tail = text[:start], text[commas[-1] + 1 :]
     found: list[str] = []
     for begin, end in itertools.pairwise(commas):
-        found += _expanded(head + text[begin + 1 : end] + tail)
+        found += _expand_braces(head + text[begin + 1 : end] + tail)
         if len(found) > _MOST_ALTERNATIVES:
             raise InvalidPattern(f"the glob {text[:60]!r} stands for more than {_MOST_ALTERNATIVES} patterns")
     return found

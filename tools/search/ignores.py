@@ -67,7 +67,7 @@ class Ignores:
             found += _read(folder)
         return cls(_in_order(found))
 
-    def entered(self, folder: str) -> Self:
+    def inside(self, folder: str) -> Self:
         """The rules that hold in `folder`."""
         return type(self)(_in_order([*_read(folder), *self.rules]))
 

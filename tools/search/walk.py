@@ -53,7 +53,7 @@ class Walk:
 
     def __iter__(self) -> Iterator[Run]:
         outer = None if self._include_ignored else _or_none(Ignores.above(self._root))
-        levels = [("", *self._entered("", outer))]
+        levels = [("", *self._enter("", outer))]
         matches, ending = self._matches, self._ending
         unchecked = 0
         while levels:
@@ -71,7 +71,7 @@ class Walk:
                 if folder.endswith(ending) and (matches is None or matches(path)):
                     yield prefix, [folder], True
                 if self._is_recursive and (self._leads is None or self._leads(path)):
-                    levels.append((f"{path}/", *self._entered(f"{path}/", rules)))
+                    levels.append((f"{path}/", *self._enter(f"{path}/", rules)))
                     break
             else:
                 levels.pop()
@@ -80,7 +80,7 @@ class Walk:
                 self._check()
                 unchecked = 0
 
-    def _entered(self, prefix: str, rules: Ignores | None) -> tuple[Ignores | None, Iterator[_Step]]:
+    def _enter(self, prefix: str, rules: Ignores | None) -> tuple[Ignores | None, Iterator[_Step]]:
         """The rules that hold in a folder, and what it holds, in order."""
         folder = self._root + prefix
         try:
@@ -92,7 +92,7 @@ class Walk:
             files = [name for name in files if name.endswith(ending)]
         if not self._include_ignored:
             if listing.has_ignore_file:
-                rules = (rules or Ignores()).entered(folder)
+                rules = (rules or Ignores()).inside(folder)
             if rules is not None:
                 files = [name for name in files if not rules.leave_out(folder, name, is_folder=False)]
                 folders = [name for name in folders if not rules.leave_out(folder, name, is_folder=True)]

@@ -166,7 +166,7 @@ async def shell_send_input(
     if wait_ms is None:
         return Sent(session_id=session_id, bytes_written=written)
     wait_ms = min(wait_ms, MOST_WAIT_MS)
-    matched = await _waited(session, heard, offset, wait_ms / 1000, pattern)
+    matched = await _wait(session, heard, offset, wait_ms / 1000, pattern)
     text, begins, end = session.text(offset, _PAGE_BYTES)
     session.give(ctx.connection, end)
     return Sent(
@@ -207,7 +207,7 @@ async def shell_stop_session(
     )
 
 
-async def _waited(session: ShellSession, heard: int, offset: int, wait_s: float, pattern: Any) -> bool | None:
+async def _wait(session: ShellSession, heard: int, offset: int, wait_s: float, pattern: Any) -> bool | None:
     """Wait for the end, the pattern, a pause after output, or so long. Whether the pattern was found, if there is one.
 
     `heard` is where output counts as new; the pattern is looked for from `offset` on.

@@ -118,15 +118,15 @@ async def shell_exec(
     )
     timed_out = False
     try:
-        if not await _over(session, began, timeout_seconds, ctx.yield_ms if yield_ms is None else yield_ms):
+        if not await _wait_for_end(session, began, timeout_seconds, ctx.yield_ms if yield_ms is None else yield_ms):
             if session.is_running and _is_due(began, timeout_seconds):
                 timed_out = True
                 await session.stop(signal.SIGTERM, GRACE_S)
             else:
-                return _running(ctx, session, began, timeout_seconds)
+                return _session_result(ctx, session, began, timeout_seconds)
         result = _result(session, began, capture_stderr, timed_out)
         if result.truncated:
-            reference = await _kept(ctx, session)
+            reference = await _keep_output(ctx, session)
             result = replace(result, output_path=session.output_path, artifactRef=reference)
     except asyncio.CancelledError:
         session.abandon(GRACE_S)
@@ -171,7 +171,7 @@ def check_text(name: str, text: str) -> None:
         raise InvalidParams(f"{name} has a NUL character in it, which no process can be given", issues=[issue])
 
 
-async def _over(session: ShellSession, began: float, timeout_s: float | None, yield_ms: int) -> bool:
+async def _wait_for_end(session: ShellSession, began: float, timeout_s: float | None, yield_ms: int) -> bool:
     """Wait for the end. False if it is time to yield, with a session to yield to, or to time out."""
     limit_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
     yields = yield_ms > 0
@@ -196,7 +196,7 @@ def _is_due(began: float, timeout_s: float | None) -> bool:
     return time.monotonic() - began >= (DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s)
 
 
-def _running(ctx: ToolContext, session: ShellSession, began: float, timeout_s: float | None) -> Executed:
+def _session_result(ctx: ToolContext, session: ShellSession, began: float, timeout_s: float | None) -> Executed:
     text, _, end = session.text(max(0, session.end - _SESSION_PAGE_BYTES), _SESSION_PAGE_BYTES)
     session.give(ctx.connection, end)
     return Executed(
@@ -212,11 +212,11 @@ def _running(ctx: ToolContext, session: ShellSession, began: float, timeout_s: f
 
 
 def _result(session: ShellSession, began: float, hears_stderr: bool, timed_out: bool) -> Executed:
-    out, out_missing = _fitted(*session.captured("stdout"), _MOST_WIRE_BYTES)
+    out, out_missing = _fit(*session.captured("stdout"), _MOST_WIRE_BYTES)
     room = _MOST_WIRE_BYTES - _wire_bytes(out)
-    error, error_missing = _fitted(*session.captured("stderr"), max(room, _MOST_WIRE_BYTES // 4))
+    error, error_missing = _fit(*session.captured("stderr"), max(room, _MOST_WIRE_BYTES // 4))
     if _wire_bytes(out) + _wire_bytes(error) > _MOST_WIRE_BYTES:
-        out, out_missing = _fitted(*session.captured("stdout"), _MOST_WIRE_BYTES * 3 // 4)
+        out, out_missing = _fit(*session.captured("stdout"), _MOST_WIRE_BYTES * 3 // 4)
     missing = out_missing + error_missing
     return Executed(
         exit_code=TIMED_OUT if timed_out else session.exit_code,
@@ -230,7 +230,7 @@ def _result(session: ShellSession, began: float, hears_stderr: bool, timed_out: 
     )
 
 
-async def _kept(ctx: ToolContext, session: ShellSession) -> str | None:
+async def _keep_output(ctx: ToolContext, session: ShellSession) -> str | None:
     """The artifact with all of a command's output; None if it cannot be kept, and then its file is all there is."""
     try:
         if (file := session.sealed_file()) is not None:
@@ -241,7 +241,7 @@ async def _kept(ctx: ToolContext, session: ShellSession) -> str | None:
         return None
 
 
-def _fitted(head: str, tail: str, missing: int, most_bytes: int) -> tuple[str, int]:
+def _fit(head: str, tail: str, missing: int, most_bytes: int) -> tuple[str, int]:
     """Head and tail as one text with a note between them, small enough for the wire."""
     if not missing and len(head) * 14 <= most_bytes:
         return head, 0
@@ -256,7 +256,7 @@ def _fitted(head: str, tail: str, missing: int, most_bytes: int) -> tuple[str, i
         head, tail = cut_head, cut_tail
         if _wire_bytes(head) + _wire_bytes(tail) > most_bytes:
             # What is costly to write lies at the ends.
-            return _fitted(head, tail, missing, most_bytes)
+            return _fit(head, tail, missing, most_bytes)
     if not missing:
         return head + tail, 0
     return f"{head}\n[… {missing} bytes left out …]\n{tail}", missing

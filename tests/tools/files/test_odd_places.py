@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bench import Bench
-from tools.files.paths import OpenPaths, told, untold
+from tools.files.paths import OpenPaths, from_wire, to_wire
 from tools.kit.context import ToolContext
 from tools.kit.errors import ToolError
 
@@ -61,9 +61,9 @@ def test_an_odd_name_works_everywhere(bench: Bench, name: str) -> None:
     bench.call("fs_write", path=name, content="one\n")
     bench.patch(name, type="insert_after", match="one", insert="two")
     assert bench.call("fs_read", path=name)["content"] == "one\ntwo\n"
-    assert [entry["path"] for entry in bench.call("fs_list", path=".")["entries"]] == [told(bench.folder / name)]
+    assert [entry["path"] for entry in bench.call("fs_list", path=".")["entries"]] == [to_wire(bench.folder / name)]
     (match,) = bench.call("fs_grep", base=".", pattern="two")["matches"]
-    assert match["path"] == told(bench.folder / name)
+    assert match["path"] == to_wire(bench.folder / name)
     moved = bench.call("fs_move", from_=name, to="plain")
     bench.undo(moved["undo_id"], "plain")
     bench.call("fs_delete", path=name)
@@ -78,7 +78,7 @@ def test_a_name_that_is_no_utf_8_is_told_so_that_it_can_be_passed_back(bench: Be
     entry["path"].encode()
     assert os.fsencode(bench.ctx.paths.resolve(entry["path"])) == path
     assert bench.call("fs_read", path=entry["path"])["path"] == entry["path"]
-    assert untold(told(os.fsdecode(path))) == os.fsdecode(path)
+    assert from_wire(to_wire(os.fsdecode(path))) == os.fsdecode(path)
 
 
 def test_files_of_proc_are_read(bench: Bench) -> None:

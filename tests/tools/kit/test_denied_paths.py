@@ -258,8 +258,8 @@ def test_a_file_that_is_exchanged_for_a_link_while_it_is_opened_is_not_shown(ben
     checked = bench.ctx.paths.resolve("plain")
     target.unlink()
     target.symlink_to("app/.env")
-    from tools.files.sources import Source, opened
+    from tools.files.sources import Source, open_source
     from tools.kit.errors import Denied
 
-    with pytest.raises(Denied), opened(bench.ctx, Source(checked, "plain", checked)):
+    with pytest.raises(Denied), open_source(bench.ctx, Source(checked, "plain", checked)):
         pytest.fail("it was opened")

@@ -33,12 +33,12 @@ def nearest(text: str, wanted: str) -> str | None:
 
 
 def _best_line(lines: list[str], key: str) -> int | None:
-    folded = _folded(key)
-    alike = [index for index, line in enumerate(lines) if folded in _folded(line)][:_CANDIDATES]
+    folded = _fold(key)
+    alike = [index for index, line in enumerate(lines) if folded in _fold(line)][:_CANDIDATES]
     if not alike:
-        alike = _sharing(lines, set(_WORD.findall(key.lower())), 2, _WORD.findall)
+        alike = _lines_sharing(lines, set(_WORD.findall(key.lower())), 2, _WORD.findall)
     if not alike:
-        alike = _sharing(lines, set(_pairs(key.lower())), 4, _pairs)
+        alike = _lines_sharing(lines, set(_pairs(key.lower())), 4, _pairs)
     best, best_score = None, 0.5
     for index in alike:
         score = SequenceMatcher(None, key[:_COMPARED_CHARS], lines[index][:_COMPARED_CHARS], autojunk=False).ratio()
@@ -47,7 +47,7 @@ def _best_line(lines: list[str], key: str) -> int | None:
     return best if best is not None or not alike else alike[0]
 
 
-def _sharing(lines: list[str], wanted: set[str], least: int, parts: Callable[[str], Iterable[str]]) -> list[int]:
+def _lines_sharing(lines: list[str], wanted: set[str], least: int, parts: Callable[[str], Iterable[str]]) -> list[int]:
     """The lines that share the most of `wanted`, and at least one in `least` of it."""
     deadline = time.monotonic() + _MOST_SECONDS
     scored: list[tuple[int, int]] = []
@@ -65,7 +65,7 @@ def _pairs(line: str) -> list[str]:
     return [line[at : at + 2] for at in range(len(line) - 1)]
 
 
-def _folded(line: str) -> str:
+def _fold(line: str) -> str:
     return "".join(line.split()).lower()
 
 
@@ -79,7 +79,7 @@ def _difference(asked: list[str], shown: list[str], start: int) -> str:
         number = start + index + 1
         if "".join(want.split()) == "".join(have.split()):
             what = "white space differs"
-        elif _folded(want) == _folded(have):
+        elif _fold(want) == _fold(have):
             what = "upper and lower case differ"
         else:
             at = next(
