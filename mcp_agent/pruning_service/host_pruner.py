@@ -12,7 +12,7 @@ from mcp_agent.pruning_service.kept_texts import Recovery
 from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
 from mcp_agent.pruning_service.worker_pool import Workers
 from tools.kit.focus import Focused, PruningMetadata, Reason
-from tools.pruning.engine import GaveUp, Selection, SourceType, written
+from tools.pruning.engine import GaveUp, Selection, SourceType, render_text
 
 # Of the output of a tool, 45 of a hundred lines stay, and what is as short as this stays whole.
 FOCUS_PRUNE_RATIO = 0.55
@@ -165,7 +165,7 @@ class HostPruner:
             return attempt.failed("invalid_response", str(error))
         if not selection.dropped:
             return attempt.answered(text, every)
-        pruned = written(text, selection, prune_id, include_markers=markers)
+        pruned = render_text(text, selection, prune_id, include_markers=markers)
         kept = None if markers else [number - 1 for number in selection.kept()]
         return attempt.answered(pruned, kept, prune_id)
 

@@ -1,15 +1,33 @@
-"""The pruning engine: text and question in, kept lines out.
+"""The pruning engine: a text and a question in, the lines to keep out.
 
-Pure functions, deterministic, with no network; what they remember of a text changes no answer. Numpy is loaded by the
-first call of `prune`, so that a program which never prunes does not pay for it.
+Pure and deterministic functions without network; what they cache changes no answer. The first call of `prune` loads
+numpy, so that a program that never prunes does not pay for it.
 """
 
 from collections.abc import Callable
 
-from tools.pruning.engine.rendering import Annotation, Rendered, render, written
-from tools.pruning.engine.selection import DroppedBlock, GaveUp, Selection, SourceType
+from tools.pruning.engine.render import (
+    Annotation,
+    DroppedBlock,
+    GaveUp,
+    Rendered,
+    Selection,
+    SourceType,
+    render,
+    render_text,
+)
 
-__all__ = ["Annotation", "DroppedBlock", "GaveUp", "Rendered", "Selection", "SourceType", "prune", "render", "written"]
+__all__ = [
+    "Annotation",
+    "DroppedBlock",
+    "GaveUp",
+    "Rendered",
+    "Selection",
+    "SourceType",
+    "prune",
+    "render",
+    "render_text",
+]
 
 
 def prune(
@@ -24,10 +42,10 @@ def prune(
     """Choose the lines of a text that a question needs.
 
     At most `max_prune_ratio` of the lines are dropped and at least `min_keep_lines` stay; where both cannot hold,
-    every line stays and the selection carries the warning `constraints_unmet`. Without `source_type` it is detected.
-    `deadline` is asked now and then whether time is up; when it says so, `GaveUp` is raised.
+    every line stays and the selection has the warning `constraints_unmet`. Without `source_type` it is detected.
+    `deadline` is called between the steps; once it returns true, `GaveUp` is raised.
     """
-    from tools.pruning.engine.pruner import select  # numpy comes with it
+    from tools.pruning.engine.api import select  # loads numpy
 
     return select(
         text,
@@ -35,9 +53,5 @@ def prune(
         source_type=source_type,
         max_prune_ratio=max_prune_ratio,
         min_keep_lines=min_keep_lines,
-        is_over=deadline or _never,
+        is_over=deadline or (lambda: False),
     )
-
-
-def _never() -> bool:
-    return False

@@ -1,9 +1,8 @@
 """Which lines to keep, given what each is worth and what it costs.
 
-Keeping a line costs its tokens; every cut costs a marker. For one price per token the best set of lines is found
-exactly, as a path through two states (keep, drop) with a toll on leaving the first. The price is then lowered
-until enough lines are kept. Lines that must stay, headers around kept lines and units that are kept whole or
-not at all are part of every set that is considered.
+Keeping a line costs its tokens, and every gap costs a marker. For a given price per token, a two-state Viterbi search
+(keep or drop) finds the best set of lines exactly. The price is then lowered until enough lines are kept. Every set
+that is considered contains the lines that must stay, the headers around kept lines, and units only as a whole.
 """
 
 from collections.abc import Callable
@@ -11,24 +10,25 @@ from collections.abc import Callable
 import numpy as np
 
 from tools.kit.records import record
-from tools.pruning.engine.arrays import Bools, Floats, Ints
+from tools.pruning.engine.structure import Structure
+from tools.pruning.engine.text_arrays import Bools, Floats, Ints
 
 MARKER_TOKENS = 17
-_DISCOUNT = 0.6
-_DISCOUNTS = 12
+_PRICE_STEP = 0.6
+_PRICE_STEPS = 12
 _MARGIN = 0.1
-_ALWAYS = 1e6
+_MUST_KEEP_GAIN = 1e6
 _SHORT_GAP = 1
-# So many runs are looked at one by one faster than they are joined.
+# Python walks over so many runs as fast as numpy merges them.
 _FEW_RUNS = 100
 
 
 @record
 class Candidates:
-    """`worth` is each line's share of what the question needs and sums to at most 1; `tokens` is its cost.
+    """`worth` is each line's share of what the question needs; the shares sum to 1. `tokens` is its cost.
 
-    `unit` gives every line the first line of its unit. `header` gives every line the header it may not be kept
-    without, or -1.
+    `unit` gives every line the first line of its unit. `header` gives every line the header that must be kept with
+    it, or -1.
     """
 
     worth: Floats
@@ -39,132 +39,130 @@ class Candidates:
 
 
 def choose(
-    candidates: Candidates, *, quota: int, top_price: float, marker_dearness: float, check: Callable[[], None]
+    candidates: Candidates, *, quota: int, top_price: float, gap_markers: float, check: Callable[[], None]
 ) -> Bools:
     """Keep at least `quota` lines: the best set at `top_price`, or at about the highest price that keeps enough.
 
-    A cut is charged `marker_dearness` times the tokens of its marker.
+    A gap costs `gap_markers` times the tokens of a marker. `check` is called at every step; it may raise.
     """
     total = candidates.worth.size
     text_tokens = max(int(candidates.tokens.sum()), 1)
     cost = candidates.tokens / text_tokens
-    toll = marker_dearness * MARKER_TOKENS / text_tokens
-    starts = (candidates.unit == np.arange(total)).nonzero()[0]
+    gap_cost = gap_markers * MARKER_TOKENS / text_tokens
+    starts = np.flatnonzero(candidates.unit == np.arange(total))
 
-    def kept_at(price: float) -> tuple[Bools, int]:
+    def keep_at(price: float) -> tuple[Bools, int]:
         check()
-        gain = candidates.worth - price * cost
-        np.putmask(gain, candidates.must_keep, _ALWAYS)
-        by_unit = _best_path(np.add.reduceat(gain, starts), price * toll)
-        kept = _completed(np.repeat(by_unit, lengths_of(starts, total)), candidates)
+        gain = np.where(candidates.must_keep, _MUST_KEEP_GAIN, candidates.worth - price * cost)
+        by_unit = _best_path(np.add.reduceat(gain, starts), price * gap_cost)
+        kept = _complete(np.repeat(by_unit, _lengths(starts, total)), candidates)
         return kept, int(np.count_nonzero(kept))
 
-    few, too_few = kept_at(top_price)
-    if too_few >= quota:
+    few, few_count = keep_at(top_price)
+    if few_count >= quota:
         return few
     high = low = top_price
-    enough, many = np.ones(total, dtype=np.bool_), total
-    for _ in range(_DISCOUNTS):
-        low *= _DISCOUNT
-        attempt, count = kept_at(low)
+    enough, enough_count = np.ones(total, dtype=np.bool_), total
+    for _ in range(_PRICE_STEPS):
+        low *= _PRICE_STEP
+        attempt, count = keep_at(low)
         if count >= quota:
-            enough, many = attempt, count
+            enough, enough_count = attempt, count
             break
-        high, few, too_few = low, attempt, count
-    # Where the right price would be if the number of lines grew evenly as it falls. To come nearer than this gains
-    # nothing: the rest is made up line by line.
-    share = min(max((quota - too_few) / max(many - too_few, 1), _MARGIN), 1 - _MARGIN)
-    attempt, count = kept_at(high * (low / high) ** share)
+        high, few, few_count = low, attempt, count
+    # Interpolate once between the two prices. More steps gain nothing, because the rest is added line by line.
+    share = min(max((quota - few_count) / max(enough_count - few_count, 1), _MARGIN), 1 - _MARGIN)
+    attempt, count = keep_at(high * (low / high) ** share)
     if count >= quota:
         enough = attempt
     else:
         few = attempt
-    return _topped_up(few, enough, quota, candidates)
+    return _top_up(few, enough, quota, candidates)
 
 
-def with_headers(kept: Bools, header: Ints) -> Bools:
-    """Add the headers of the kept lines, and the headers of those."""
-    # With a place for the lines that have none: a header of -1.
-    complete = np.ones(kept.size + 1, dtype=np.bool_)
-    complete[:-1] = kept
-    waiting = header[kept]
-    while waiting.size:
-        waiting = waiting[~complete[waiting]]
-        complete[waiting] = True
-        waiting = header[waiting]
-    return complete[:-1]
+def choose_outline(structure: Structure, tokens: Ints, worth: Floats, *, budget_tokens: float) -> Bools:
+    """Mark lines to keep for orientation even where nothing matches: imports, then headers, the best first.
+
+    Each header costs a marker besides its tokens, because it stands alone; each block of imports does, but at the top.
+    """
+    starts, lengths = runs(structure.is_import)
+    costs = np.add.reduceat(tokens, starts) + MARKER_TOKENS * (starts > 0)
+    is_bought = np.zeros(starts.size, dtype=np.bool_)
+    left = budget_tokens
+    for run in np.flatnonzero(structure.is_import[starts]).tolist():
+        if costs[run] <= left:
+            is_bought[run] = True
+            left -= costs[run]
+    outline = np.repeat(is_bought, lengths)
+    headers = np.flatnonzero(structure.is_header)
+    ranked = headers[np.argsort(-worth[headers], kind="stable")]
+    spent = np.cumsum(tokens[ranked] + MARKER_TOKENS)
+    outline[ranked[spent <= left]] = True
+    return outline
 
 
-def runs(kept: Bools) -> tuple[Ints, Ints]:
-    """Give the first line of each run of kept or of dropped lines, and the length of each run."""
-    is_first = np.ones(kept.size, dtype=np.bool_)
-    np.not_equal(kept[1:], kept[:-1], out=is_first[1:])
-    starts: Ints = is_first.nonzero()[0]
-    return starts, lengths_of(starts, kept.size)
+def runs(mask: Bools) -> tuple[Ints, Ints]:
+    """The first index and the length of every run of equal values."""
+    is_start = np.ones(mask.size, dtype=np.bool_)
+    is_start[1:] = mask[1:] != mask[:-1]
+    starts: Ints = is_start.nonzero()[0]
+    return starts, _lengths(starts, mask.size)
 
 
-def lengths_of(starts: Ints, total: int) -> Ints:
-    """Give how far it is from each start to the next one, and from the last to the end."""
+def _lengths(starts: Ints, total: int) -> Ints:
     lengths = np.empty_like(starts)
-    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[:-1] = starts[1:] - starts[:-1]
     lengths[-1] = total - starts[-1]
     return lengths
 
 
-def _best_path(gain: Floats, toll: float) -> Bools:
-    """Maximise the gain of what is kept less a toll per run of what is dropped.
+def _best_path(gain: Floats, gap_cost: float) -> Bools:
+    """Maximise the gain of what is kept minus a cost per gap: a two-state Viterbi search.
 
-    Neighbours of one sign are decided together: within such a run there is nothing to gain by changing state. What
-    keeping is ahead of dropping after each run follows from what it was before: more than the toll is worth no more
-    than the toll, since dropping can be taken up at that price, and less than nothing is worth nothing.
+    Neighbours of one sign are decided together, because a change of state within them gains nothing. The lead is how
+    far keeping is ahead of dropping. It is clamped to [0, gap_cost] before a gain is added: with a greater lead,
+    dropping starts here from the kept state, and with a lead below 0, keeping starts from the dropped state.
     """
     starts, _ = runs(gain > 0)
-    starts, gains = _joined(starts, np.add.reduceat(gain, starts), toll)
-    # To begin with a gap is to pay for one.
-    ahead = toll
+    starts, gains = _merge_small_runs(starts, np.add.reduceat(gain, starts), gap_cost)
+    # A text that begins with a gap pays for it, too.
+    lead = gap_cost
     leads: list[float] = []
-    for step in gains.tolist():
-        ahead = (0.0 if ahead < 0.0 else toll if ahead > toll else ahead) + step
-        leads.append(ahead)
-    # Between nothing and the toll a run has the state of the next one; the last is kept if that is ahead at all.
-    is_kept = ahead >= 0.0
+    for run_gain in gains.tolist():
+        lead = (0.0 if lead < 0.0 else gap_cost if lead > gap_cost else lead) + run_gain
+        leads.append(lead)
+    # Back from the end: a clamped lead decides the state, any other lead leaves the state of the next run.
+    is_kept = lead >= 0.0
     states: list[bool] = []
     for lead in reversed(leads):
-        is_kept = is_kept if 0.0 <= lead <= toll else lead > toll
+        is_kept = is_kept if 0.0 <= lead <= gap_cost else lead > gap_cost
         states.append(is_kept)
-    return np.repeat(np.array(states[::-1]), lengths_of(starts, gain.size))
+    return np.repeat(np.array(states[::-1]), _lengths(starts, gain.size))
 
 
-def _joined(starts: Ints, gains: Floats, toll: float) -> tuple[Ints, Floats]:
-    """Join every run that weighs less than the toll and than both its neighbours with those: it shares their state.
+def _merge_small_runs(starts: Ints, gains: Floats, gap_cost: float) -> tuple[Ints, Floats]:
+    """Merge every run with both neighbours if its gain is smaller than theirs and than a gap: all three share a state.
 
-    In another state than theirs it could only lose: it has less to give than a gap costs, and less than either
-    neighbour has where the border between keeping and dropping moves past both.
+    This leaves the best path as it is, and shortens the loop over a long text to a fraction.
     """
     while gains.size > _FEW_RUNS:
-        weight = np.abs(gains)
-        inner = weight[1:-1]
-        is_least = inner <= toll
-        is_least &= inner <= weight[:-2]
-        is_least &= inner < weight[2:]
+        size = np.abs(gains)
+        inner = size[1:-1]
+        is_small = (inner <= gap_cost) & (inner <= size[:-2]) & (inner < size[2:])
         is_start = np.ones(gains.size, dtype=np.bool_)
-        is_start[1:-1] = ~is_least
+        is_start[1:-1] = ~is_small
         is_start[2:] &= is_start[1:-1]
-        places = is_start.nonzero()[0]
+        places = np.flatnonzero(is_start)
         if places.size == gains.size:
             break
         starts, gains = starts[places], np.add.reduceat(gains, places)
     return starts, gains
 
 
-def _completed(kept: Bools, candidates: Candidates) -> Bools:
-    return _bridged(with_headers(kept, candidates.header), candidates.tokens)
+def _top_up(few: Bools, enough: Bools, quota: int, candidates: Candidates) -> Bools:
+    """Add to `few` the best runs of what `enough` has more, and stop at the quota.
 
-
-def _topped_up(few: Bools, enough: Bools, quota: int, candidates: Candidates) -> Bools:
-    """Add to `few` the best of what `enough` has more, and stop at the quota.
-
-    Where the worth of lines is flat, no price separates them and the two sets lie far apart.
+    Where many lines have the same worth, no price separates them, and the two sets are far apart.
     """
     kept = few.copy()
     extra = enough & ~few
@@ -178,19 +176,34 @@ def _topped_up(few: Bools, enough: Bools, quota: int, candidates: Candidates) ->
         if missing <= 0:
             break
         start, length = int(starts[run]), int(lengths[run])
-        taken = min(length, missing)
-        first = start if start > 0 and few[start - 1] else start + length - taken
-        kept[first : first + taken] = True
-        missing -= taken
-    whole_units = np.zeros_like(kept)
-    whole_units[candidates.unit[kept]] = True
-    return _completed(whole_units[candidates.unit], candidates)
+        added = min(length, missing)
+        first = start if start > 0 and few[start - 1] else start + length - added
+        kept[first : first + added] = True
+        missing -= added
+    has_unit = np.zeros_like(kept)
+    has_unit[candidates.unit[kept]] = True
+    return _complete(has_unit[candidates.unit], candidates)
 
 
-def _bridged(kept: Bools, tokens: Ints) -> Bools:
-    """Keep gaps that are no dearer than the marker that would replace them, and gaps of a single line."""
+def _complete(kept: Bools, candidates: Candidates) -> Bools:
+    return _fill_short_gaps(_add_headers(kept, candidates.header), candidates.tokens)
+
+
+def _add_headers(kept: Bools, header: Ints) -> Bools:
+    """Add the headers of the kept lines, and the headers around those."""
+    # With one more entry for lines without a header: -1.
+    complete = np.ones(kept.size + 1, dtype=np.bool_)
+    complete[:-1] = kept
+    added = header[kept]
+    while added.size:
+        added = added[~complete[added]]
+        complete[added] = True
+        added = header[added]
+    return complete[:-1]
+
+
+def _fill_short_gaps(kept: Bools, tokens: Ints) -> Bools:
+    """Keep gaps of a single line, and gaps that cost no more tokens than their marker."""
     starts, lengths = runs(kept)
-    stays = kept[starts]
-    stays |= np.add.reduceat(tokens, starts) <= MARKER_TOKENS
-    stays |= lengths <= _SHORT_GAP
+    stays = kept[starts] | (np.add.reduceat(tokens, starts) <= MARKER_TOKENS) | (lengths <= _SHORT_GAP)
     return np.repeat(stays, lengths)

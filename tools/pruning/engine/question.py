@@ -1,4 +1,4 @@
-"""What a question asks for: its terms, and how much each one says.
+"""The terms of a question and their weights; also how identifiers are split and words are stemmed.
 
 A question is data. It may be a sentence, a commit message, a list of names or a pasted error; nothing in it is
 followed as an instruction.
@@ -6,26 +6,28 @@ followed as an instruction.
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from tools.kit.records import record
-from tools.pruning.engine.characters import UNSPACED
-from tools.pruning.engine.stems import stem
-from tools.pruning.engine.words import parts_of
+from tools.pruning.engine.text_arrays import UNSPACED
+
+# `stem` removes at most this many letters from a word, and leaves at least `SHORTEST_STEM`.
+LONGEST_ENDING = 5
+SHORTEST_STEM = 3
+_DOUBLED_CONSONANTS = frozenset("bdfgmnprt")
 
 _WORD = re.compile(r"`[^`\n]+`|\w+(?:[.:\-/]+\w+)*")
 _NAME = re.compile(r"\w+")
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
+_PART = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z{UNSPACED}]+|\d+")
 _NOISE = re.compile(r"https?://\S+|#\d+|^[ \t]*[\w-]+-by:.*$|\b[0-9a-f]{7,40}\b", re.MULTILINE | re.IGNORECASE)
 _SUBJECT_WEIGHT = 1.0
 _BODY_WEIGHT = 0.45
 _NAME_WEIGHT = 1.4
 _QUOTED_WEIGHT = 1.6
-# The text may divide a name where the question does not: `file_name` is asked for as `filename`.
+# Short, since the text may divide a name where the question does not: `filename` also finds `file_name`.
 _NAME_PREFIX = 3
 _MAX_TERMS = 24
 _MAX_CHARS = 10_000
-_REMEMBERED_QUESTIONS = 16
 
 _STOP_WORDS = frozenset(
     """
@@ -49,102 +51,128 @@ _STOP_WORDS = frozenset(
     ou par pas pour pourquoi que quel quelle qui sa sans se ses son sont sur un une vous
     """.split()
 )
-_PROSE_WORDS = "clarify comment doc docstring document documentation example grammar reword spelling typo wording"
-_PROSE_STEMS = frozenset(map(stem, _PROSE_WORDS.split()))
+# The stems of words like `documentation`: questions with one of them are about comments.
+_PROSE_STEMS = frozenset("clarify comment doc docstr document documentat exampl grammar reword spell typo word".split())
 
 
 @record
 class Term:
-    """A stem, or for `is_name` a whole identifier in lower case without underscores.
+    """A stem; with `is_name` a whole identifier in lower case without underscores.
 
-    What answers to the term, a part of a word or for `is_name` the first part, begins with `prefix` in lower case. What
-    begins with it need not answer. For `is_piece` the term is two letters of a language without spaces, which are
-    found wherever they stand.
+    A part of a word can match only if it begins with `prefix`, in lower case; with `is_name` this holds for the first
+    part of the identifier. With `is_bigram` the term is two neighbouring letters of a script without spaces, and
+    every occurrence matches.
     """
 
     key: str
     weight: float
     is_name: bool
     prefix: str
-    is_piece: bool = False
+    is_bigram: bool = False
 
 
 @record
 class Question:
-    """`terms` has what discriminates, the weightiest first and pieces last.
-
-    `asks_for_prose` is set when it is about comments.
-    """
+    """`terms` are in order of weight, with the bigrams last. `is_about_comments`: it asks for docs or comments."""
 
     terms: tuple[Term, ...]
-    asks_for_prose: bool
+    is_about_comments: bool
 
 
-def question_of(text: str) -> Question:
-    """Read a question. The last few are remembered: what is asked of one text is often asked of the next."""
-    return _read(text[:_MAX_CHARS])
+class _Weights:
+    """The weights of the terms while a question is read."""
+
+    def __init__(self) -> None:
+        self._weights: dict[tuple[str, bool], float] = {}
+        self._first_parts: dict[str, str] = {}
+        self._bigrams: dict[str, float] = {}
+
+    def add(self, key: str, weight: float, *, first_part: str | None = None) -> None:
+        """Add a stem, or with `first_part` an identifier. The strongest mention counts, and each other one a little."""
+        is_name = first_part is not None
+        known = self._weights.get((key, is_name), 0.0)
+        self._weights[key, is_name] = max(known, weight) + 0.15 * min(known, weight)
+        if first_part is not None:
+            self._first_parts[key] = first_part
+
+    def add_bigrams(self, run: str, weight: float) -> None:
+        """Add every two neighbours: where words begin is not known, and pairs across words are seldom found."""
+        for bigram in [run[at : at + 2] for at in range(len(run) - 1)] or [run]:
+            self._bigrams[bigram] = max(weight, self._bigrams.get(bigram, 0.0))
+
+    def terms(self) -> tuple[Term, ...]:
+        ranked = sorted(self._weights.items(), key=lambda item: -item[1])[:_MAX_TERMS]
+        terms = [
+            Term(key, weight, is_name, self._first_parts[key][:_NAME_PREFIX] if is_name else _common_prefix(key))
+            for (key, is_name), weight in ranked
+            if len(key) > 1 or key.isdigit()
+        ]
+        bigrams = [*self._bigrams.items()][:_MAX_TERMS]
+        return (*terms, *(Term(bigram, weight, False, "", is_bigram=True) for bigram, weight in bigrams))
 
 
-@lru_cache(maxsize=_REMEMBERED_QUESTIONS)
-def _read(text: str) -> Question:
-    weights: dict[tuple[str, bool], float] = {}
-    first_parts: dict[str, str] = {}
-    everything: set[str] = set()
-    pieces: dict[str, float] = {}
-    for weight, line in _weighted_lines(_NOISE.sub(" ", text)):
+def read_question(text: str) -> Question:
+    """Read a question. The first line weighs more than the rest, and identifiers more than words."""
+    weights = _Weights()
+    stems: set[str] = set()
+    lines = [line for line in _NOISE.sub(" ", text[:_MAX_CHARS]).split("\n") if line.strip()]
+    for number, line in enumerate(lines):
+        weight = _SUBJECT_WEIGHT if number == 0 else _BODY_WEIGHT
         for run in _UNSPACED_RUN.findall(line):
-            for piece in _pieces(run):
-                pieces[piece] = max(weight, pieces.get(piece, 0.0))
-        previous = ""
-        for found in _WORD.findall(_UNSPACED_RUN.sub(" ", line)):
-            is_quoted = found.startswith("`")
-            names = _NAME.findall(found)
-            for name in names:
-                parts = parts_of(name)
-                everything.update(map(stem, parts))
-                is_compound = len(parts) > 1 or len(names) > 1
-                emphasis = weight * (_QUOTED_WEIGHT if is_quoted else _NAME_WEIGHT if is_compound else 1.0)
-                for part in parts:
-                    if is_quoted or part not in _STOP_WORDS:
-                        _raise(weights, (stem(part), False), emphasis)
-                if is_quoted or len(parts) > 1:
-                    _raise(weights, (_whole(name), True), emphasis)
-                    first_parts[_whole(name)] = parts[0] if parts else ""
-                elif previous and parts and not _STOP_WORDS.intersection((previous, parts[0])):
-                    _raise(weights, (previous + parts[0], True), weight)
-                    first_parts[previous + parts[0]] = previous
-                previous = parts[0] if len(parts) == 1 else ""
-    ranked = sorted(weights.items(), key=lambda item: -item[1])[:_MAX_TERMS]
-    terms = tuple(
-        Term(key, weight, is_name, first_parts[key][:_NAME_PREFIX] if is_name else _shared(key))
-        for (key, is_name), weight in ranked
-        if len(key) > 1 or key.isdigit()
-    )
-    terms += tuple(Term(piece, weight, False, "", is_piece=True) for piece, weight in [*pieces.items()][:_MAX_TERMS])
-    return Question(terms=terms, asks_for_prose=not _PROSE_STEMS.isdisjoint(everything))
+            weights.add_bigrams(run, weight)
+        stems.update(_read_line(_UNSPACED_RUN.sub(" ", line), weight, weights))
+    return Question(weights.terms(), is_about_comments=not stems.isdisjoint(_PROSE_STEMS))
 
 
-def _pieces(run: str) -> list[str]:
-    """Take every two neighbours together: which of them are a word is not known, and what is none is seldom found."""
-    return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
+def _read_line(line: str, weight: float, weights: _Weights) -> Iterator[str]:
+    """Add the terms of a line to `weights`; yields the stem of every word, stop words included."""
+    previous = ""
+    for found in _WORD.findall(line):
+        is_quoted = found.startswith("`")
+        names = _NAME.findall(found)
+        for name in names:
+            parts = split_identifier(name)
+            yield from map(stem, parts)
+            is_compound = len(parts) > 1 or len(names) > 1
+            emphasis = weight * (_QUOTED_WEIGHT if is_quoted else _NAME_WEIGHT if is_compound else 1.0)
+            for part in parts:
+                if is_quoted or part not in _STOP_WORDS:
+                    weights.add(stem(part), emphasis)
+            if is_quoted or len(parts) > 1:
+                weights.add(name.replace("_", "").lower(), emphasis, first_part=parts[0] if parts else "")
+            elif previous and parts and not _STOP_WORDS.intersection((previous, parts[0])):
+                # Two words of a sentence may be one identifier in the text.
+                weights.add(previous + parts[0], weight, first_part=previous)
+            previous = parts[0] if len(parts) == 1 else ""
 
 
-def _whole(name: str) -> str:
-    return name.replace("_", "").lower()
+def split_identifier(word: str) -> list[str]:
+    """Split `camelCase`, `snake_case` and `HTTPServer2` into lower-case parts."""
+    return [part.lower() for part in _PART.findall(word)]
 
 
-def _shared(stem_of_word: str) -> str:
-    """What every word with this stem begins with: `policy` is the stem of `policies`."""
+def stem(word: str) -> str:
+    """Stem a lower-case English word, so that `parse`, `parsed`, `parser` and `parsing` are one term.
+
+    A stem need not be a word, since question and text are stemmed alike. Words of up to three letters stay as they are.
+    """
+    if len(word) <= 3 or not word.isalpha():
+        return word
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-3] + "y" if word.endswith("ies") and len(word) > 4 else word[:-1]
+    for suffix in ("ing", "ed", "er", "or", "ion", "ly"):
+        if word.endswith(suffix) and len(word) - len(suffix) >= 4:
+            return _trim(word[: -len(suffix)])
+    return _trim(word)
+
+
+def _trim(word: str) -> str:
+    """Remove a doubled consonant or a final e."""
+    if len(word) > 4 and word[-1] == word[-2] and word[-1] in _DOUBLED_CONSONANTS:
+        return word[:-1]
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+
+
+def _common_prefix(stem_of_word: str) -> str:
+    """What every word with this stem begins with: `policy` is the stem of `policies`, too."""
     return stem_of_word[:-1] if stem_of_word.endswith("y") else stem_of_word
-
-
-def _weighted_lines(text: str) -> Iterator[tuple[float, str]]:
-    lines = [line for line in text.split("\n") if line.strip()]
-    for position, line in enumerate(lines):
-        yield (_SUBJECT_WEIGHT if position == 0 else _BODY_WEIGHT), line
-
-
-def _raise(weights: dict[tuple[str, bool], float], key: tuple[str, bool], weight: float) -> None:
-    """A repeated term gains a little; a stronger mention replaces a weaker one."""
-    known = weights.get(key, 0.0)
-    weights[key] = max(known, weight) + 0.15 * min(known, weight)

@@ -1,7 +1,8 @@
-"""Which lines open a definition, and which definition each line belongs to.
+"""How the lines of a text belong together: definitions in code, sections and code blocks in documents.
 
-Definitions are recognised by the pattern of their first line and bounded by indentation, in any language that
-indents its blocks. No grammar is consulted: a file that does not parse is pruned like any other.
+Definitions are recognised by the pattern of their first line and bounded by indentation, in any language that indents
+its blocks. There is no parser: a file with a syntax error is read like any other. Also here: which lines the author
+has protected from pruning, and whether a text is code, a log or a document.
 """
 
 import re
@@ -9,8 +10,8 @@ import re
 import numpy as np
 
 from tools.kit.records import record
-from tools.pruning.engine.arrays import Bools, Ints
-from tools.pruning.engine.layout import Layout, Openings
+from tools.pruning.engine.render import SourceType
+from tools.pruning.engine.text_arrays import Bools, Ints, Lines, mark, mark_codes, mark_openings
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
@@ -33,28 +34,58 @@ _IMPORT = re.compile(
     r"|(?:const|let|var)\s.*=\s*require\()"
 )
 _LONGEST_HEADER = 400
-_FEW_LINES = 100
-# What a line begins with on which a definition opens, unless it ends in a brace.
-_HEADER_WORDS = (
-    "def class func fn fun function impl struct enum trait interface mod module namespace type macro_rules object"
-    " protocol extension pub export default public private protected internal static final abstract async unsafe"
-    " extern override virtual inline sealed synchronized open suspend data partial declare"
-).split()
-_IMPORT_WORDS = "import from use pub #include package extern require".split()
-_REQUIRING_WORDS = "const let var".split()
-_CONTINUES = np.zeros(128, dtype=np.bool_)
-_CONTINUES[[ord(c) for c in "})]{"]] = True
-_LEADS = np.zeros(128, dtype=np.bool_)
-_LEADS[[ord(c) for c in "#@/*"]] = True
-_OPENINGS = Openings(_HEADER_WORDS, _IMPORT_WORDS, _REQUIRING_WORDS)
+# What a line begins with that opens a definition, unless it ends in a brace. Only the first three letters are compared,
+# to spare most lines the regular expression.
+_HEADER_OPENINGS = mark_openings(
+    (
+        "def class func fn fun function impl struct enum trait interface mod module namespace type macro_rules object"
+        " protocol extension pub export default public private protected internal static final abstract async unsafe"
+        " extern override virtual inline sealed synchronized open suspend data partial declare"
+    ).split()
+)
+_IMPORT_OPENINGS = mark_openings("import from use pub #include package extern require".split())
+_REQUIRE_OPENINGS = mark_openings("const let var".split())
+_CONTINUES_BLOCK = mark_codes("})]{")
+_OPENS_COMMENT = mark_codes("#@/*")
+
+_ATX_HEADING = re.compile(r" {0,3}(#{1,6})\s+\S")
+_UNDERLINE = re.compile(r"([=\-~^\"'*+#`:.])\1{2,}\s*$")
+_FENCE = re.compile(r"\s{0,12}(?:[-*+]\s+|\d+[.)]\s+)?(`{3,}|~{3,})(.*)$")
+_MAY_FENCE = mark_codes("`~-*+0123456789")
+
+_PROTECT_BEGIN = "⟦NO_PRUNE_BEGIN⟧"
+_PROTECT_END = "⟦NO_PRUNE_END⟧"
+
+_SAMPLE_LINES = 150
+_SAMPLE_CHARS = 400
+_LOG_SHARE = 0.3
+_LOG = re.compile(
+    r"\s*+\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d)"
+    r"|\s*+\[?(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL|CRITICAL)\b\]?[: ]"
+    r"|test .* \.\.\. (?:ok|FAILED)$|(?:---|===) (?:RUN|PASS|FAIL)\b|={5,} .* ={5,}$"
+    r"|Traceback \(most|[E>] {3,}\S|npm ERR!|\s+Compiling \S+ v\d|make(?:\[\d+\])?: "
+)
+_VERDICTS = ("PASSED", "FAILED", "SKIPPED")
+_VERDICT = re.compile(rf".*\b(?:{'|'.join(_VERDICTS)})\b")
+_CODE_ENDS = (";", "{", "}", "(")
+_CODE = re.compile(
+    r"(?://|/\*|\*/|# ?(?:include|define|undef|pragma|if|ifn?def|else|elif|endif)\b"
+    r"|#!|#\[|[})\]@])|[\w.\[\]]+ (?:[:+|]?=) "
+    r"|(?:def|class|import|from|return|if|for|while|func|fn|let|const|var|pub|use|package|public|private|static|struct"
+    r"|type|else|elif|try|except|raise|impl|enum|trait|module|export|async|function|interface|mod)\b.*[:;,{}()\w\"'>*]$"
+)
+_COMMENT_OPENS = re.compile(r"\s*/\*")
+_DOCUMENT_MARK = re.compile(r"#{2,6} \S|```|~~~|\.\. [\w-]+::|\.\. _|[=\-~^]{3,}\s*$|\|.*\|\s*$|\[!\[|\[[^\]]+\]: ")
+_ITEM = re.compile(r"(?:[-*+>]|\d+[.)]) +\S|:\w+:`|\[[^\]]+\]\(")
+_PROSE = re.compile(r"(?!#)\W{0,3}\w+(?:[^\w;{}=]{1,4}\w+){4}")
 
 
 @record
 class Structure:
-    """`scope[i]` is the line of the innermost header around line i (its own line for a header), or -1.
+    """`scope[i]` is the line of the innermost header around line i (the line itself for a header), or -1.
 
-    Comments and decorators directly above a header have the header's scope. `parent` has the header around the
-    scope of each header line, or -1; it says nothing of other lines.
+    A header opens a definition or a section. Comments and decorators directly above a header have the scope of the
+    header. `parent` gives every header line the header around it, or -1; it is undefined for other lines.
     """
 
     is_header: Bools
@@ -64,54 +95,152 @@ class Structure:
     parent: Ints
 
 
-def structure_of(layout: Layout, quoted: Bools) -> Structure:
-    """Find the definitions of a text; `quoted` marks the lines of triple-quoted strings."""
-    total = len(layout)
-    is_comment = _LEADS[layout.first] | quoted
-    has_brace = (layout.last == ord("{")) & ~is_comment
-    may_open, may_import, may_require = _OPENINGS.of(layout)
-    is_plain = may_open & ~is_comment & ~has_brace
-    is_header = np.zeros(total, dtype=np.bool_)
-    is_header[layout.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)] = True
-    is_header[layout.matching(_PLAIN_HEADER, np.flatnonzero(is_plain), _LONGEST_HEADER)] = True
-    continues = _CONTINUES[layout.first]
-    # A few lines are tried faster than the text is searched.
-    if np.count_nonzero(may_require) <= _FEW_LINES or "require(" in layout.text:
-        may_import |= may_require
-    imports = layout.matching(_IMPORT, np.flatnonzero(may_import & ~quoted), _LONGEST_HEADER)
-    scope, parent = _scopes(layout, is_header, continues)
-    _claim_leads(scope, np.flatnonzero(is_header), layout, is_comment)
+def code_structure(lines: Lines, is_quoted: Bools) -> Structure:
+    """Find the definitions and imports of a program; `is_quoted` marks the lines of triple-quoted strings."""
+    total = len(lines)
+    is_comment = _OPENS_COMMENT[lines.first] | is_quoted
+    has_brace = (lines.last == ord("{")) & ~is_comment
+    is_candidate = _HEADER_OPENINGS[lines.opening] & ~is_comment & ~has_brace
+    headers = lines.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)
+    headers += lines.matching(_PLAIN_HEADER, np.flatnonzero(is_candidate), _LONGEST_HEADER)
+    is_header = mark(headers, total)
+    may_import = _IMPORT_OPENINGS[lines.opening]
+    if "require(" in lines.text:
+        may_import |= _REQUIRE_OPENINGS[lines.opening]
+    imports = lines.matching(_IMPORT, np.flatnonzero(may_import & ~is_quoted), _LONGEST_HEADER)
+    continues = _CONTINUES_BLOCK[lines.first]
+    scope, parent = _scopes(lines, is_header, continues)
+    _claim_leading_comments(scope, np.flatnonzero(is_header), lines, is_comment)
     return Structure(
         is_header=is_header,
-        is_import=_imports(layout, imports, continues),
+        is_import=_whole_imports(lines, imports, continues),
         is_comment=is_comment,
         scope=scope,
         parent=parent,
     )
 
 
-def flat(total_lines: int) -> Structure:
-    """The structure of a text that has none."""
-    none = np.zeros(total_lines, dtype=np.bool_)
+def document_structure(lines: Lines, blocks: list[tuple[int, int]]) -> Structure:
+    """Find the sections of a document: headings are headers, and a deeper section has the outer one as its parent."""
+    total = len(lines)
+    parent = np.full(total, -1, dtype=np.int64)
+    headings = _headings(lines, _in_blocks(blocks, total))
+    open_headings: list[tuple[int, int]] = []
+    for line, level in headings:
+        while open_headings and open_headings[-1][1] >= level:
+            open_headings.pop()
+        parent[line] = open_headings[-1][0] if open_headings else -1
+        open_headings.append((line, level))
+    nothing = np.zeros(total, dtype=np.bool_)
+    is_header = mark([line for line, _ in headings], total)
+    scope: Ints = np.maximum.accumulate(np.where(is_header, np.arange(total), -1))
+    return Structure(is_header=is_header, is_import=nothing, is_comment=nothing, scope=scope, parent=parent)
+
+
+def no_structure(total_lines: int) -> Structure:
+    nothing = np.zeros(total_lines, dtype=np.bool_)
     outside = np.full(total_lines, -1, dtype=np.int64)
-    return Structure(is_header=none, is_import=none, is_comment=none, scope=outside, parent=outside)
+    return Structure(is_header=nothing, is_import=nothing, is_comment=nothing, scope=outside, parent=outside)
 
 
-def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, Ints]:
-    """Walk the lines at which a scope can open or close; between them nothing changes.
+def quoted_lines(lines: Lines) -> Bools:
+    """Mark the lines of triple-quoted strings, with the lines on which one opens or closes."""
+    quotes = np.concatenate([lines.triples(quote) for quote in "\"'"])
+    toggles = np.bincount(lines.line_of(quotes), minlength=len(lines))
+    is_open: Bools = np.cumsum(toggles) % 2 == 1
+    return is_open | (toggles > 0)
+
+
+def code_blocks(lines: Lines) -> list[tuple[int, int]]:
+    """The first and last line of every fenced block, from 0. A fence that is not closed runs to the end."""
+    blocks: list[tuple[int, int]] = []
+    if "```" not in lines.text and "~~~" not in lines.text:
+        return blocks
+    opened = -1
+    fence = ""
+    for i in np.flatnonzero(_MAY_FENCE[lines.first]).tolist():
+        match = _FENCE.match(lines.line(i))
+        if match is None:
+            continue
+        marks, rest = match[1], match[2].strip()
+        if opened < 0:
+            is_underline = marks[0] == "~" and i > 0 and not lines.is_blank[i - 1]
+            if "`" not in rest and not is_underline:
+                opened, fence = i, marks
+        elif marks[0] == fence[0] and len(marks) >= len(fence) and not rest:
+            blocks.append((opened, i))
+            opened = -1
+    if opened >= 0:
+        blocks.append((opened, len(lines) - (2 if lines.ends_in_newline else 1)))
+    return blocks
+
+
+def units_of(total: int, blocks: list[tuple[int, int]]) -> Ints:
+    """Give every line the first line of its unit: a code block is one unit, any other line is its own."""
+    unit = np.arange(total)
+    for first, last in blocks:
+        unit[first : last + 1] = first
+    return unit
+
+
+def protected_lines(lines: Lines) -> Bools:
+    """Mark the lines from each begin directive to its end directive, both included.
+
+    A block that is not closed is protected to the end of the text, and an end without a beginning protects its own
+    line: when in doubt, lines stay.
+    """
+    is_protected = np.zeros(len(lines), dtype=np.bool_)
+    if _PROTECT_BEGIN not in lines.text and _PROTECT_END not in lines.text:
+        return is_protected
+    opened = -1
+    for i, line in enumerate(lines.text.split("\n")):
+        if _PROTECT_BEGIN in line and opened < 0:
+            opened = i
+        if _PROTECT_END in line:
+            is_protected[opened if opened >= 0 else i : i + 1] = True
+            opened = -1
+    if opened >= 0:
+        is_protected[opened:] = True
+    return is_protected
+
+
+def detect_source_type(lines: Lines, is_quoted: Bools) -> SourceType:
+    """Count what a sample of the lines looks like; `is_quoted` marks the lines of triple-quoted strings.
+
+    Between code and documents only lines without indentation count: a manual with examples is still a manual, and a
+    program with long comments is still a program.
+    """
+    sample = _sample(lines, ~lines.is_blank)
+    verdicts = any(verdict in line for verdict in _VERDICTS for line in sample)
+    log_lines = sum(_LOG.match(line) is not None or (verdicts and _VERDICT.match(line) is not None) for line in sample)
+    if log_lines > _LOG_SHARE * len(sample):
+        return "logs"
+    code = document = 0
+    for line in _sample(lines, ~lines.is_blank & (lines.indent == 0) & ~_embedded(lines, is_quoted)):
+        if _DOCUMENT_MARK.match(line):
+            document += 2
+        elif line.rstrip().endswith(_CODE_ENDS) or _CODE.match(line):
+            code += 1
+        elif _ITEM.match(line) or _PROSE.match(line):
+            document += 1
+    return "code" if code >= document and code > 0 else "docs"
+
+
+def _scopes(lines: Lines, is_header: Bools, continues: Bools) -> tuple[Ints, Ints]:
+    """Keep a stack of open headers over the lines at which one can open or close; between them nothing changes.
 
     A line that is indented more than the last header above it closes nothing.
     """
-    total = len(layout)
+    total = len(lines)
     parent = np.full(total, -1, dtype=np.int64)
     headers = np.flatnonzero(is_header)
     until = np.append(headers, total)
-    last_indent = np.repeat(np.append(-1, layout.indent[headers]), until - np.append(0, headers))
-    at = np.flatnonzero((layout.indent <= last_indent) & ~layout.is_blank)
+    last_indent = np.repeat(np.append(-1, lines.indent[headers]), until - np.append(0, headers))
+    at = np.flatnonzero((lines.indent <= last_indent) & ~lines.is_blank)
     scopes, parents = [-1], list[int]()
     open_headers, open_indents = [-1], [-1]
     for i, column, is_open, is_closer in zip(
-        at.tolist(), layout.indent[at].tolist(), is_header[at].tolist(), continues[at].tolist(), strict=True
+        at.tolist(), lines.indent[at].tolist(), is_header[at].tolist(), continues[at].tolist(), strict=True
     ):
         while column < open_indents[-1] or (column == open_indents[-1] and not is_closer):
             open_headers.pop()
@@ -125,35 +254,81 @@ def _scopes(layout: Layout, is_header: Bools, continues: Bools) -> tuple[Ints, I
     return np.repeat(np.array(scopes), np.append(at, total) - np.append(0, at)), parent
 
 
-def _imports(layout: Layout, opening: list[int], continues: Bools) -> Bools:
-    """Mark import statements to their end: the lines that are indented under them and the bracket that closes."""
-    is_import = np.zeros(len(layout), dtype=np.bool_)
-    for first in opening:
-        indent = layout.indent[first]
+def _whole_imports(lines: Lines, first_lines: list[int], continues: Bools) -> Bools:
+    """Mark import statements to their end: the lines indented under them and the closing bracket."""
+    is_import = np.zeros(len(lines), dtype=np.bool_)
+    for first in first_lines:
+        indent = lines.indent[first]
         last = first
         while (
-            last + 1 < len(layout)
-            and not layout.is_blank[last + 1]
-            and (layout.indent[last + 1] > indent or (continues[last + 1] and layout.indent[last + 1] == indent))
+            last + 1 < len(lines)
+            and not lines.is_blank[last + 1]
+            and (lines.indent[last + 1] > indent or (continues[last + 1] and lines.indent[last + 1] == indent))
         ):
             last += 1
         is_import[first : last + 1] = True
     return is_import
 
 
-def _claim_leads(scope: Ints, headers: Ints, layout: Layout, is_comment: Bools) -> None:
-    may_lead = is_comment & ~layout.is_blank
+def _claim_leading_comments(scope: Ints, headers: Ints, lines: Lines, is_comment: Bools) -> None:
+    may_lead = is_comment & ~lines.is_blank
     for header in headers[may_lead[headers - 1] & (headers > 0)].tolist():
         above = header - 1
-        indent = layout.indent[header]
-        while above >= 0 and may_lead[above] and abs(layout.indent[above] - indent) <= 1:
+        indent = lines.indent[header]
+        while above >= 0 and may_lead[above] and abs(lines.indent[above] - indent) <= 1:
             scope[above] = header
             above -= 1
 
 
-def in_triple_quotes(layout: Layout) -> Bools:
-    """Mark the lines of triple-quoted strings, with the lines on which one opens or closes."""
-    marks = np.concatenate([layout.tripled(quote) for quote in "\"'"])
-    toggles = np.bincount(layout.line_of(marks), minlength=len(layout))
-    is_open: Bools = np.cumsum(toggles) % 2 == 1
-    return is_open | (toggles > 0)
+def _headings(lines: Lines, in_block: Bools) -> list[tuple[int, int]]:
+    """The line and level of every heading, in order. Underlined ones have levels in the order of their first use."""
+    levels: dict[int, int] = {}
+    for i in np.flatnonzero((lines.first == ord("#")) & ~in_block).tolist():
+        if atx := _ATX_HEADING.match(lines.line(i)):
+            levels[i] = len(atx[1])
+    may_underline = (lines.first == lines.last) & ~lines.is_blank & ~in_block
+    underline_levels: dict[str, int] = {}
+    for i in np.flatnonzero(may_underline[1:] & ~lines.is_blank[:-1] & ~in_block[:-1]).tolist():
+        # A line with both marks is one heading: as two, it would be its own parent.
+        if i in levels:
+            continue
+        line, below = lines.line(i), lines.line(i + 1)
+        underline = _UNDERLINE.match(below)
+        title = line.strip()
+        if underline and title and not _UNDERLINE.match(line) and len(below.strip()) >= min(len(title), 3):
+            levels[i] = underline_levels.setdefault(underline[1], len(underline_levels) + 1)
+    return sorted(levels.items())
+
+
+def _in_blocks(blocks: list[tuple[int, int]], total: int) -> Bools:
+    in_block = np.zeros(total, dtype=np.bool_)
+    for first, last in blocks:
+        in_block[first : last + 1] = True
+    return in_block
+
+
+def _sample(lines: Lines, among: Bools) -> list[str]:
+    numbers = np.flatnonzero(among)
+    numbers = numbers[:: max(1, numbers.size // _SAMPLE_LINES)]
+    starts = lines.start[numbers]
+    ends = np.minimum(lines.end[numbers], starts + _SAMPLE_CHARS)
+    return [lines.text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _embedded(lines: Lines, is_quoted: Bools) -> Bools:
+    """Mark what stands in quotes, block comments and code blocks: it can look like anything."""
+    embedded = is_quoted.copy()
+    for first, last in code_blocks(lines):
+        embedded[first + 1 : last + 1] = True
+    opens = set(lines.matching(_COMMENT_OPENS, np.flatnonzero(lines.first == ord("/"))))
+    if not opens:
+        return embedded
+    may_close = (lines.first == ord("/")) | (lines.first == ord("*")) | (lines.last == ord("/"))
+    opened = -1
+    for i in np.flatnonzero(may_close).tolist():
+        if opened < 0 and i in opens:
+            opened = i
+        if opened >= 0 and "*/" in lines.line(i):
+            embedded[opened : i + 1] = True
+            opened = -1
+    return embedded

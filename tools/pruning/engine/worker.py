@@ -1,8 +1,8 @@
-"""The engine in a process of its own: requests come in on standard input, choices go out on standard output.
+"""The engine in a process of its own: requests come in on standard input, selections go out on standard output.
 
-A long text keeps the interpreter busy in single steps of a tenth of a second, during which no other thread runs. In
-its own process that is nobody's loss; and one that hangs can be ended. Each message is a length and so many bytes. A
-request is two: its text as it is, and everything else as JSON. The process ends when its input does.
+numpy holds the interpreter's lock for up to a tenth of a second on a long text. In a process of its own this blocks no
+other thread, and a process that hangs can be killed. A message is a length and as many bytes. A request is two
+messages: everything but the text as JSON, then the text. The process ends at the end of its input.
 """
 
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 if __name__ == "__main__":
-    # Started by its path, so that no project's own `tools` is taken for ours.
+    # Started by its path, so that `tools` of the current project is not imported instead of ours.
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import orjson
@@ -22,7 +22,7 @@ LENGTH_BYTES = 8
 
 
 def main() -> None:
-    import tools.pruning.engine.pruner  # noqa: F401 - loaded before the first request, which would pay for it
+    import tools.pruning.engine.api  # noqa: F401 - loads numpy before the first request
 
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     write(sink, b"ready")
@@ -37,7 +37,7 @@ def answer(text: str, request: dict[str, Any]) -> Selection | dict[str, str]:
     except GaveUp as error:
         return {"gave_up": str(error)}
     except Exception as error:
-        # A boundary: the process that asked decides what a failure means for its caller.
+        # A boundary: the process that asked decides what a failure means.
         return {"failed": f"{type(error).__name__}: {error}"}
 
 

@@ -8,7 +8,7 @@ import pytest
 from tools.pruning.engine.choice import MARKER_TOKENS, Candidates, choose
 
 LINES = 11
-DEARNESS = 2.65
+GAP_MARKERS = 2.65
 
 
 def candidates(seed: int) -> Candidates:
@@ -29,13 +29,13 @@ def value(kept: tuple[bool, ...], given: Candidates, price: float) -> float:
     share = 1 / given.tokens.sum()
     gaps = sum(not here and (i == 0 or kept[i - 1]) for i, here in enumerate(kept))
     gain = sum(given.worth[i] - price * given.tokens[i] * share for i, here in enumerate(kept) if here)
-    return float(gain - price * DEARNESS * MARKER_TOKENS * share * gaps)
+    return float(gain - price * GAP_MARKERS * MARKER_TOKENS * share * gaps)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_other_set_of_lines_is_better_at_the_price(seed: int) -> None:
     given = candidates(seed)
-    kept = tuple(choose(given, quota=0, top_price=1.2, marker_dearness=DEARNESS, check=lambda: None).tolist())
+    kept = tuple(choose(given, quota=0, top_price=1.2, gap_markers=GAP_MARKERS, check=lambda: None).tolist())
     # A single line between two kept ones is never marked, so sets with such a gap are not to be had.
     best = max(
         (each for each in product((False, True), repeat=LINES) if not _has_short_gap(each)),
@@ -44,8 +44,8 @@ def test_no_other_set_of_lines_is_better_at_the_price(seed: int) -> None:
     assert value(kept, given, 1.2) >= value(best, given, 1.2) - 1e-9
 
 
-@pytest.mark.parametrize("dearness", [0.5, DEARNESS, 12.0])
-def test_of_many_lines_no_other_set_is_better_either(dearness: float) -> None:
+@pytest.mark.parametrize("gap_markers", [0.5, GAP_MARKERS, 12.0])
+def test_of_many_lines_no_other_set_is_better_either(gap_markers: float) -> None:
     pairs = 1_500
     chance = np.random.default_rng(5)
     worth = np.repeat(chance.random(pairs) ** 4, 2)
@@ -57,9 +57,9 @@ def test_of_many_lines_no_other_set_is_better_either(dearness: float) -> None:
         unit=np.arange(2 * pairs) // 2 * 2,
         header=np.full(2 * pairs, -1),
     )
-    kept = choose(given, quota=0, top_price=1.2, marker_dearness=dearness, check=lambda: None)
+    kept = choose(given, quota=0, top_price=1.2, gap_markers=gap_markers, check=lambda: None)
     share = 1 / given.tokens.sum()
-    toll = 1.2 * dearness * MARKER_TOKENS * share
+    toll = 1.2 * gap_markers * MARKER_TOKENS * share
     gains = given.worth - 1.2 * given.tokens * share
     keeping, dropping = 0.0, -toll
     for gain in (gains[0::2] + gains[1::2]).tolist():
@@ -71,7 +71,7 @@ def test_of_many_lines_no_other_set_is_better_either(dearness: float) -> None:
 
 @pytest.mark.parametrize("quota", range(1, LINES + 1))
 def test_as_many_lines_are_kept_as_are_asked_for(quota: int) -> None:
-    kept = choose(candidates(quota), quota=quota, top_price=5.0, marker_dearness=DEARNESS, check=lambda: None)
+    kept = choose(candidates(quota), quota=quota, top_price=5.0, gap_markers=GAP_MARKERS, check=lambda: None)
     assert quota <= kept.sum() <= quota + 2
 
 

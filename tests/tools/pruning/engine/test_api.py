@@ -1,6 +1,8 @@
 """What holds for every text, question and option: order, limits, verbatim lines, protected blocks, determinism."""
 
 import re
+import subprocess
+import sys
 from itertools import pairwise
 from typing import get_args
 
@@ -9,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.pruning import engine
-from tools.pruning.engine import Selection, SourceType
+from tools.pruning.engine import GaveUp, Selection, SourceType
 
+CODE = "\n".join(f"def f{n}(x):\n    y = x + {n}\n    return y\n" for n in range(30))
 MARKER = re.compile(r"^⟦PRUNÉ: prune_id=(\S+) lignes (\d+)-(\d+) \((\d+)\) raison=(.*)⟧$")
 BEGIN, END = "⟦NO_PRUNE_BEGIN⟧", "⟦NO_PRUNE_END⟧"
 
@@ -169,3 +172,29 @@ def test_a_final_newline_survives(kind: SourceType, ratio: float) -> None:
     rendered = engine.render(text, pruned(text, "line 7", kind, ratio), "prn_1").pruned_text
     assert rendered.endswith("\n")
     assert rendered != text
+
+
+def test_a_deadline_that_has_passed_stops_the_engine() -> None:
+    with pytest.raises(GaveUp):
+        engine.prune(CODE, "f7", max_prune_ratio=0.7, min_keep_lines=0, deadline=lambda: True)
+
+
+def test_the_deadline_is_asked_throughout() -> None:
+    asked: list[None] = []
+
+    def deadline() -> bool:
+        asked.append(None)
+        return len(asked) > 4
+
+    with pytest.raises(GaveUp):
+        engine.prune(CODE, "f7", max_prune_ratio=0.7, min_keep_lines=0, deadline=deadline)
+
+
+def test_more_lines_wanted_than_there_are_keeps_all_with_a_warning() -> None:
+    selection = engine.prune("a\nb\nc\n", "a", source_type="docs", max_prune_ratio=0.9, min_keep_lines=40)
+    assert selection == Selection(dropped=(), total_lines=4, source_type="docs", warnings=("constraints_unmet",))
+
+
+def test_importing_the_engine_does_not_load_numpy() -> None:
+    script = "import sys, tools.pruning.engine; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,198 @@
+"""From a text and a question to a selection: read the text, score its lines, choose among them."""
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from tools.kit.records import record
+from tools.pruning.engine.choice import Candidates, choose, choose_outline, runs
+from tools.pruning.engine.evidence import Evidence, failure_lines, failure_scores, find_evidence, with_neighbours
+from tools.pruning.engine.features import (
+    code_line_features,
+    code_question_features,
+    docs_line_features,
+    docs_question_features,
+    window_terms,
+)
+from tools.pruning.engine.question import Question, read_question
+from tools.pruning.engine.render import DroppedBlock, GaveUp, Selection, SourceType
+from tools.pruning.engine.structure import (
+    Structure,
+    code_blocks,
+    code_structure,
+    detect_source_type,
+    document_structure,
+    no_structure,
+    protected_lines,
+    quoted_lines,
+    units_of,
+)
+from tools.pruning.engine.text_arrays import Bools, Floats, Ints, Lines, Words, read_characters, read_lines
+from tools.pruning.engine.weights import WeightedKind, Weights, likelihoods, load_weights, score_lines
+
+# Reasons are one word because every marker costs tokens.
+_REASONS: dict[SourceType, str] = {"code": "accessoire", "logs": "routine", "docs": "accessoire"}
+# Beyond the quota, a part of the text is kept if its share of the worth is at least this many times its share of the
+# tokens. This holds for a quota of `_PRICED_AT` of the lines; a smaller quota has a higher price. The price of logs
+# is high because the errors of a log are kept at any price. Chosen so that, of the lines that real questions need,
+# four in five of code and six in seven of documents are kept.
+_PRICES: dict[SourceType, float] = {"code": 0.93, "logs": 6.0, "docs": 0.75}
+_PRICED_AT = 0.30
+_SMALLEST_QUOTA = 0.05
+# The cost of a gap, in markers. A piece of code is of little use without the lines around it; a paragraph stands alone.
+_GAP_MARKERS: dict[SourceType, float] = {"code": 2.65, "logs": 2.65, "docs": 1.0}
+# The share of the kept tokens that the outline may use. In documents it is small: a heading alone says little.
+_OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.15, "docs": 0.05}
+_LOG_REACH = 2
+_LOG_FLOOR = 0.02
+# Several questions about one file are common, and reading a text is more than half of the work.
+_CACHED_TEXTS = 4
+_CACHED_CHARS = 400_000
+
+
+@record
+class ParsedText:
+    """What is known of a text without a question. Treat it as read-only: it is cached.
+
+    `header` gives every line the header that it is of little use without, or -1, and `unit` the first line of its
+    unit. `protected` marks the lines that are always kept. `features` are the line features of code or documents; for
+    logs they are the failure scores.
+    """
+
+    source_type: SourceType
+    lines: Lines
+    words: Words
+    structure: Structure
+    header: Ints
+    unit: Ints
+    features: Floats
+    protected: Bools
+
+
+def select(
+    text: str,
+    question: str,
+    *,
+    source_type: SourceType | None,
+    max_prune_ratio: float,
+    min_keep_lines: int,
+    is_over: Callable[[], bool],
+    weights: dict[WeightedKind, Weights] | None = None,
+) -> Selection:
+    """Do what `prune` promises, with other weights if they are given. `GaveUp` is raised once `is_over` is true."""
+
+    def check() -> None:
+        if is_over():
+            raise GaveUp("the deadline passed while pruning")
+
+    check()
+    parsed = parse_text(text, source_type)
+    lines, kind = parsed.lines, parsed.source_type
+    total = len(lines)
+    # The empty string after a final newline is kept and not counted, so that the newline survives every ratio.
+    counted = total - 1 if lines.ends_in_newline else total
+    quota = max(counted - int(max_prune_ratio * counted + 1e-9), min_keep_lines)
+    if min_keep_lines > counted:
+        return Selection(dropped=(), total_lines=total, source_type=kind, warnings=("constraints_unmet",))
+    if quota >= counted:
+        return Selection(dropped=(), total_lines=total, source_type=kind)
+    check()
+    asked = read_question(question)
+    evidence = find_evidence(asked, lines, parsed.words)
+    if evidence.share_found == 0 and kind != "logs":
+        # Nothing tells where to look. Dropping a line that is needed costs more than keeping many that are not.
+        return Selection(dropped=(), total_lines=total, source_type=kind)
+    check()
+    worth = _worth(parsed, asked, evidence, weights or load_weights())
+    must_keep = parsed.protected.copy()
+    must_keep[counted:] = True
+    if kind in _OUTLINE_SHARES:
+        budget_tokens = _OUTLINE_SHARES[kind] * float(lines.tokens.sum()) * quota / counted
+        must_keep |= choose_outline(parsed.structure, lines.tokens, worth, budget_tokens=budget_tokens)
+    check()
+    kept = choose(
+        Candidates(worth=worth, tokens=lines.tokens, must_keep=must_keep, unit=parsed.unit, header=parsed.header),
+        quota=quota + total - counted,
+        top_price=_PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted),
+        gap_markers=_GAP_MARKERS[kind],
+        check=check,
+    )
+    return Selection(dropped=_dropped_blocks(kept, _REASONS[kind], lines), total_lines=total, source_type=kind)
+
+
+def parse_text(text: str, source_type: SourceType | None) -> ParsedText:
+    """Read a text as `source_type`, or as what it looks like. The last few texts are cached."""
+    # Comparing with a few texts is faster than hashing one.
+    for cached, cached_type, parsed in [*_cache]:
+        if cached_type == source_type and cached == text:
+            return parsed
+    parsed = _parse(text, source_type)
+    if len(text) <= _CACHED_CHARS:
+        _cache.append((text, source_type, parsed))
+    return parsed
+
+
+def question_features(parsed: ParsedText, evidence: Evidence) -> Floats:
+    """The question features of a program or a document."""
+    features = docs_question_features if parsed.source_type == "docs" else code_question_features
+    return features(evidence, parsed.structure)
+
+
+def _parse(text: str, source_type: SourceType | None) -> ParsedText:
+    characters = read_characters(text)
+    lines = read_lines(text, characters)
+    words = Words(text, characters)
+    is_quoted = quoted_lines(lines)
+    kind = source_type or detect_source_type(lines, is_quoted)
+    blocks = code_blocks(lines) if kind == "docs" else []
+    unit = units_of(len(lines), blocks)
+    protected = protected_lines(lines)
+    if kind == "code":
+        structure = code_structure(lines, is_quoted)
+        features = code_line_features(lines, structure)
+    elif kind == "docs":
+        structure = document_structure(lines, blocks)
+        features = docs_line_features(lines, structure, unit)
+    else:
+        structure = no_structure(len(lines))
+        is_failure = failure_lines(lines, words)
+        features = failure_scores(lines, is_failure)
+        protected |= with_neighbours(is_failure)
+    return ParsedText(
+        source_type=kind,
+        lines=lines,
+        words=words,
+        structure=structure,
+        header=np.where(structure.is_header, structure.parent, structure.scope),
+        unit=unit,
+        features=features,
+        protected=protected,
+    )
+
+
+def _worth(parsed: ParsedText, question: Question, evidence: Evidence, weights: dict[WeightedKind, Weights]) -> Floats:
+    """Each line's share of what the question needs; the shares sum to 1."""
+    if parsed.source_type == "logs":
+        (terms,) = window_terms(evidence, (_LOG_REACH,))
+        worth = _LOG_FLOOR + parsed.features + terms / max(terms.max(), 1e-9)
+        shares: Floats = worth / worth.sum()
+        return shares
+    is_wanted_comment = parsed.structure.is_comment if question.is_about_comments else None
+    features = question_features(parsed, evidence)
+    return likelihoods(score_lines(weights[parsed.source_type], parsed.features, features, is_wanted_comment))
+
+
+def _dropped_blocks(kept: Bools, reason: str, lines: Lines) -> tuple[DroppedBlock, ...]:
+    starts, lengths = runs(kept)
+    is_dropped = ~kept[starts]
+    first = starts[is_dropped]
+    last = first + lengths[is_dropped] - 1
+    offsets = lines.start[first].tolist(), np.minimum(lines.end[last] + 1, len(lines.text)).tolist()
+    return tuple(
+        DroppedBlock(start + 1, end + 1, reason, start_char, end_char)
+        for start, end, start_char, end_char in zip(first.tolist(), last.tolist(), *offsets, strict=True)
+    )
+
+
+_cache: deque[tuple[str, SourceType | None, ParsedText]] = deque(maxlen=_CACHED_TEXTS)

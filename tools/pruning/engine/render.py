@@ -1,0 +1,127 @@
+"""What pruning decides, and the pruned text: kept lines as they were, and a marker where lines are missing.
+
+This module does not need numpy, so that every program can import it at no cost.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Literal
+
+from tools.kit.records import record
+
+SourceType = Literal["code", "logs", "docs"]
+WarningCode = Literal["constraints_unmet"]
+
+
+class GaveUp(Exception):
+    """The deadline passed before a selection was reached. The caller lets the whole text through."""
+
+
+@record
+class DroppedBlock:
+    """Lines `start` to `end`, both included and counted from 1, with a short reason in French.
+
+    They are `text[start_char:end_char]`, each with its newline.
+    """
+
+    start: int
+    end: int
+    reason: str
+    start_char: int
+    end_char: int
+
+    @property
+    def line_count(self) -> int:
+        return self.end - self.start + 1
+
+
+@record
+class Selection:
+    """The blocks to drop, in order; at least one kept line is between two of them. Lines are of `text.split("\\n")`."""
+
+    dropped: tuple[DroppedBlock, ...]
+    total_lines: int
+    source_type: SourceType
+    warnings: tuple[WarningCode, ...] = ()
+
+    @property
+    def dropped_lines(self) -> int:
+        return sum(block.line_count for block in self.dropped)
+
+    def kept(self) -> Iterator[int]:
+        """The numbers of the kept lines, from 1, in order."""
+        firsts = [1, *(block.end + 1 for block in self.dropped)]
+        ends = [*(block.start for block in self.dropped), self.total_lines + 1]
+        return chain.from_iterable(map(range, firsts, ends))
+
+
+@record
+class Annotation:
+    """One dropped block and its marker, whether or not the marker is in the text."""
+
+    original_start_line: int
+    original_end_line: int
+    pruned_line_count: int
+    reason: str
+    marker: str
+    kind: str = "pruned_block"
+
+
+@record
+class Rendered:
+    pruned_text: str
+    annotations: tuple[Annotation, ...]
+
+
+def render(
+    text: str, selection: Selection, prune_id: str, *, annotate_lines: bool = False, include_markers: bool = True
+) -> Rendered:
+    """Write the pruned text as `render_text` does, with one annotation per dropped block."""
+    pruned = render_text(text, selection, prune_id, annotate_lines=annotate_lines, include_markers=include_markers)
+    return Rendered(pruned, tuple(_annotation(block, prune_id) for block in selection.dropped))
+
+
+def render_text(
+    text: str, selection: Selection, prune_id: str, *, annotate_lines: bool = False, include_markers: bool = True
+) -> str:
+    """Write the kept lines of the text. With `annotate_lines` each begins with its number: `N│ `.
+
+    With nothing dropped and no annotation the text comes back unchanged. The empty string after a final newline gets
+    no number, because a reader does not see it as a line. Raises ValueError if the selection is of another text.
+    """
+    if selection.dropped and selection.dropped[-1].end_char > len(text):
+        raise ValueError("the selection is of another text")
+    pieces: list[str] = []
+    line, place = 1, 0
+    for block in selection.dropped:
+        if block.start > line:
+            # Without the newline before the block: joining the pieces adds it again.
+            kept = text[place : block.start_char - 1]
+            pieces.append(_number_lines(kept, line) if annotate_lines else kept)
+        if include_markers:
+            pieces.append(_marker(block, prune_id))
+        line, place = block.end + 1, block.end_char
+    if line <= selection.total_lines:
+        pieces.append(_number_lines(text[place:], line, ends_text=True) if annotate_lines else text[place:])
+    return "\n".join(pieces)
+
+
+def _number_lines(text: str, first: int, *, ends_text: bool = False) -> str:
+    lines = text.split("\n")
+    unnumbered = [lines.pop()] if ends_text and lines[-1] == "" else []
+    return "\n".join([f"{number}│ {line}" for number, line in enumerate(lines, start=first)] + unnumbered)
+
+
+def _annotation(block: DroppedBlock, prune_id: str) -> Annotation:
+    return Annotation(
+        original_start_line=block.start,
+        original_end_line=block.end,
+        pruned_line_count=block.line_count,
+        reason=block.reason,
+        marker=_marker(block, prune_id),
+    )
+
+
+def _marker(block: DroppedBlock, prune_id: str) -> str:
+    span = f"lignes {block.start}-{block.end} ({block.line_count})"
+    return f"⟦PRUNÉ: prune_id={prune_id} {span} raison={block.reason}⟧"
