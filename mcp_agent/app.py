@@ -1,39 +1,39 @@
-"""Where the objects of a daemon are made and joined. Nothing else makes them."""
+"""The composition root: where the objects of a program are made and joined. Nothing else makes them."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
-from mcp_agent import __version__
-from mcp_agent.admin.metrics import Metrics
-from mcp_agent.belongings import Belongings
+from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
+from mcp_agent.calls.metrics import Metrics
+from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace
+from mcp_agent.calls.shaping import Shaper
+from mcp_agent.compact.compactor import Compactor
 from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
-from mcp_agent.events.hub import EventHub, Notice, ResourceUpdated, ToolsChanged
+from mcp_agent.daemon import Daemon, pin_profile
+from mcp_agent.events.hub import EventHub
+from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
-from mcp_agent.protocol.resources import TOOLS_URI, HostResources, Resources, SessionResources
+from mcp_agent.protocol.resources import HostResources, Resources, SessionResources
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.pruning_service.kept_texts import Recovery
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.sessions.crash_record import Record
 from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
-from mcp_agent.storage.audit_log import Audit, note_policy
+from mcp_agent.storage.audit_log import AuditLog
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
-from registry.profiles import BadRegistry, Problem, Profiles
-from registry.reload import watch
+from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from registry.tools_json_file import RegistryFile
 from tools.files.journal import Journal
 from tools.files.journal_records import Limits as JournalLimits
@@ -43,104 +43,27 @@ from tools.search.engine import find_engine
 
 log = logging.getLogger(__name__)
 
-_THREADS = 32
+_DAEMON_THREADS = 32
+_PRUNER_THREADS = 8
 
 
-class Daemon(Belongings):
-    """Everything that lives as long as the process, whatever wires it is reached by."""
-
-    def __init__(
-        self,
-        config: Config,
-        file: RegistryFile,
-        gate: Gate,
-        hub: EventHub,
-        threads: ThreadPoolExecutor,
-        dispatcher: Dispatcher,
-        methods: Methods,
-        surroundings: ToolContext,
-        artifacts: ArtifactStore,
-        audit: Audit,
-        sessions: SessionManager,
-        pruner: HostPruner,
-        metrics: Metrics,
-    ) -> None:
-        super().__init__(hub, sessions, pruner, threads, audit, artifacts)
-        self.config = config
-        self.file = file
-        self.gate = gate
-        self.dispatcher = dispatcher
-        self.methods = methods
-        self.engine = surroundings.engine
-        self.journal = surroundings.journal
-        self.metrics = metrics
-        self.refusals = Refusals(lambda facts: audit.note("login_refused", **facts))
-        self.started_at = time.time()
-        self.reloads = 0
-        self.rejections = 0
-        self.problems: tuple[Problem, ...] = ()
-        # Who is having a change made through us, while it is made.
-        self._changing_by: str | None = None
-
-    def note_start(self) -> None:
-        """Put on record that a daemon starts, and under which rules: they may have changed while none ran."""
-        profiles = self.gate.profiles
-        self.audit.note("start", version=__version__, pid=os.getpid(), policy=profiles.digest, profile=profiles.active)
-
-    async def follow_registry(self) -> None:
-        """Until cancelled, put every good state of tools.json into force as it is saved."""
-        await watch(self.file, self.apply, self.keep_last_good)
-
-    async def change(self, change: Callable[[], Profiles], by: str) -> None:
-        """Save a change of tools.json that somebody asked us for, and put it into force. Raises BadRegistry."""
-        self._changing_by = by
-        try:
-            self.apply(await asyncio.to_thread(change))
-        finally:
-            self._changing_by = None
-
-    def apply(self, profiles: Profiles) -> None:
-        """Put `profiles` into force, on record, and tell every client, if anything is different."""
-        profiles = _pinned(profiles, self.config.profile)
-        had_problems, self.problems = bool(self.problems), ()
-        if profiles == self.gate.profiles and not had_problems:
-            return
-        self.reloads += 1
-        before = self.gate.profiles
-        self.gate.swap(profiles)
-        # Between the save and here, the watcher may have seen the file first.
-        note_policy(self.audit, self.gate.catalog, before, profiles, by=self._changing_by or "file")
-        event(log, logging.INFO, "registry.reloaded", profile=profiles.active)
-        for warning in profiles.warnings:
-            event(log, logging.WARNING, "registry.warning", pointer=warning.pointer, message=warning.message)
-        self.hub.publish(ToolsChanged())
-        self.hub.publish(ResourceUpdated(TOOLS_URI))
-
-    def keep_last_good(self, problems: tuple[Problem, ...]) -> None:
-        """tools.json cannot be used as it is: say so everywhere, and change nothing."""
-        self.problems = problems
-        self.rejections += 1
-        told = "; ".join(map(str, problems))
-        self.audit.note(
-            "policy_rejected", by=self._changing_by or "file", problems=[str(each) for each in problems[:20]]
-        )
-        event(log, logging.WARNING, "registry.rejected", path=str(self.file.path), problems=told)
-        self.hub.publish(Notice("warning", f"{self.file.path} is not in force, the last good one is: {told}"))
-
-
-def compose(
+def compose_daemon(
     config: Config,
     catalog: Catalog | None = None,
     working_directory: Path | None = None,
     *,
     resources: Sequence[Resources] = (),
     prompts: Sequence[Prompts] = (),
+    observed: bool = True,
 ) -> Daemon:
-    """The daemon that `config` describes, with `resources` beside its own. Raises BadRegistry for a bad tools.json."""
+    """The daemon that `config` describes, with `resources` beside its own. Raises BadRegistry for a bad tools.json.
+
+    Without `observed`, calls are neither audited nor counted, which tells a benchmark what that costs.
+    """
     catalog = catalog or discover()
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
     file = RegistryFile(config.config, catalog)
-    gate = Gate(catalog, _pinned(file.load_or_create(), config.profile))
+    gate = Gate(catalog, pin_profile(file.load_or_create(), config.profile))
     record = Record(config.state_dir / "sessions")
     hub = EventHub(record.boot)
     limits = Limits(
@@ -151,27 +74,28 @@ def compose(
         stop_on_disconnect=config.stop_on_disconnect,
     )
     sessions = SessionManager(hub, record, limits)
-    threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tool")
+    threads = ThreadPoolExecutor(_DAEMON_THREADS, thread_name_prefix="tool")
     journal = journal_of(config)
     for sentence in journal.recover():
         event(log, logging.WARNING, "journal.recovered", message=sentence)
     artifacts = artifacts_of(config)
     artifacts.recover()
-    audit = Audit(config.audit_dir)
+    audit = AuditLog(config.audit_dir)
     pruner = pruner_of(config)
-    surroundings = ToolContext(
+    engine = find_engine()
+    shared = ToolContext(
         "",
         OpenPaths(directory, config.closed),
         sessions=sessions,
         yield_ms=config.yield_ms,
         journal=journal,
-        engine=find_engine(),
+        engine=engine,
         pruner=pruner,
         root=config.pruner_cwd or directory,
     )
     metrics = Metrics(catalog)
-    cursors = Cursors(config.cursor_key)
-    dispatcher = Dispatcher(gate, surroundings, threads, artifacts, cursors, [audit, metrics])
+    observers: list[CallObserver] = [AuditObserver(audit, catalog), metrics] if observed else []
+    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers)
     every_kind: list[Resources] = [
         HostResources(gate),
         SessionResources(gate, sessions),
@@ -179,22 +103,63 @@ def compose(
         UndoResources(gate, journal),
         *resources,
     ]
-    methods = Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live)
     return Daemon(
-        config,
-        file,
-        gate,
-        hub,
-        threads,
-        dispatcher,
-        methods,
-        surroundings,
-        artifacts,
-        audit,
-        sessions,
-        pruner,
-        metrics,
+        gate=gate,
+        hub=hub,
+        sessions=sessions,
+        pruner=pruner,
+        threads=threads,
+        audit=audit,
+        artifacts=artifacts,
+        dispatcher=dispatcher,
+        methods=Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live),
+        config=config,
+        file=file,
+        journal=journal,
+        engine=engine,
+        metrics=metrics,
+        refusals=Refusals(lambda facts: audit.note("login_refused", **facts)),
     )
+
+
+def compose_pruner(config: Config, root: Path, names: Collection[str], methods: type[Methods]) -> Host:
+    """The pruner: the tools of these names and nothing else, with no tools.json and no profiles to choose from."""
+    catalog = Catalog(tool for tool in discover().tools if tool.name in names)
+    gate = Gate(catalog, Profiles(DEFAULT_PROFILE, SHIPPED))
+    record = Record(config.state_dir / "sessions")
+    hub = EventHub(record.boot)
+    sessions = SessionManager(hub, record, Limits())
+    threads = ThreadPoolExecutor(_PRUNER_THREADS, thread_name_prefix="tool")
+    artifacts = artifacts_of(config)
+    audit = AuditLog(config.audit_dir)
+    pruner = pruner_of(config)
+    shared = ToolContext("", OpenPaths(root, config.closed), sessions=sessions, pruner=pruner, root=root)
+    observers = [AuditObserver(audit, catalog)]
+    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers)
+    return Host(
+        gate=gate,
+        hub=hub,
+        sessions=sessions,
+        pruner=pruner,
+        threads=threads,
+        audit=audit,
+        artifacts=artifacts,
+        dispatcher=dispatcher,
+        methods=methods(gate, dispatcher, (), (), root),
+    )
+
+
+def _dispatcher(
+    config: Config,
+    gate: Gate,
+    shared: ToolContext,
+    threads: ThreadPoolExecutor,
+    artifacts: ArtifactStore,
+    observers: Sequence[CallObserver],
+) -> Dispatcher:
+    cursors = Cursors(config.cursor_key)
+    shaper = Shaper(artifacts, Compactor(artifacts, cursors), gate.catalog)
+    return Dispatcher(gate, SharedContext(shared, artifacts), shaper, threads, CallTrace(), observers)
 
 
 def journal_of(config: Config) -> Journal:
@@ -218,13 +183,3 @@ def pruner_of(config: Config) -> HostPruner:
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,
     )
-
-
-def _pinned(profiles: Profiles, profile_id: str | None) -> Profiles:
-    """With `--profile`, that one is active whatever the file says."""
-    if profile_id is None:
-        return profiles
-    if profile_id not in profiles.by_id:
-        known = ", ".join(profiles.by_id)
-        raise BadRegistry([Problem("", f"there is no profile {profile_id!r}; there are {known}")])
-    return replace(profiles, active=profile_id)

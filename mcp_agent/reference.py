@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_agent.calls.shaping import TEXT_CLIENTS
 from mcp_agent.settings import DAEMON_SETTINGS, PRUNER_SETTINGS
-from registry.catalog import discover, label
+from registry.catalog import Catalog, discover, label
 from registry.profiles import SHIPPED
 from tools.kit import errors
 from tools.kit.spec import Tool
@@ -36,15 +36,16 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def pages() -> dict[str, str]:
-    """Every generated page, by its file name."""
-    return {name: "\n".join(lines) + "\n" for name, lines in (("tools.md", _tools()), ("settings.md", _settings()))}
+def pages(catalog: Catalog | None = None) -> dict[str, str]:
+    """Every generated page, by its file name; of the tools in `catalog`, or of our own."""
+    written = {"tools.md": _tools(catalog or discover()), "settings.md": _settings()}
+    return {name: "\n".join(lines) + "\n" for name, lines in written.items()}
 
 
-def _tools() -> Iterator[str]:
+def _tools(catalog: Catalog) -> Iterator[str]:
     yield from ("# Tools", "", _NOTE, "")
     yield "Every tool with its arguments. An argument without a default is required."
-    for category, tools in discover().categories.items():
+    for category, tools in catalog.categories.items():
         yield from ("", f"## {label(category)} (`{category}`)")
         for tool in tools:
             yield from _tool(tool)

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_agent.admin.control import Control
 from mcp_agent.admin.health import Health
 from mcp_agent.admin.metrics_page import MetricsPage
-from mcp_agent.app import Daemon
+from mcp_agent.daemon import Daemon
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.guard import Guard, OpenStreams
 from mcp_agent.transports.artifact_download import Artifacts

@@ -17,10 +17,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from mcp_agent import __version__, signals
-from mcp_agent.app import Daemon
 from mcp_agent.config import Config
+from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import ToolsChanged
-from mcp_agent.hosting import Host
+from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.routes import http_app
 from mcp_agent.security import addresses

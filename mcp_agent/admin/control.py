@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent import COMMAND_AGENT
 from mcp_agent.admin.health import Health
-from mcp_agent.app import Daemon
+from mcp_agent.daemon import Daemon
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import RpcError
 from mcp_agent.sessions.session import Session

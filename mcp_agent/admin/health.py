@@ -9,8 +9,8 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.app import Daemon
 from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.daemon import Daemon
 from mcp_agent.security.guard import MOST_BODY_BYTES
 from mcp_agent.transports.http import send_error, send_object
 from mcp_agent.transports.http_sessions import MOST_SESSIONS, HttpSessions

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.admin.metrics import CONTENT_TYPE, Labels, Samples, counter, gauge
-from mcp_agent.app import Daemon
+from mcp_agent.calls.metrics import CONTENT_TYPE, Labels, Samples, counter, gauge
+from mcp_agent.daemon import Daemon
 from mcp_agent.transports.http import send_error
 
 _NONE: Labels = ()

@@ -1,16 +1,16 @@
-"""A call and what came of it: the two things that cross the middle of the daemon."""
+"""A call, what its tool is handed, and what came of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
-from registry.gate import Access, Shape
+from mcp_agent.storage.artifact_store import ArtifactStore
+from registry.gate import Access, Grant
 from registry.profiles import Form
-from tools.kit.context import LogLevel
+from tools.kit.context import LogLevel, ToolContext
 from tools.kit.errors import ToolError
-from tools.kit.records import mutable, record
+from tools.kit.records import record
 from tools.kit.results import Result
 
 
@@ -40,7 +40,7 @@ class Caller:
         return self.transport in ("http", "sse", "stdio")
 
 
-@mutable
+@record
 class Call:
     """One request to run one tool. `report` and `tell` are there when the caller hears of progress and of the log."""
 
@@ -50,15 +50,37 @@ class Call:
     arguments: Mapping[str, Any]
     report: Callable[[float, float | None, str | None], None] | None = None
     tell: Callable[[LogLevel, str], None] | None = None
-    is_cancelled: bool = field(default=False)
 
 
-class Refusal(NamedTuple):
-    """A call that no tool answers: on JSON-RPC wires an error, elsewhere a bad request."""
+@record
+class SharedContext:
+    """`tools` has the services that every call shares; nothing in it belongs to one call."""
 
-    code: int
-    message: str
-    data: Mapping[str, Any] | None = None
+    tools: ToolContext
+    artifacts: ArtifactStore
+
+    def for_call(self, call: Call, grant: Grant) -> ToolContext:
+        """What the tool of this call is handed."""
+        shared, caller, deny = self.tools, call.caller, grant.deny
+        return ToolContext(
+            call_id=call.id,
+            paths=shared.paths if deny.paths is None else shared.paths.denying(deny.paths),
+            commands=deny.commands,
+            report=call.report or shared.report,
+            tell=call.tell or shared.tell,
+            owner=caller.name,
+            connection=caller.reader,
+            artifacts=self.artifacts.of(caller.name),
+            yield_ms=shared.yield_ms if caller.is_on_mcp else 0,
+            sessions=shared.sessions,
+            journal=shared.journal,
+            revs=shared.revs,
+            line_indexes=shared.line_indexes,
+            listings=shared.listings,
+            engine=shared.engine,
+            pruner=shared.pruner,
+            root=shared.root,
+        )
 
 
 class Blocks(NamedTuple):
@@ -77,68 +99,69 @@ class Compact(NamedTuple):
 Written = bytes | str | Blocks | Compact
 
 
-@mutable
-class Outcome:
-    """What came of a call: a result, an error that the caller can mend, or a refusal. Exactly one of them.
+@record
+class Success:
+    """The tool has given a result. `whole_bytes` is how large it is, where not all of it goes out."""
 
-    `written` is the result or the error as it goes out, added last; it alone is there for a further page of an earlier
-    result.
-    `whole_bytes` is how large the result is, where not all of it goes out.
-    """
-
-    call_id: str
-    form: Shape = "auto"
-    result: Result | None = None
-    error: ToolError | None = None
-    refusal: Refusal | None = None
-    written: Written | None = None
+    code: ClassVar[str] = "ok"
+    result: Result
+    written: Written
     whole_bytes: int | None = None
 
     @property
-    def is_error(self) -> bool:
-        return self.error is not None
+    def answer(self) -> Result:
+        return self.result
+
+
+@record
+class Page:
+    """A further page of an earlier result. No tool was run."""
+
+    code: ClassVar[str] = "ok"
+    written: Compact
+
+
+@record
+class Failure:
+    """An error that the caller can mend, or a fault of ours that it is told of."""
+
+    error: ToolError
+    written: Written
+    whole_bytes: int | None = None
 
     @property
-    def written_bytes(self) -> int:
-        """How much goes out, without what a wire puts around it."""
-        written = self.written
-        if type(written) is bytes:
-            return len(written)
-        match written:
-            case None:
-                return 0
-            case str(text):
-                return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-            case Blocks(encoded) | Compact(encoded) | encoded:
-                return len(encoded)
+    def answer(self) -> ToolError:
+        return self.error
 
     @property
     def code(self) -> str:
-        """What came of it in a word: ok, the code of the error, or the number of the refusal."""
-        if self.refusal is not None:
-            return f"REFUSED {self.refusal.code}"
-        return "ok" if self.error is None else self.error.code
+        return self.error.code
 
-    def as_written(self, written: Written, whole_bytes: int | None = None) -> Outcome:
-        """The same, with what goes out."""
-        self.written, self.whole_bytes = written, whole_bytes
-        return self
+
+@record
+class Refusal:
+    """A call that no tool answers: on JSON-RPC wires an error, elsewhere a bad request. `reason` is for the log."""
+
+    error_code: int
+    message: str
+    data: Mapping[str, Any] | None = None
+    reason: str = ""
 
     @property
-    def answer(self) -> Result | ToolError:
-        answer = self.result or self.error
-        assert answer is not None, "a refusal has neither"
-        return answer
-
-    def as_object(self) -> dict[str, Any]:
-        return self.answer.as_object()
-
-    def render(self) -> str:
-        return self.answer.render()
+    def code(self) -> str:
+        return f"REFUSED {self.error_code}"
 
 
-class Witness(Protocol):
-    """Who is told of every call once it is over, on the loop; what it does there, every caller waits for."""
+# What came of a call. All but a refusal are written as the result of a tool.
+Answer = Success | Page | Failure
+Outcome = Answer | Refusal
 
-    def record(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
-        """`outcome` is None for a call that was called off."""
+
+def written_bytes(outcome: Outcome) -> int:
+    """How much goes out, without what a wire puts around it."""
+    if isinstance(outcome, Refusal):
+        return 0
+    written = outcome.written
+    if isinstance(written, str):
+        return len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
+    return len(written if isinstance(written, bytes) else written.encoded)

@@ -1,23 +1,21 @@
-"""The focus question on tools that have not heard of it: their output is pruned here, on its way to the caller."""
+"""The focus question on tools that do not take it themselves: the host prunes the field that the tool declares."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tools.kit.context import Pruner
+from tools.kit.context import ToolContext
 from tools.kit.focus import PruningMetadata
 from tools.kit.records import record
-from tools.kit.results import Result
-
-# Which field of a result is pruned: the first of these that has something in it.
-_FIELDS = ("content", "output", "stdout", "stderr", "matches")
+from tools.kit.results import Block, Result, Stretch
+from tools.kit.spec import Tool
 
 
 @record
 class FocusedResult(Result):
-    """A tool's own result with fewer lines in it, and what was done to it beside them."""
+    """A tool's own result with fewer lines in it, and what the pruner did. All that a result says of itself stays."""
 
     result: Result
     pruning: PruningMetadata
@@ -29,8 +27,22 @@ class FocusedResult(Result):
         note = self.pruning.note
         return self.result.render() if note is None else f"[{note}]\n{self.result.render()}"
 
+    def blocks(self) -> Sequence[Block] | None:
+        blocks = self.result.blocks()
+        if blocks is None or self.pruning.note is None:
+            return blocks
+        return [*blocks, {"type": "text", "text": f"[{self.pruning.note}]"}]
+
     def summary(self) -> str:
         return f"{self.result.summary()}{', pruned' if self.pruning.applied else ''}"
+
+    @property
+    def pruning_metadata(self) -> PruningMetadata:
+        return self.pruning
+
+    @property
+    def exit_status(self) -> int | None:
+        return self.result.exit_status
 
     @property
     def succeeded(self) -> bool:
@@ -45,6 +57,11 @@ class FocusedResult(Result):
         return self.result.asked_text
 
     @property
+    def stretch(self) -> Stretch | None:
+        """The bytes that are kept are not the lines that are left."""
+        return None
+
+    @property
     def kept_as(self) -> str | None:
         return self.result.kept_as
 
@@ -53,38 +70,32 @@ class FocusedResult(Result):
         return self.result.is_text
 
 
-async def focused(
-    result: Result, question: str, pruner: Pruner, *, tool: str, call_id: str, owner: str
-) -> FocusedResult:
-    """`result` with what the question needs of its text or of its matches."""
-    name = next((name for name in _FIELDS if getattr(result, name, None)), None)
-    value = "" if name is None else getattr(result, name)
-    lines = None if isinstance(value, str) else [_line(match) for match in value]
-    text = value if lines is None else "\n".join(lines)
-    seen = await pruner.focus(
-        text,
+async def prune(result: Result, question: str, tool: Tool, context: ToolContext) -> Result:
+    """`result` with what the question needs of the field that `tool` declares; all of it where there is no pruner."""
+    pruner = context.pruner
+    if pruner is None:
+        return result
+    # What a tool declares in `focus` is a field of its results, which is a text or a list; their types cannot say so.
+    name = next((name for name in tool.focus if getattr(result, name, None)), None)
+    value: str | Sequence[Any] = "" if name is None else getattr(result, name)
+    lines = None if isinstance(value, str) else [result.line(entry).replace("\n", " ") for entry in value]
+    focused = await pruner.focus(
+        value if isinstance(value, str) else "\n".join(lines or ()),
         question,
-        tool=tool,
-        call_id=call_id,
-        owner=owner,
+        tool=tool.name,
+        call_id=context.call_id,
+        owner=context.owner,
         markers=lines is None,
         is_line=None if lines is None else set(lines).__contains__,
     )
-    if name is None or not seen.pruning.applied:
-        return FocusedResult(result, seen.pruning)
-    if lines is None:
-        shown: Any = seen.text
-    else:
-        kept = seen.kept if seen.kept is not None else _places(lines, seen.text.split("\n"))
+    if name is None or not focused.pruning.applied:
+        return FocusedResult(result, focused.pruning)
+    shown: Any = focused.text
+    if lines is not None:
+        kept = focused.kept if focused.kept is not None else _places(lines, focused.text.split("\n"))
         shown = [value[index] for index in kept]
-    # Every result of a tool with such a field is a dataclass with that field, which its type cannot say.
     changed: Result = replace(result, **{name: shown})
-    return FocusedResult(changed, seen.pruning)
-
-
-def _line(match: Mapping[str, Any]) -> str:
-    around = [*match.get("before", ()), match["text"], *match.get("after", ())]
-    return f"{match['path']}:{match['line']}:{' '.join(around)}".replace("\n", " ")
+    return FocusedResult(changed, focused.pruning)
 
 
 def _places(lines: Sequence[str], left: Sequence[str]) -> list[int]:

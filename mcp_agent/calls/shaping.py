@@ -7,16 +7,19 @@ Where a profile keeps results short, the compactor writes all of them.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from mcp_agent.calls.call import Blocks, Call, Caller, Compact, Outcome, Written
-from mcp_agent.compact import cursors
-from mcp_agent.compact.compactor import Compactor, plain
+from mcp_agent.calls.call import Blocks, Call, Caller, Compact, Written
+from mcp_agent.compact.compactor import Compactor
+from mcp_agent.compact.cursors import Origin
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
 from registry.catalog import Catalog
 from registry.gate import Shape
+from tools.kit.errors import ToolError
+from tools.kit.results import Result
 from tools.kit.spec import Tool
 
 MOST_MESSAGE_BYTES = 1_000_000
@@ -26,6 +29,9 @@ MOST_RESULT_BYTES = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
 # What is sent of a result whose whole is kept: a model that wants more can have it.
 _PREVIEW_BYTES = 100_000
 _SAMPLE = 1_000
+# A longer text or list is written in a thread, so that it does not hold up the event loop.
+_LARGE_CHARS = 100_000
+_LARGE_LIST = 1_000
 
 # Programs that put a result before a model as it is, by the name in their `clientInfo`.
 TEXT_CLIENTS = (
@@ -43,55 +49,55 @@ TEXT_CLIENTS = (
 _TEXT_CLIENTS = frozenset(name.lower() for name in TEXT_CLIENTS)
 
 
-def chosen(profile_form: Shape, caller: Caller) -> Literal["json", "text", "compact"]:
-    """Short if the profile says so; else the connection's own word, the profile's, what is known of the client."""
-    if profile_form == "compact":
-        return profile_form
-    form = profile_form if caller.form == "auto" else caller.form
-    if form != "auto":
-        return form
-    return "text" if caller.client.lower() in _TEXT_CLIENTS else "json"
+class Shaped(NamedTuple):
+    """A result or an error as it goes out, and how large it is where not all of it does."""
+
+    written: Written
+    whole_bytes: int | None = None
 
 
 class Shaper:
-    """Writes outcomes. May be used from any thread."""
+    """Writes results and errors. May be used from any thread."""
 
     def __init__(self, artifacts: ArtifactStore, compactor: Compactor, catalog: Catalog) -> None:
         self._artifacts = artifacts
         self._compactor = compactor
         self._has_reader = catalog.get("artifact_read") is not None
 
-    def written(self, outcome: Outcome, call: Call, tool: Tool | None) -> Outcome:
-        """`outcome` as it goes out, small enough for one message. Touches the disk only if it is not by itself."""
+    def shape_small(self, answer: Result | ToolError, call: Call, shape: Shape, tool: Tool | None) -> Shaped | None:
+        """`answer` as it goes out, if that is quick and touches no disk, else None: then `shape` it in a thread."""
+        value = answer.as_object()
+        if _is_large(value):
+            return None
+        form = choose_form(shape, call.caller)
+        if form == "compact":
+            short = self._compactor.fit_whole(answer, tool)
+            return None if short is None else Shaped(Compact(short.encoded))
+        whole, fits = _write_whole(answer, value, call.caller, form)
+        return Shaped(whole) if fits else None
+
+    def shape(self, answer: Result | ToolError, call: Call, shape: Shape, tool: Tool | None) -> Shaped:
+        """`answer` as it goes out, small enough for one message. Touches the disk only if it is not by itself."""
         domain = "errors" if tool is None else tool.category
-        form = chosen(outcome.form, call.caller)
+        form = choose_form(shape, call.caller)
         if form == "compact":
-            short = plain(outcome.answer)
-            if short is None:
-                name = call.tool if tool is None else tool.name
-                origin = cursors.Origin.of(name, call.caller.name, call.arguments)
-                short = self._compactor.shortened(outcome.answer, tool, origin, domain)
-            return outcome.as_written(Compact(short.encoded), short.whole_bytes)
-        whole, fits = _whole(outcome, call.caller, form)
+            short = self._compactor.shorten(answer, tool, _origin(call, tool), domain)
+            return Shaped(Compact(short.encoded), short.whole_bytes)
+        value = answer.as_object()
+        whole, fits = _write_whole(answer, value, call.caller, form)
         if fits:
-            return outcome.as_written(whole)
+            return Shaped(whole)
         if form == "text":
-            data = (whole if isinstance(whole, str) else outcome.render()).encode("utf-8", "replace")
-            return outcome.as_written(self._spilled_text(data, call.caller, domain), len(data))
-        value = outcome.as_object()
+            data = (whole if isinstance(whole, str) else answer.render()).encode("utf-8", "replace")
+            return Shaped(self._spill_text(data, call.caller, domain), len(data))
         encoded = whole if isinstance(whole, bytes) else orjson.dumps(value)
-        return outcome.as_written(self._spilled_object(value, encoded, call.caller, domain), len(encoded))
+        return Shaped(self._spill_object(value, encoded, call.caller, domain), len(encoded))
 
-    def fitting(self, outcome: Outcome, caller: Caller, tool: Tool | None) -> Outcome | None:
-        """`outcome` as it goes out if that fits, else None."""
-        form = chosen(outcome.form, caller)
-        if form == "compact":
-            short = self._compactor.untouched(outcome.answer, tool)
-            return None if short is None else outcome.as_written(Compact(short.encoded))
-        whole, fits = _whole(outcome, caller, form)
-        return outcome.as_written(whole) if fits else None
+    def page(self, cursor: str, tool: Tool, call: Call) -> Compact:
+        """The page of an earlier result that a cursor leads to. Raises InvalidParams, NotFound."""
+        return Compact(self._compactor.page(cursor, tool, _origin(call, tool)))
 
-    def _spilled_text(self, whole: bytes, caller: Caller, domain: str) -> str:
+    def _spill_text(self, whole: bytes, caller: Caller, domain: str) -> str:
         text = whole.decode()
         reference, problem = self._kept(whole, "text/plain", caller, domain)
         note = f"\n… cut: the whole has {len(whole)} bytes. {self._advice(reference, problem, caller)}"
@@ -101,7 +107,7 @@ class Shaper:
             shown = shown[: len(shown) * 3 // 4]
         return shown + note
 
-    def _spilled_object(self, value: dict[str, Any], encoded: bytes, caller: Caller, domain: str) -> bytes:
+    def _spill_object(self, value: dict[str, Any], encoded: bytes, caller: Caller, domain: str) -> bytes:
         reference, problem = self._kept(encoded, "application/json", caller, domain)
         room = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES
         facts: dict[str, Any] = {"truncated": True, "result_bytes": len(encoded)}
@@ -129,17 +135,46 @@ class Shaper:
             return None, (error.strerror or str(error)).lower()
 
 
-def _whole(outcome: Outcome, caller: Caller, form: Literal["json", "text"]) -> tuple[Written, bool]:
-    """All of it as it would go out, and whether that fits into one message."""
-    blocks = None if outcome.result is None or not caller.is_on_mcp else outcome.result.blocks()
-    if blocks is not None:
+def choose_form(shape: Shape, caller: Caller) -> Literal["json", "text", "compact"]:
+    """Short if the profile says so; else the connection's own word, the profile's, what is known of the client."""
+    if shape == "compact":
+        return shape
+    form = shape if caller.form == "auto" else caller.form
+    if form != "auto":
+        return form
+    return "text" if caller.client.lower() in _TEXT_CLIENTS else "json"
+
+
+def _origin(call: Call, tool: Tool | None) -> Origin:
+    return Origin.of(call.tool if tool is None else tool.name, call.caller.name, call.arguments)
+
+
+def _is_large(value: Mapping[str, Any]) -> bool:
+    """Whether writing it would take longer than handing it to a thread."""
+    for each in value.values():
+        if isinstance(each, str):
+            if len(each) > _LARGE_CHARS:
+                return True
+        elif isinstance(each, list | tuple) and len(each) > _LARGE_LIST:
+            return True
+    return False
+
+
+def _write_whole(
+    answer: Result | ToolError, value: dict[str, Any], caller: Caller, form: Literal["json", "text"]
+) -> tuple[Written, bool]:
+    """All of it as it would go out, and whether that fits into one message. Nearly always its length alone tells."""
+    if caller.is_on_mcp and isinstance(answer, Result) and (blocks := answer.blocks()) is not None:
         content = Blocks(orjson.dumps(blocks))
         return content, len(content.encoded) <= MOST_RESULT_BYTES
     if form == "text":
-        text = outcome.render()
+        text = answer.render()
         return text, len(text) * 6 <= MOST_RESULT_BYTES or _text_bytes(text) <= MOST_RESULT_BYTES
-    encoded = orjson.dumps(outcome.as_object())
-    return encoded, _fits(encoded)
+    encoded = orjson.dumps(value)
+    size = len(encoded)
+    return encoded, size * 3 <= MOST_RESULT_BYTES or (
+        size * 2 <= MOST_RESULT_BYTES and _json_bytes(encoded) <= MOST_RESULT_BYTES
+    )
 
 
 def _fitted(value: dict[str, Any], facts: dict[str, Any], room: int, whole_bytes: int) -> bytes:
@@ -175,14 +210,6 @@ def _length(value: Any) -> int:
 
 def _text_bytes(text: str) -> int:
     return len(orjson.dumps(text.encode("utf-8", "replace").decode()))
-
-
-def _fits(encoded: bytes) -> bool:
-    """Whether an object can go out whole. Nearly always its length alone tells."""
-    size = len(encoded)
-    return size * 3 <= MOST_RESULT_BYTES or (
-        size * 2 <= MOST_RESULT_BYTES and _json_bytes(encoded) <= MOST_RESULT_BYTES
-    )
 
 
 def _json_bytes(encoded: bytes) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls.call import Call, Caller, Compact, Outcome
+from mcp_agent.calls.call import Call, Caller, Compact, Failure, Outcome, Page, Refusal
 from mcp_agent.commands import daemon_client
 from mcp_agent.config import Config, load
 from mcp_agent.protocol.methods import new_call_id
@@ -65,9 +65,9 @@ def _call_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str
 
 
 def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool]:
-    from mcp_agent.app import compose
+    from mcp_agent.app import compose_daemon
 
-    daemon = compose(config)
+    daemon = compose_daemon(config)
     request = Call(new_call_id(), Caller("command line", Access(), "in process"), tool, arguments)
 
     async def run() -> Outcome:
@@ -79,11 +79,12 @@ def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form:
             daemon.close()
 
     outcome = asyncio.run(run())
-    if outcome.refusal is not None:
-        raise UserError(outcome.refusal.message)
+    if isinstance(outcome, Refusal):
+        raise UserError(outcome.message)
+    is_error = isinstance(outcome, Failure)
     if isinstance(outcome.written, Compact):
-        return outcome.written.encoded.decode(), outcome.is_error
-    text = (
-        outcome.render() if form == "text" else orjson.dumps(outcome.as_object(), option=orjson.OPT_INDENT_2).decode()
-    )
-    return text, outcome.is_error
+        return outcome.written.encoded.decode(), is_error
+    assert not isinstance(outcome, Page), "a page is short"
+    if form == "text":
+        return outcome.answer.render(), is_error
+    return orjson.dumps(outcome.answer.as_object(), option=orjson.OPT_INDENT_2).decode(), is_error

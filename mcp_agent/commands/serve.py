@@ -9,8 +9,9 @@ import os
 import sys
 
 from mcp_agent import __version__
-from mcp_agent.app import Daemon, compose
+from mcp_agent.app import compose_daemon
 from mcp_agent.config import Config, load, unknown_variables
+from mcp_agent.daemon import Daemon
 from mcp_agent.logs import event, logging_to, standard_error
 from mcp_agent.security import addresses, auth_tokens, state_folder
 from registry.user_error import UserError
@@ -63,7 +64,7 @@ def _compose(options: argparse.Namespace) -> tuple[Config, Daemon]:
     config = load(vars(options))
     state_folder.secure_state_dir(config)
     try:
-        return config, compose(config, options.catalog)
+        return config, compose_daemon(config, options.catalog)
     except OSError as error:
         raise UserError(f"mcp-agent cannot start: {error}") from None
 

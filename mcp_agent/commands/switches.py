@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_agent.commands import daemon_client
 from mcp_agent.config import Config, load
-from mcp_agent.storage.audit_log import Audit, note_policy
+from mcp_agent.storage.audit_log import AuditLog
 from registry.catalog import discover
 from registry.profiles import Profiles
 from registry.tools_json_file import RegistryFile
@@ -97,8 +97,8 @@ def _obstacle(config: Config, options: argparse.Namespace) -> str:
 
 def _record_change(config: Config, before: Profiles, after: Profiles) -> None:
     """Write the change to the audit log, because no daemon runs that would do it."""
-    audit = Audit(config.audit_dir)
-    note_policy(audit, discover(), before, after, by="command")
+    audit = AuditLog(config.audit_dir)
+    audit.note_policy(before, after, discover(), by="command")
     audit.close()
 
 

@@ -28,8 +28,6 @@ from tools.kit.summaries import MOST_SUMMARY, ends, shortened
 STATUS_BYTES = 1_500
 # Of a result with text that was asked for, all that is beside the text.
 _BESIDE_BYTES = 1_500
-# Categories of our own tools; any other is a mounted server's.
-_STATUS_CATEGORIES = frozenset(("filesystem", "pruning", "artifacts"))
 _OURS = ("summary", "success", "count", "items", "totalCount", "artifactRef", "hasMore", "nextCursor", "hint")
 _NUMBERS = frozenset((int, float, bool))
 _MOST_PARSED_CHARS = 4_000_000
@@ -52,82 +50,70 @@ class Compactor:
         self._cursors = cursors
         self._pages = Pages(artifacts, cursors)
 
-    def untouched(self, answer: Result | ToolError, tool: Tool | None) -> Short | None:
-        """The result if nothing of it must be left out, else None. Never touches the disk."""
+    def fit_whole(self, answer: Result | ToolError, tool: Tool | None) -> Short | None:
+        """The result with all that it says, if it fits like that, else None. Never touches the disk."""
         if isinstance(answer, Result) and answer.stretch is not None:
             return None
-        return plain(answer) or _Draft(answer, tool).untouched()
+        encoded = encode_plain(answer) or _Draft(answer, tool).fit(STEPS[0], None)
+        return None if encoded is None else Short(encoded)
 
-    def shortened(self, answer: Result | ToolError, tool: Tool | None, origin: Origin, domain: str) -> Short:
-        """The result with what it has room for, after its whole was kept."""
+    def shorten(self, answer: Result | ToolError, tool: Tool | None, origin: Origin, domain: str) -> Short:
+        """The result with what it has room for. If that is not all of it, its whole is kept first."""
         if isinstance(answer, Result) and answer.stretch is not None:
             reference, start, end = answer.stretch
             page = self._pages.of_bytes(Place(reference, "", start, fills=True), origin, end)
             return Short(orjson.dumps(page), end - start)
+        if (encoded := encode_plain(answer)) is not None:
+            return Short(encoded)
         draft = _Draft(answer, tool)
-        untouched = draft.untouched()
-        if untouched is not None:
-            return untouched
+        if (encoded := draft.fit(STEPS[0], None)) is not None:
+            return Short(encoded)
         whole = draft.whole()
-        kept = self._kept(draft, whole, origin.owner, domain)
+        rest = self._keep(draft, whole, origin, domain)
         for limits in STEPS:
-            fitted = self._fitted(draft, limits, whole, kept, origin)
-            if fitted is not None:
-                return Short(fitted, whole.size)
-        return Short(orjson.dumps({**draft.head, **self._footer(kept, None, origin)}), whole.size)
+            if (encoded := draft.fit(limits, rest)) is not None:
+                return Short(encoded, whole.size)
+        return Short(orjson.dumps({**draft.head, **rest.footer(None)}), whole.size)
 
-    def continued(self, cursor: str, tool: Tool, origin: Origin) -> Short:
+    def page(self, cursor: str, tool: Tool, origin: Origin) -> bytes:
         """The page that a cursor leads to. Raises InvalidParams for a bad one, NotFound if its whole is gone."""
         place, continued = self._cursors.read(cursor, origin)
-        return Short(orjson.dumps(self._pages.at(place, continued, tool.result_type.item)))
+        return orjson.dumps(self._pages.at(place, continued, tool.result_type.item))
 
-    def _kept(self, draft: _Draft, whole: Whole, owner: str, domain: str) -> _Kept:
-        if draft.kept_as is not None:
-            return _Kept(draft.kept_as)
-        media_type = "text/plain" if draft.is_text else "application/json"
-        try:
-            return _Kept(self._artifacts.of(owner).keep(domain, whole.parts(), media_type=media_type))
-        except OSError as error:
-            return _Kept(None, (error.strerror or str(error)).lower())
-
-    def _fitted(self, draft: _Draft, limits: Limits, whole: Whole, kept: _Kept, origin: Origin) -> bytes | None:
-        """The result with these limits, or None if that is still too large."""
-        shown = draft.cut(limits)
-        if draft.asked is None:
-            following = draft.following(kept.reference, whole)
-            encoded = orjson.dumps({**shown, **self._footer(kept, following, origin)})
-            return encoded if len(encoded) <= draft.budget else None
-        # Text that was asked for takes all the room that the rest leaves.
-        text, name = draft.text, draft.asked
-        place = Place(kept.reference or "", name, len(text), fills=True)
-        beside = {**shown, name: "", **self._footer(kept, place, origin)}
-        if len(orjson.dumps(beside)) > _BESIDE_BYTES:
-            return None
-        length = fitting_chars(text[: draft.budget], room_beside(beside))
-        footer = self._footer(kept, place._replace(offset=length) if length < len(text) else None, origin)
-        return orjson.dumps({**shown, name: text[:length], **footer})
-
-    def _footer(self, kept: _Kept, following: Place | None, origin: Origin) -> Object:
-        if kept.reference is None:
-            lost = (
-                f"The rest is lost, because it could not be kept: {shortened(kept.problem, 120)}. Ask for less at once."
-            )
-            return {"hasMore": True, "hint": lost}
-        way = f"{way_on(origin)} " if following is not None else ""
-        ref = kept.reference
-        hint = f'{way}All of it: artifact_read {{"ref": "{ref}"}}. Search it: fs_grep with base: the same ref.'
-        return {**self._pages.footer(kept.reference, following, origin), "hint": hint}
+    def _keep(self, draft: _Draft, whole: Whole, origin: Origin, domain: str) -> _Rest:
+        reference, problem = draft.kept_as, ""
+        if reference is None:
+            media_type = "text/plain" if draft.is_text else "application/json"
+            try:
+                reference = self._artifacts.of(origin.owner).keep(domain, whole.parts(), media_type=media_type)
+            except OSError as error:
+                problem = (error.strerror or str(error)).lower()
+        return _Rest(reference, problem, whole, self._pages, origin)
 
 
-class _Kept(NamedTuple):
-    """Where the whole is, or why it is nowhere."""
+class _Rest(NamedTuple):
+    """The way to what was left out: where the whole is kept, or why it could not be kept."""
 
     reference: str | None
-    problem: str = ""
+    problem: str
+    whole: Whole
+    pages: Pages
+    origin: Origin
+
+    def footer(self, following: Place | None) -> Object:
+        """What a reader needs to go on at `following`."""
+        if self.reference is None:
+            why = shortened(self.problem, 120)
+            lost = f"The rest is lost, because it could not be kept: {why}. Ask for less at once."
+            return {"hasMore": True, "hint": lost}
+        way = f"{way_on(self.origin)} " if following is not None else ""
+        ref = self.reference
+        hint = f'{way}All of it: artifact_read {{"ref": "{ref}"}}. Search it: fs_grep with base: the same ref.'
+        return {**self.pages.footer(ref, following, self.origin), "hint": hint}
 
 
 class _Draft:
-    """A result taken apart: what is always said, its list, the text that was asked for, and the rest."""
+    """A result taken apart: what is always said, its list, the text that was asked for, and the other fields."""
 
     def __init__(self, answer: Result | ToolError, tool: Tool | None) -> None:
         self._answer = answer
@@ -135,8 +121,8 @@ class _Draft:
         self._value = answer.as_object() if blocks is None else _object_of(blocks)
         self.is_text = answer.is_text
         self.kept_as: str | None = None
-        self.asked: str | None = None
-        self.text = ""
+        self._asked: str | None = None
+        self._text = ""
         self._listed: str | None = None
         self._entries: Sequence[Any] = ()
         fields = dict(self._value)
@@ -152,7 +138,7 @@ class _Draft:
             if self.kept_as is not None:
                 fields.pop("artifactRef", None)
             if answer.asked_text is not None:
-                self.asked, self.text = answer.asked_text, fields.pop(answer.asked_text)
+                self._asked, self._text = answer.asked_text, fields.pop(answer.asked_text)
                 self.is_text = False
             self._listed = answer.listed or _longest_list(fields)
             if self._listed is not None:
@@ -162,50 +148,62 @@ class _Draft:
         self._items = [item(entry) for entry in self._entries[: STEPS[0].items]]
         self._shown_items = 0
         self._cutter = Cutter({f"{name}_" if name in _OURS else name: value for name, value in fields.items()})
-        self.budget = self._budget(tool)
+        self._budget = self._most_bytes(tool)
 
-    def untouched(self) -> Short | None:
-        """The result with all that it says, if it fits like that."""
-        shown = self.cut(STEPS[0])
-        if self.is_cut:
+    def fit(self, limits: Limits, rest: _Rest | None) -> bytes | None:
+        """The result within these limits, with the way to the rest; None if that is still too large.
+
+        Without `rest` it is all or nothing: None, too, if something would be left out.
+        """
+        shown, is_cut = self._cut(limits)
+        if rest is None and is_cut:
             return None
-        if self.asked is not None:
-            beside = {**shown, self.asked: ""}
-            if fitting_chars(self.text, room_beside(beside)) < len(self.text):
-                return None
-            return Short(orjson.dumps({**shown, self.asked: self.text}))
-        encoded = orjson.dumps(shown)
-        return Short(encoded) if len(encoded) <= self.budget else None
-
-    def cut(self, limits: Limits) -> Object:
-        """What is shown within these limits, without the way to the rest. `is_cut` says if something is left out."""
-        fields = self._cutter.cut(limits)
-        self.is_cut = self._cutter.is_cut or self._has_data
-        if self._listed is None:
-            return {**self.head, **fields}
-        shown = [shown_item(item, index, limits.string) for index, item in enumerate(self._items[: limits.items])]
-        self._shown_items = len(shown)
-        listed: Object = {"items": [item for item, _ in shown]}
-        self.is_cut = self.is_cut or any(is_cut for _, is_cut in shown)
-        if len(shown) < len(self._entries):
-            listed["totalCount"] = len(self._entries)
-            self.is_cut = True
-        return {**self.head, **listed, **fields}
-
-    def following(self, reference: str | None, whole: Whole) -> Place | None:
-        """Where the next page begins, after the last cut; None if there is none, or nowhere to read it from."""
-        if reference is None:
+        if self._asked is None:
+            footer = {} if rest is None else rest.footer(self._following(rest))
+            encoded = orjson.dumps({**shown, **footer})
+            return encoded if len(encoded) <= self._budget else None
+        # Text that was asked for takes all the room that the other fields and the footer leave.
+        name, text = self._asked, self._text
+        if rest is None:
+            is_all = fitting_chars(text, room_beside({**shown, name: ""})) == len(text)
+            return orjson.dumps({**shown, name: text}) if is_all else None
+        place = Place(rest.reference or "", name, len(text), fills=True)
+        beside = {**shown, name: "", **rest.footer(place)}
+        if len(orjson.dumps(beside)) > _BESIDE_BYTES:
             return None
-        if self._listed is not None:
-            is_all = self._shown_items >= len(self._entries)
-            return None if is_all else Place(reference, self._listed, self._shown_items)
-        return Place(reference, "", self._shown_bytes(whole) if self.kept_as is None and self.is_text else 0)
+        length = fitting_chars(text[: self._budget], room_beside(beside))
+        footer = rest.footer(place._replace(offset=length) if length < len(text) else None)
+        return orjson.dumps({**shown, name: text[:length], **footer})
 
     def whole(self) -> Whole:
         """What the result would have been: its text, or its object."""
         if self.is_text and self.kept_as is None:
             return Whole.of_text(self._answer.render())
         return Whole.of_object(self._value, self._listed)
+
+    def _cut(self, limits: Limits) -> tuple[Object, bool]:
+        """What is shown within these limits, without the way to the rest, and whether something is left out."""
+        fields = self._cutter.cut(limits)
+        is_cut = self._cutter.is_cut or self._has_data
+        if self._listed is None:
+            return {**self.head, **fields}, is_cut
+        items = [shown_item(item, index, limits.string) for index, item in enumerate(self._items[: limits.items])]
+        self._shown_items = len(items)
+        listed: Object = {"items": [item for item, _ in items]}
+        if len(items) < len(self._entries):
+            listed["totalCount"] = len(self._entries)
+            is_cut = True
+        return {**self.head, **listed, **fields}, is_cut or any(is_item_cut for _, is_item_cut in items)
+
+    def _following(self, rest: _Rest) -> Place | None:
+        """Where the next page begins, after the last cut; None if there is none, or nowhere to read it from."""
+        if rest.reference is None:
+            return None
+        if self._listed is not None:
+            is_all = self._shown_items >= len(self._entries)
+            return None if is_all else Place(rest.reference, self._listed, self._shown_items)
+        offset = self._shown_bytes(rest.whole) if self.kept_as is None and self.is_text else 0
+        return Place(rest.reference, "", offset)
 
     def _shown_bytes(self, whole: Whole) -> int:
         """How far into the whole text a reader has seen all of it: to where the first text of the result is cut."""
@@ -215,17 +213,21 @@ class _Draft:
         start = whole.text.find(self._value[name][:_SEEN_CHARS])
         return 0 if start == -1 else len(encoded(whole.text[: start + self._cutter.shown[name]]))
 
-    def _budget(self, tool: Tool | None) -> int:
-        if self.asked is not None:
+    def _most_bytes(self, tool: Tool | None) -> int:
+        if self._asked is not None:
             return MOST_WIRE_BYTES
         if self._listed is not None:
             return LIST_BYTES
-        is_status = tool is not None and tool.category in _STATUS_CATEGORIES and not self.is_text
+        # What a change answers is a status: it says what was done, and shows nothing that was asked for.
+        is_status = tool is not None and tool.effect == "write" and not self.is_text
         return STATUS_BYTES if is_status and isinstance(self._answer, Result) else TEXT_BYTES
 
 
-def plain(answer: Result | ToolError) -> Short | None:
-    """A few short fields and nothing in them to cut, as most small files and most changes are answered; else None."""
+def encode_plain(answer: Result | ToolError) -> bytes | None:
+    """A few short fields and nothing in them to cut, as most small files and most changes are answered; else None.
+
+    A fast path: it takes a tenth of what taking a result apart does.
+    """
     if not isinstance(answer, Result) or answer.stretch is not None or answer.blocks() is not None:
         return None
     value = answer.as_object()
@@ -239,8 +241,8 @@ def plain(answer: Result | ToolError) -> Short | None:
     if len(value) > STEPS[0].keys or not value.keys().isdisjoint(_OURS):
         return None
     summary = shortened(answer.summary(), MOST_SUMMARY) or "done"
-    encoded = orjson.dumps({"summary": summary, "success": answer.succeeded, **value})
-    return Short(encoded) if len(encoded) <= STATUS_BYTES else None
+    written = orjson.dumps({"summary": summary, "success": answer.succeeded, **value})
+    return written if len(written) <= STATUS_BYTES else None
 
 
 def _longest_list(fields: Mapping[str, Any]) -> str | None:

@@ -10,14 +10,13 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls.call import Blocks, Outcome
+from mcp_agent.calls.call import Answer, Blocks, Failure
 
 
-def tool_result(outcome: Outcome) -> dict[str, Any]:
+def tool_result(outcome: Answer) -> dict[str, Any]:
     """What the dispatcher has written, in the envelope of MCP."""
     written = outcome.written
-    assert written is not None, "a refusal has no result"
-    is_error = outcome.error is not None
+    is_error = isinstance(outcome, Failure)
     if isinstance(written, bytes):
         return {
             "content": [{"type": "text", "text": written.decode()}],

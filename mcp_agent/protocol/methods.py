@@ -11,7 +11,7 @@ from typing import Any, get_args
 import orjson
 
 from mcp_agent import __version__
-from mcp_agent.calls.call import Call, Caller
+from mcp_agent.calls.call import Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.events.hub import (
     Event,
@@ -183,16 +183,16 @@ class Methods:
         meta = request.message.meta
         call = Call(new_call_id(), request.caller, name, arguments or {}, _progress(request, meta), _log(request, meta))
         outcome = await self._dispatcher.call(call)
-        if outcome.refusal is not None:
-            raise RpcError(outcome.refusal.code, outcome.refusal.message, outcome.refusal.data)
+        if isinstance(outcome, Refusal):
+            raise RpcError(outcome.error_code, outcome.message, outcome.data)
         return tool_result(outcome)
 
     async def _health(self, request: Request) -> Payload:
         """Older clients of the pruner ask by a method what the tool of that name says."""
         outcome = await self._dispatcher.call(Call(new_call_id(), request.caller, "health", {}))
-        if outcome.refusal is not None:
+        if not isinstance(outcome, Success | Failure):
             raise RpcError(METHOD_NOT_FOUND, "Method not found: health")
-        return outcome.as_object()
+        return outcome.answer.as_object()
 
     def _resources_list(self, request: Request) -> Payload:
         self._check_cursor(request)

@@ -12,7 +12,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls.call import Call, Compact, Outcome
+from mcp_agent.calls.call import Call, Compact, Failure, Page, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.answering import Answer
@@ -88,12 +88,11 @@ class OpenApi:
 
     async def _answer(self, call: Call) -> Answer:
         outcome = await self._dispatcher.call(call)
-        if outcome.refusal is not None:
-            refusal = outcome.refusal
-            error = {"error": {"message": refusal.message, **(refusal.data or {})}}
-            if refusal.code != jsonrpc.INVALID_PARAMS:
+        if isinstance(outcome, Refusal):
+            error = {"error": {"message": outcome.message, **(outcome.data or {})}}
+            if outcome.error_code != jsonrpc.INVALID_PARAMS:
                 return Answer(orjson.dumps(error), _MENDABLE)
-            return Answer(orjson.dumps(error), 404 if refusal.data is None else 422)
+            return Answer(orjson.dumps(error), 404 if outcome.data is None else 422)
         written = outcome.written.encoded if isinstance(outcome.written, Compact) else outcome.written
         assert isinstance(written, bytes), "this wire asks for objects"
         return Answer(written, _status(outcome))
@@ -137,7 +136,5 @@ def _operation(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _status(outcome: Outcome) -> int:
-    if outcome.error is None:
-        return 200
-    return _STATUS.get(outcome.error.code, _MENDABLE)
+def _status(outcome: Success | Page | Failure) -> int:
+    return _STATUS.get(outcome.code, _MENDABLE) if isinstance(outcome, Failure) else 200

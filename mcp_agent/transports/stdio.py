@@ -18,7 +18,7 @@ from typing import Any
 
 from mcp_agent import signals
 from mcp_agent.calls.call import Caller
-from mcp_agent.hosting import Host
+from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch

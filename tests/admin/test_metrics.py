@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_agent import __version__
-from mcp_agent.admin.metrics import Histogram, Metrics
-from mcp_agent.calls.call import Call, Caller, Outcome
+from mcp_agent.calls.call import Call, Caller, Failure
+from mcp_agent.calls.metrics import Histogram, Metrics
 from registry.catalog import discover
 from registry.gate import Access
 from tests.support.daemon import Daemon
@@ -174,7 +174,7 @@ def test_names_and_rules_from_outside_cannot_grow_the_page(count: int) -> None:
     caller = Caller("x", Access(), "rpc")
     for number in range(count):
         call = Call("1", caller, f"tool-{number}", {})
-        metrics.record(call, Outcome("1", error=Denied("no", rule=f"rule-{number}")), 0.1, 10)
+        metrics.finished(call, Failure(Denied("no", rule=f"rule-{number}"), b"{}"), 0.1, 10)
     lines = metrics.render().decode().splitlines()
     assert len([line for line in lines if line.startswith("mcp_agent_calls_total")]) == 1
     assert len([line for line in lines if line.startswith("mcp_agent_denied_calls_total")]) == 201

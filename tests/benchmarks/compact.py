@@ -53,7 +53,7 @@ def _contest(tool: str, make: Callable[[], Result]) -> Callable[[Bench], Abstrac
         result, found = make(), discover().get(tool)
         origin = Origin.of(tool, "owner", {"path": "/srv"})
         assert abs(len(orjson.dumps(result.as_object())) - _BYTES) < _BYTES * 0.1
-        shortened = _metered(lambda: compactor.shortened(result, found, origin, "bench"))
+        shortened = _metered(lambda: compactor.shorten(result, found, origin, "bench"))
 
         def ours() -> float:
             took_ms = shortened()

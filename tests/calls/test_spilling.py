@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.calls.call import Call, Caller, Outcome
+from mcp_agent.calls.call import Call, Caller
 from mcp_agent.calls.shaping import Shaper
 from mcp_agent.compact.compactor import Compactor
 from mcp_agent.compact.cursors import Cursors
@@ -176,5 +176,6 @@ def test_a_result_that_is_too_large_is_written_out_once(tmp_path: Path) -> None:
     shaper = Shaper(store, Compactor(store, Cursors(tmp_path / "key")), catalog)
     result = _Long("x" * 2_000_000, [])
     call = Call("id", Caller("owner", Access(), "http"), "fs_read", {})
-    outcome = shaper.written(Outcome("id", "text", result=result), call, catalog.get("fs_read"))
-    assert (outcome.whole_bytes, result.notes) == (2_000_000, ["rendered"])
+    assert shaper.shape_small(result, call, "text", catalog.get("fs_read")) is None
+    shaped = shaper.shape(result, call, "text", catalog.get("fs_read"))
+    assert (shaped.whole_bytes, result.notes) == (2_000_000, ["rendered"])

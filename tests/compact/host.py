@@ -10,9 +10,10 @@ from typing import Any, Literal
 import orjson
 
 import tests.support.probes
-from mcp_agent.app import Daemon, compose
+from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Caller
 from mcp_agent.config import load
+from mcp_agent.daemon import Daemon
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered
 from mcp_agent.protocol.methods import Conversation, Request
@@ -67,7 +68,7 @@ class CompactHost:
 @contextlib.asynccontextmanager
 async def compact_host(folder: Path, **settings: Any) -> AsyncIterator[CompactHost]:
     flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json"), **settings}
-    daemon = compose(load(flags, {}), EVERY_TOOL, working_directory=folder)
+    daemon = compose_daemon(load(flags, {}), EVERY_TOOL, working_directory=folder)
     try:
         yield CompactHost(daemon, folder)
     finally:

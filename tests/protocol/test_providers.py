@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_agent.app import Daemon, compose
+from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Caller
 from mcp_agent.config import load
+from mcp_agent.daemon import Daemon
 from mcp_agent.protocol import eras
 from mcp_agent.protocol.jsonrpc import Message, RpcError
 from mcp_agent.protocol.methods import Conversation, Request
@@ -25,7 +26,7 @@ from tests.conformance.server.fixtures import PIXEL
 def host(tmp_path: Any) -> Daemon:
     config = load({"config": str(tmp_path / "tools.json"), "state_dir": str(tmp_path / "state")}, {})
     catalog = Catalog([*discover().tools, *discover(server).tools])
-    return compose(config, catalog, tmp_path, resources=[FixtureResources()], prompts=[FixturePrompts()])
+    return compose_daemon(config, catalog, tmp_path, resources=[FixtureResources()], prompts=[FixturePrompts()])
 
 
 async def _answer(

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import orjson
 from rs_bpe.bpe import openai
 
-from mcp_agent.app import compose
-from mcp_agent.calls.call import Call, Caller
+from mcp_agent.app import compose_daemon
+from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.compact.compactor import Compactor
 from mcp_agent.compact.cursors import Cursors, Origin
 from mcp_agent.config import load
@@ -96,19 +96,19 @@ def written(text: str) -> list[Cost]:
 
 async def _measured(folder: Path) -> list[Cost]:
     flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json")}
-    daemon = compose(load(flags, {}), working_directory=folder)
+    daemon = compose_daemon(load(flags, {}), working_directory=folder)
     compactor = Compactor(daemon.artifacts, Cursors(folder / "state" / "cursor.key"))
     tokens = openai.o200k_base()
     catalog = discover()
 
     async def cost(tool: str, what: str, **arguments: Any) -> tuple[Cost, Result]:
         outcome = await daemon.dispatcher.call(Call("cost", Caller("owner", Access(), "rpc"), tool, arguments))
-        assert outcome.result is not None, (tool, outcome.error or outcome.refusal)
+        assert isinstance(outcome, Success), (tool, outcome)
         origin = Origin.of(tool, "owner", arguments)
-        short = compactor.shortened(outcome.result, catalog.get(tool), origin, "costs").encoded.decode()
-        full = orjson.dumps(outcome.as_object()).decode()
+        short = compactor.shorten(outcome.result, catalog.get(tool), origin, "costs").encoded.decode()
+        full = orjson.dumps(outcome.result.as_object()).decode()
         # The name of a temporary folder costs what its letters make it cost.
-        shown = (text.replace(str(folder), "/srv/shop") for text in (full, outcome.render(), short))
+        shown = (text.replace(str(folder), "/srv/shop") for text in (full, outcome.result.render(), short))
         return Cost(tool, what, *map(tokens.count, shown)), outcome.result
 
     try:

@@ -27,9 +27,7 @@ _AGAINST_THE_ORDER = {
     ("tools/kit", "tools/files"),
     ("tools/kit", "tools/search"),
     ("tools/kit", "tools/pruning"),
-    ("mcp_agent/storage", "mcp_agent/calls"),
     ("mcp_agent/sessions", "mcp_agent/events"),
-    ("mcp_agent/admin", "mcp_agent/app.py"),
 }
 
 

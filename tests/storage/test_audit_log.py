@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from mcp_agent.calls.observers import argument_shapes
 from mcp_agent.security.refusals import Refusals
-from mcp_agent.storage.audit_log import Audit, shape
+from mcp_agent.storage.audit_log import AuditLog
 from tests.support.daemon import Daemon, command, running
 from tests.support.waiting import eventually
+from tools.kit.params import Field
 
 
 async def _call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -61,11 +63,11 @@ async def test_every_call_leaves_a_line_without_its_secrets(daemon: Daemon, tmp_
     ],
 )
 def test_of_a_command_the_program_is_kept(command_line: str, shown: str) -> None:
-    assert shape({"command": command_line}) == {"command": shown}
+    assert argument_shapes({"command": command_line}, {"command": Field(is_command=True)}) == {"command": shown}
 
 
 def test_a_name_that_is_no_text_is_no_end_of_the_record(tmp_path: Path) -> None:
-    audit = Audit(tmp_path)
+    audit = AuditLog(tmp_path)
     audit.note("policy_rejected", problems=["caf\udce9 is not there"])
     audit.close()
     (line,) = lines(tmp_path, "policy_rejected")

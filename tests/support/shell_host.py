@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from mcp_agent.app import Daemon, compose
-from mcp_agent.calls.call import Call, Caller
+from mcp_agent.app import compose_daemon
+from mcp_agent.calls.call import Call, Caller, Failure, Success
 from mcp_agent.config import load
+from mcp_agent.daemon import Daemon
 from mcp_agent.sessions import process_tree
 from registry.gate import Access
 
@@ -27,7 +28,8 @@ class ShellHost:
         """The result of a call, or its error."""
         caller = Caller("owner", Access(), wire, client, connection=connection)
         outcome = await self.daemon.dispatcher.call(Call("test", caller, tool, arguments))
-        return outcome.as_object()
+        assert isinstance(outcome, Success | Failure), outcome
+        return outcome.answer.as_object()
 
     async def start(self, command: str, **arguments: Any) -> str:
         """The id of a new session."""
@@ -51,7 +53,7 @@ class ShellHost:
 @contextlib.asynccontextmanager
 async def shell_host(folder: Path, **settings: Any) -> AsyncIterator[ShellHost]:
     flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json"), **settings}
-    daemon = compose(load(flags, {}), working_directory=folder)
+    daemon = compose_daemon(load(flags, {}), working_directory=folder)
     host = ShellHost(daemon, folder)
     try:
         yield host

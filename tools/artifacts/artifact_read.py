@@ -50,7 +50,7 @@ class Part(Result):
 def artifact_read(
     ctx: ToolContext,
     *,
-    ref: Annotated[str, Field(description="An artifactRef, ax://…")],
+    ref: Annotated[str, Field(description="An artifactRef, ax://…", audited=True)],
     cursor: Annotated[str | None, Field(description="The nextCursor of an earlier answer, to go on.")] = None,
     limit: Annotated[int, Field(description="Most bytes.", minimum=4, maximum=400_000)] = 100_000,
 ) -> Part:

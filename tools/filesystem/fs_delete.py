@@ -37,9 +37,11 @@ class Deleted(Result):
 def fs_delete(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="File or folder; a symbolic link itself, not its target.")],
+    path: Annotated[str, Field(description="File or folder; a symbolic link itself, not its target.", audited=True)],
     recursive: Annotated[bool, Field(description="Delete a folder with all that is in it.")] = False,
-    if_rev: Annotated[str | None, Field(description="Delete a file only if it is still at this rev.")] = None,
+    if_rev: Annotated[
+        str | None, Field(description="Delete a file only if it is still at this rev.", audited=True)
+    ] = None,
 ) -> Deleted:
     """Delete a file or folder. It can be brought back with the undo_id of the result."""
     target = resolve_name(ctx, path)

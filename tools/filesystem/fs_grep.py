@@ -67,18 +67,25 @@ class Matches(Result):
         return "matches"
 
     @classmethod
+    def line(cls, entry: Match) -> str:
+        around = [*entry.get("before", ()), entry["text"], *entry.get("after", ())]
+        return f"{entry['path']}:{entry['line']}:{' '.join(around)}"
+
+    @classmethod
     def item(cls, entry: Match) -> Item:
         has_context = "before" in entry or "after" in entry
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip(), is_whole=not has_context)
 
 
-@tool("filesystem", effect="read", title="Search in files")
+@tool("filesystem", effect="read", title="Search in files", focus="matches")
 def fs_grep(
     ctx: ToolContext,
     *,
-    base: Annotated[str, Field(description="Folder, file, ax:// or undo:// reference.")],
+    base: Annotated[str, Field(description="Folder, file, ax:// or undo:// reference.", audited=True)],
     pattern: Annotated[str, Field(description="Regex.", min_length=1)],
-    glob: Annotated[str | None, Field(description='Files to search, such as "*.py" or "src/**/*.{ts,tsx}".')] = None,
+    glob: Annotated[
+        str | None, Field(description='Files to search, such as "*.py" or "src/**/*.{ts,tsx}".', audited=True)
+    ] = None,
     max_matches: Annotated[int, Field(minimum=1, maximum=100_000)] = 200,
     context: Annotated[int, Field(description="Lines around each match.", minimum=0, maximum=50)] = 0,
     ignore_case: bool = False,

@@ -67,7 +67,7 @@ class Listing(Result):
 def fs_list(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="Folder; absolute, or relative to the working directory.")],
+    path: Annotated[str, Field(description="Folder; absolute, or relative to the working directory.", audited=True)],
     recursive: Annotated[bool, Field(description="List what is in its folders too.")] = False,
     max_depth: Annotated[int, Field(description="Levels, if recursive.", minimum=1)] = 3,
     max_entries: Annotated[int, Field(minimum=1, maximum=1_000_000)] = 1_000,

@@ -43,10 +43,16 @@ class Moved(Result):
 def fs_move(
     ctx: ToolContext,
     *,
-    from_: Annotated[str, Field(description="File or folder; or undo://<undo_id> to take a change back.")],
-    to: Annotated[str, Field(description="Its new path. For undo: the changed path, or where to put the old state.")],
+    from_: Annotated[
+        str, Field(description="File or folder; or undo://<undo_id> to take a change back.", audited=True)
+    ],
+    to: Annotated[
+        str, Field(description="Its new path. For undo: the changed path, or where to put the old state.", audited=True)
+    ],
     overwrite: Annotated[bool, Field(description="Replace a file that is there.")] = False,
-    if_rev: Annotated[str | None, Field(description="Move a file only if it is still at this rev.")] = None,
+    if_rev: Annotated[
+        str | None, Field(description="Move a file only if it is still at this rev.", audited=True)
+    ] = None,
 ) -> Moved:
     """Move or rename a file or folder, also across disks; missing folders are made. Or undo a change."""
     target = resolve_name(ctx, to)

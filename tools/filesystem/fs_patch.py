@@ -64,10 +64,12 @@ class Patched(Result):
 def fs_patch(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="Text file to change.")],
+    path: Annotated[str, Field(description="Text file to change.", audited=True)],
     operations: Annotated[list[Operation], Field(description="Applied in order, all or none.", min_length=1)],
     dry_run: Annotated[bool, Field(description="Show what would change.")] = False,
-    if_rev: Annotated[str | None, Field(description="Patch only if the file is still at this rev.")] = None,
+    if_rev: Annotated[
+        str | None, Field(description="Patch only if the file is still at this rev.", audited=True)
+    ] = None,
 ) -> Patched:
     """Replace text or insert lines in a text file. Patterns are literal unless regex is set."""
     steps = read_operations(operations)

@@ -68,11 +68,11 @@ def _is_instant(ctx: ToolContext, *, path: str, max_bytes: int) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size <= _INSTANT_BYTES
 
 
-@tool("filesystem", effect="read", title="Read a file", instant=_is_instant)
+@tool("filesystem", effect="read", title="Read a file", focus="content", instant=_is_instant)
 def fs_read(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="File, ax:// or undo:// reference.")],
+    path: Annotated[str, Field(description="File, ax:// or undo:// reference.", audited=True)],
     max_bytes: Annotated[int, Field(minimum=1, maximum=16_777_216)] = 131_072,
 ) -> FileText:
     """Read a text file from its start, up to max_bytes. Give its `rev` back as if_rev when you change the file."""

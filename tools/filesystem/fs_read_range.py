@@ -52,11 +52,11 @@ class Lines(Result):
         return "content"
 
 
-@tool("filesystem", effect="read", title="Read lines of a file")
+@tool("filesystem", effect="read", title="Read lines of a file", focus="content")
 def fs_read_range(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="File, ax:// or undo:// reference.")],
+    path: Annotated[str, Field(description="File, ax:// or undo:// reference.", audited=True)],
     start_line: Annotated[int, Field(description="From 1; negative counts from the end.")],
     end_line: Annotated[int, Field(description="Inclusive; -1 is the last line.")],
 ) -> Lines:

@@ -60,11 +60,13 @@ class Matches(Result):
 def fs_search(
     ctx: ToolContext,
     *,
-    base: Annotated[str, Field(description="Folder to search in.")],
-    glob: Annotated[str, Field(description='Such as "*.py" or "src/**/test_*". Folders match too.')] = "**",
+    base: Annotated[str, Field(description="Folder to search in.", audited=True)],
+    glob: Annotated[
+        str, Field(description='Such as "*.py" or "src/**/test_*". Folders match too.', audited=True)
+    ] = "**",
     max_results: Annotated[int, Field(minimum=1, maximum=1_000_000)] = 200,
     recursive: bool = True,
-    sort: Annotated[Literal["path", "mtime"], Field(description="mtime: newest first.")] = "path",
+    sort: Annotated[Literal["path", "mtime"], Field(description="mtime: newest first.", audited=True)] = "path",
     ignored: Annotated[bool, Field(description="Include what .gitignore leaves out.")] = False,
 ) -> Matches:
     """Find files and folders by a glob. Symbolic links are not followed."""

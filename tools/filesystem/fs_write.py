@@ -52,11 +52,13 @@ class Written(Result):
 def fs_write(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="File to write.")],
+    path: Annotated[str, Field(description="File to write.", audited=True)],
     content: Annotated[str, Field(description="The text, written as it is.")],
     create_dirs: Annotated[bool, Field(description="Make missing folders.")] = True,
-    mode: Mode = "overwrite",
-    if_rev: Annotated[str | None, Field(description="Write only if the file is still at this rev.")] = None,
+    mode: Annotated[Mode, Field(audited=True)] = "overwrite",
+    if_rev: Annotated[
+        str | None, Field(description="Write only if the file is still at this rev.", audited=True)
+    ] = None,
 ) -> Written:
     """Create, replace or extend a file. A replaced file keeps its encoding and mode."""
     # Links are followed: a write goes through a link and leaves it in place.

@@ -249,21 +249,18 @@ class Cancelled(Exception):
     """The caller is gone or has called off; raised by `ToolContext.check` and caught by the dispatcher."""
 
 
-def _never() -> bool:
-    return False
-
-
 def _unheard(*_: object) -> None:
     pass
 
 
 @mutable
 class ToolContext:
-    """One call's surroundings, which nobody changes. Tools that loop for long call `check` now and then."""
+    """One call's surroundings, which no tool changes. Tools that loop for long call `check` now and then."""
 
     call_id: str
     paths: Paths
-    is_cancelled: Callable[[], bool] = field(default=_never)
+    # Set by the dispatcher when nobody waits for the answer any more.
+    is_cancelled: bool = False
     report: Callable[[float, float | None, str | None], None] = field(default=_unheard)
     tell: Callable[[LogLevel, str], None] = field(default=_unheard)
     sessions: Sessions | None = None
@@ -286,7 +283,7 @@ class ToolContext:
 
     def check(self) -> None:
         """Stop here if nobody waits for the answer any more. Never call it half-way through a write."""
-        if self.is_cancelled():
+        if self.is_cancelled:
             raise Cancelled
 
     def check_command(self, command: str) -> None:

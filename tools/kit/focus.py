@@ -14,9 +14,6 @@ from tools.kit.params import Field
 from tools.kit.records import record
 
 FOCUS = "context_focus_question"
-# Tools whose output the host prunes when asked, where the profile allows it.
-FOCUSABLE = frozenset(("fs_read", "fs_read_range", "fs_grep", "shell_exec", "shell_send_input"))
-
 FocusQuestion = Annotated[
     str | None,
     Field(

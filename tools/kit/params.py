@@ -34,6 +34,10 @@ class Field(NamedTuple):
     is_enforced: bool = True
     # For a text of which white space at its ends does not count.
     is_trimmed: bool = False
+    # For a text that the audit log may keep, such as a path; of any other it keeps the length.
+    audited: bool = False
+    # For a command line; the audit log keeps its first word, the program.
+    is_command: bool = False
 
     @property
     def has_bounds(self) -> bool:
@@ -146,6 +150,11 @@ class Parameters:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._by_name)
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """What is declared of each argument."""
+        return {name: parameter.field for name, parameter in self._by_name.items()}
 
     def schema(self) -> dict[str, Any]:
         schema: dict[str, Any] = {

@@ -8,6 +8,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple
 
+from tools.kit.focus import PruningMetadata
 from tools.kit.records import record
 from tools.kit.summaries import Item, any_item
 
@@ -45,6 +46,22 @@ class Result(ABC):
         For results that no text can hold, such as images, and for those that another server wrote.
         """
         return None
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit code of the command that was run, if one was and is over. The audit log keeps it."""
+        return None
+
+    @property
+    def pruning_metadata(self) -> PruningMetadata | None:
+        """What came of a focus question; None where none could be asked."""
+        return None
+
+    @classmethod
+    def line(cls, entry: Any) -> str:
+        """An element of a list as one line, for a pruner; its line breaks become spaces."""
+        item = cls.item(entry)
+        return f"{item.id} {item.label}".strip()
 
     # What follows is for profiles that keep results short.
 

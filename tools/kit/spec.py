@@ -8,6 +8,10 @@ Nothing is registered when a module is imported: `registry.catalog.discover` wal
 the decorator left behind. A `def` runs in a worker thread, an `async def` on the event loop. A tool that is
 usually over in microseconds names a test for that (`instant`): calls that pass it run on the loop itself, since
 handing work to a thread costs ten times as much as reading a small file.
+
+What the host does with a tool is declared here too, so that it treats every tool alike: `focus` names the field of
+the result that it prunes when a caller asks a question, `Field(audited=True)` the arguments whose text the audit log
+keeps, and the properties of `Result` say how a result is made short.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from tools.kit.focus import FOCUS, FOCUSABLE, FocusQuestion
+from tools.kit.focus import FOCUS, FocusQuestion
 from tools.kit.params import Field, Parameters
 from tools.kit.results import Result
 
@@ -47,7 +51,9 @@ class Tool:
     given_schema: Mapping[str, Any] | None
     # Further names it can be called by; they are not listed.
     aliases: tuple[str, ...] = ()
-    # Whether the host prunes its output when asked. The function itself is not told.
+    # The field of its result that the host prunes when asked: the first of these with something in it.
+    focus: tuple[str, ...] = ()
+    # Whether callers may ask the host to prune. The function itself does not see the question.
     takes_focus: bool = False
     # Whether its results are kept short, and go on where a cursor says.
     takes_cursor: bool = False
@@ -57,27 +63,37 @@ class Tool:
         return inspect.cleandoc(self.function.__doc__ or "")
 
     @cached_property
+    def own_parameters(self) -> Parameters:
+        """What the function takes; nothing is known of a tool that somebody else describes."""
+        return Parameters.of_function(self.function) if self.given_schema is None else Parameters(())
+
+    @cached_property
     def parameters(self) -> Parameters:
-        own = Parameters.of_function(self.function)
+        """What callers may pass: the tool's own arguments, and those that the host adds and takes out again."""
+        parameters = self.own_parameters
         if self.takes_focus:
-            own = own.and_also(FOCUS, FocusQuestion)
-        return own.and_also(CURSOR, Cursor) if self.takes_cursor and not self.has_own_cursor else own
+            parameters = parameters.and_also(FOCUS, FocusQuestion)
+        return parameters.and_also(CURSOR, Cursor) if self.takes_cursor and not self.has_own_cursor else parameters
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
+        schema = self.parameters.schema()
         if self.given_schema is None:
-            return self.parameters.schema()
-        if not self.takes_cursor or self.has_own_cursor:
+            return schema
+        added = schema["properties"]
+        if not added:
             return dict(self.given_schema)
-        added = Parameters(()).and_also(CURSOR, Cursor).schema()["properties"]
         return {**self.given_schema, "properties": {**self.given_schema.get("properties", {}), **added}}
 
     @cached_property
     def has_own_cursor(self) -> bool:
         """Whether the tool itself goes on somewhere: then a cursor that is not the host's is for the tool."""
-        if self.given_schema is not None:
-            return CURSOR in self.given_schema.get("properties", {})
-        return CURSOR in Parameters.of_function(self.function).names
+        return self._has_own(CURSOR)
+
+    @cached_property
+    def audited(self) -> dict[str, Field]:
+        """What the declaration says of each argument, for the audit log."""
+        return self.parameters.fields
 
     @cached_property
     def result_type(self) -> type[Result]:
@@ -97,7 +113,7 @@ class Tool:
     @cached_property
     def with_focus(self) -> Tool:
         """The same tool as callers see it where its output may be pruned; itself where that is not for the host."""
-        return replace(self, takes_focus=True) if self.name in FOCUSABLE and self.given_schema is None else self
+        return replace(self, takes_focus=True) if self.focus and not self._has_own(FOCUS) else self
 
     @cached_property
     def with_cursor(self) -> Tool:
@@ -116,8 +132,22 @@ class Tool:
         }
 
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments for the function. Raises InvalidParams with every problem at once."""
-        return self.parameters.parse(arguments) if self.given_schema is None else dict(arguments)
+        """Keyword arguments for the function, and the focus question. Raises InvalidParams with every problem."""
+        if self.given_schema is None:
+            parsed = self.parameters.parse(arguments)
+        else:
+            ours = self.parameters.names
+            parsed = {name: value for name, value in arguments.items() if name not in ours}
+            parsed.update(self.parameters.parse({name: arguments[name] for name in ours if name in arguments}))
+        if self.takes_cursor and not self.has_own_cursor:
+            # A call with a cursor is answered by the host; here there is none, or it is null.
+            del parsed[CURSOR]
+        return parsed
+
+    def _has_own(self, argument: str) -> bool:
+        if self.given_schema is None:
+            return argument in self.own_parameters.names
+        return argument in self.given_schema.get("properties", {})
 
 
 def tool(
@@ -132,12 +162,14 @@ def tool(
     json_rpc_errors: bool = False,
     schema: Mapping[str, Any] | None = None,
     aliases: tuple[str, ...] = (),
+    focus: str | tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function as a tool of `category`.
 
     `json_rpc_errors` is for the tools whose contract answers arguments that do not fit with the JSON-RPC error
     -32602; all others answer with a result that says what would fit. `schema` is for a tool that somebody else
-    describes and checks: it is shown as it is, and the function is given whatever arguments were sent.
+    describes and checks: it is shown as it is, and the function is given whatever arguments were sent. `focus` is the
+    field of the result that the host prunes when asked, a text or a list; of several, the first with something in it.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -155,6 +187,7 @@ def tool(
             json_rpc_errors=json_rpc_errors,
             given_schema=schema,
             aliases=aliases,
+            focus=(focus,) if isinstance(focus, str) else focus,
         )
 
     return declare

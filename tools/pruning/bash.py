@@ -74,6 +74,14 @@ class BashOutput(Result):
         )
 
     @property
+    def pruning_metadata(self) -> PruningMetadata:
+        return self.pruning
+
+    @property
+    def exit_status(self) -> int:
+        return self.exit_code
+
+    @property
     def is_text(self) -> bool:
         return True
 
@@ -89,8 +97,12 @@ class BashOutput(Result):
 async def bash(
     ctx: ToolContext,
     *,
-    command: Annotated[str, Field(description="Command line for bash -lc.", min_length=1, max_length=50_000)],
-    cwd: Annotated[str | None, Field(description="Folder inside the root to start in; default the root.")] = None,
+    command: Annotated[
+        str, Field(description="Command line for bash -lc.", is_command=True, min_length=1, max_length=50_000)
+    ],
+    cwd: Annotated[
+        str | None, Field(description="Folder inside the root to start in; default the root.", audited=True)
+    ] = None,
     env: Annotated[dict[str, str] | None, Field(description="Further environment variables.")] = None,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     max_output_bytes: OutputBytes = None,

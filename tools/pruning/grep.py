@@ -66,6 +66,10 @@ class GrepMatches(Result):
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
+    def pruning_metadata(self) -> PruningMetadata:
+        return self.pruning
+
+    @property
     def listed(self) -> str:
         return "matches"
 
@@ -80,12 +84,13 @@ async def grep(
     *,
     pattern: Annotated[str, Field(description="Regex.", min_length=1, max_length=10_000)],
     path: Annotated[
-        str | None, Field(description="File or folder inside the root; default the folder cwd, or the root.")
+        str | None,
+        Field(description="File or folder inside the root; default the folder cwd, or the root.", audited=True),
     ] = None,
     paths: Annotated[
         list[str] | None, Field(description="Several of them, instead of path.", min_length=1, max_length=100)
     ] = None,
-    cwd: Annotated[str | None, Field(description="Folder inside the root.")] = None,
+    cwd: Annotated[str | None, Field(description="Folder inside the root.", audited=True)] = None,
     fixed_string: Annotated[bool, Field(description="The pattern is plain text.")] = False,
     case_sensitive: bool = True,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,

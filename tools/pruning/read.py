@@ -55,6 +55,10 @@ class ReadText(Result):
         return f"{of} {self.bytes:,} bytes of {brief(self.file_path)}"
 
     @property
+    def pruning_metadata(self) -> PruningMetadata:
+        return self.pruning
+
+    @property
     def is_text(self) -> bool:
         return True
 
@@ -63,7 +67,9 @@ class ReadText(Result):
 async def read(
     ctx: ToolContext,
     *,
-    file_path: Annotated[str, Field(description="File, relative to the root or absolute inside it.", min_length=1)],
+    file_path: Annotated[
+        str, Field(description="File, relative to the root or absolute inside it.", audited=True, min_length=1)
+    ],
     encoding: Literal["utf-8"] = "utf-8",
     max_output_bytes: OutputBytes = None,
     context_focus_question: FocusQuestion = None,

@@ -75,6 +75,10 @@ class Sent(Result):
     def is_text(self) -> bool:
         return True
 
+    @property
+    def exit_status(self) -> int | None:
+        return self.exit_code
+
 
 @record
 class Stopped(Result):
@@ -99,13 +103,17 @@ class Stopped(Result):
     def succeeded(self) -> bool:
         return self.stopped
 
+    @property
+    def exit_status(self) -> int | None:
+        return self.exit_code
+
 
 @tool("shell", effect="execute", title="Start a session", destructive=True)
 async def shell_start_session(
     ctx: ToolContext,
     *,
-    command: Annotated[str, Field(description="Command line for sh -c.", min_length=1)],
-    cwd: Annotated[str | None, Field(description="Folder to run it in.")] = None,
+    command: Annotated[str, Field(description="Command line for sh -c.", is_command=True, min_length=1)],
+    cwd: Annotated[str | None, Field(description="Folder to run it in.", audited=True)] = None,
     env: Annotated[dict[str, str] | None, Field(description="Further environment variables.")] = None,
     capture_stderr: bool = True,
     pty: Annotated[bool, Field(description="Give it a terminal.")] = False,
@@ -132,11 +140,11 @@ async def shell_start_session(
     return Started(session_id=session.id, pid=session.pid, output_path=session.output_path)
 
 
-@tool("shell", effect="execute", title="Send input, read output")
+@tool("shell", effect="execute", title="Send input, read output", focus="output")
 async def shell_send_input(
     ctx: ToolContext,
     *,
-    session_id: str,
+    session_id: Annotated[str, Field(audited=True)],
     input: Annotated[str, Field(description=r"Text for stdin, with its \n; may be empty. On a pty \u0003 is Ctrl-C.")],
     wait_ms: Annotated[
         int | None, Field(description="Wait so long (at most 30000) for output, a pause in it, or the exit.", minimum=0)
@@ -189,8 +197,8 @@ async def shell_send_input(
 async def shell_stop_session(
     ctx: ToolContext,
     *,
-    session_id: str,
-    signal: Annotated[str, Field(description="Signal by name or number.", takes_numbers=True)] = "TERM",
+    session_id: Annotated[str, Field(audited=True)],
+    signal: Annotated[str, Field(description="Signal by name or number.", audited=True, takes_numbers=True)] = "TERM",
 ) -> Stopped:
     """End a session and every process it started; after five seconds they are killed."""
     number = signal_number(signal)

@@ -79,6 +79,10 @@ class Executed(Result):
         return bool(self.running) or self.exit_code == 0
 
     @property
+    def exit_status(self) -> int | None:
+        return self.exit_code
+
+    @property
     def kept_as(self) -> str | None:
         return self.artifactRef
 
@@ -87,12 +91,12 @@ class Executed(Result):
         return True
 
 
-@tool("shell", effect="execute", title="Run a command", destructive=True, deadline_s=86_400)
+@tool("shell", effect="execute", title="Run a command", destructive=True, deadline_s=86_400, focus=("stdout", "stderr"))
 async def shell_exec(
     ctx: ToolContext,
     *,
-    command: Annotated[str, Field(description="Command line for sh -c.", min_length=1)],
-    cwd: Annotated[str | None, Field(description="Folder to run it in.")] = None,
+    command: Annotated[str, Field(description="Command line for sh -c.", is_command=True, min_length=1)],
+    cwd: Annotated[str | None, Field(description="Folder to run it in.", audited=True)] = None,
     timeout_seconds: Annotated[
         float | None, Field(description="End it after so long (600; as a session, an hour).", minimum=0.01)
     ] = None,

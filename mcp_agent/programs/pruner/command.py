@@ -11,11 +11,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from mcp_agent import __version__
+from mcp_agent.app import compose_pruner
 from mcp_agent.config import Config, load
 from mcp_agent.logs import event, logging_to, standard_error
-from mcp_agent.programs.pruner.host import PRUNING, READING, PrunerHost
+from mcp_agent.programs.pruner.pruner_methods import PRUNING, READING, PruningMethods, ReadingMethods
 from mcp_agent.security import addresses, auth_tokens, state_folder
 from mcp_agent.settings import DEFAULT_SERVICE, PRUNER_SETTINGS
 from registry.user_error import UserError
@@ -63,8 +65,9 @@ def _serve_stdio(config: Config) -> None:
     from mcp_agent.transports.stdio import serve_stdio
 
     auth_tokens.from_environment()
-    host = PrunerHost(config, READING)
-    event(log, logging.INFO, "mcp_pruner.ready", root=str(host.root))
+    root = config.pruner_cwd or Path.cwd()
+    host = compose_pruner(config, root, READING, ReadingMethods)
+    event(log, logging.INFO, "mcp_pruner.ready", root=str(root))
     with _log_the_end():
         try:
             asyncio.run(serve_stdio(host))
@@ -83,11 +86,12 @@ def _serve_http(config: Config) -> int:
         known.reload()
     listener = server.bind(config.pruner_host, config.pruner_port, "set MCP_PRUNER_PORT")
     url = f"http://{addresses.in_url(config.pruner_host)}:{listener.getsockname()[1]}"
-    host = PrunerHost(config, PRUNING)
+    root = config.pruner_cwd or Path.cwd()
+    host = compose_pruner(config, root, PRUNING, PruningMethods)
     app = pruner_app(host, known if is_open or token is not None else None, is_open_to_the_network=is_open)
 
     def announce() -> None:
-        event(log, logging.INFO, "mcp_pruner.ready", root=str(host.root), url=url)
+        event(log, logging.INFO, "mcp_pruner.ready", root=str(root), url=url)
         print(f'{{"event":"ready","url":"{url}","pid":{os.getpid()}}}', flush=True)
 
     with _log_the_end():

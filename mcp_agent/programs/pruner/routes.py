@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_agent.calls.call import Call, Caller
-from mcp_agent.programs.pruner.host import PrunerHost
+from mcp_agent.calls.call import Call, Caller, Success
+from mcp_agent.host import Host
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
@@ -17,7 +17,7 @@ from mcp_agent.transports.rpc import Rpc
 from registry.gate import Access
 
 
-def pruner_app(host: PrunerHost, tokens: Tokens | None, *, is_open_to_the_network: bool) -> ASGIApp:
+def pruner_app(host: Host, tokens: Tokens | None, *, is_open_to_the_network: bool) -> ASGIApp:
     """Every path of the pruner. Without `tokens` anybody who reaches it may use it, so it must be on loopback."""
     assert tokens is not None or not is_open_to_the_network, "beyond loopback a token is needed"
     paths: dict[str, ASGIApp] = {
@@ -42,7 +42,7 @@ def pruner_app(host: PrunerHost, tokens: Tokens | None, *, is_open_to_the_networ
 class _Health:
     """GET /health: the same object as the tool's."""
 
-    def __init__(self, host: PrunerHost) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,7 +51,8 @@ class _Health:
             return
         call = Call(new_call_id(), Caller("health", Access(), "http"), "health", {})
         outcome = await self._host.dispatcher.call(call)
-        await send_object(send, 200, outcome.as_object())
+        assert isinstance(outcome, Success), "health takes no arguments and cannot fail"
+        await send_object(send, 200, outcome.result.as_object())
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from mcp_agent import server
-from mcp_agent.app import compose
+from mcp_agent.app import compose_daemon
 from mcp_agent.config import load
 from mcp_agent.events.hub import ToolsChanged
 from mcp_agent.logs import logging_to, standard_error
@@ -32,7 +32,7 @@ def announcing(publish: list[Callable[[ToolsChanged], None]]) -> Tool:
 def main(token: str) -> None:
     config = load({"port": 0})
     publish: list[Callable[[ToolsChanged], None]] = []
-    daemon = compose(config, Catalog([echo, announcing(publish)]))
+    daemon = compose_daemon(config, Catalog([echo, announcing(publish)]))
     publish.append(daemon.hub.publish)
     tokens = Tokens(config.token_file, config.clients_file, token)
     tokens.reload()

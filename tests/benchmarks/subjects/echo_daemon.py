@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from mcp_agent import server
-from mcp_agent.app import compose
+from mcp_agent.app import compose_daemon
 from mcp_agent.config import load
 from mcp_agent.logs import logging_to, standard_error
 from mcp_agent.security.auth_tokens import Tokens
@@ -15,7 +15,7 @@ from tests.benchmarks.subjects.echo import echo
 
 def main(token: str) -> None:
     config = load({"port": 0})
-    daemon = compose(config, Catalog([*discover().tools, echo]))
+    daemon = compose_daemon(config, Catalog([*discover().tools, echo]))
     tokens = Tokens(config.token_file, config.clients_file, token)
     tokens.reload()
     listener = server.bind(config.host, config.port)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from mcp_agent import server
-from mcp_agent.app import compose
+from mcp_agent.app import compose_daemon
 from mcp_agent.config import load
 from mcp_agent.logs import logging_to, standard_error
 from mcp_agent.security.auth_tokens import Tokens
@@ -28,9 +28,7 @@ def main(switch: str, token: str) -> None:
         document["profiles"][0]["response"] = {"mode": "compact" if switch == "compact" else "full"}
         (home / "tools.json").write_text(json.dumps(document))
     config = load({"port": 0, "config": str(home / "tools.json"), "state_dir": str(home)})
-    daemon = compose(config)
-    if switch == "off":
-        daemon.dispatcher.witnesses = ()
+    daemon = compose_daemon(config, observed=switch != "off")
     tokens = Tokens(config.token_file, config.clients_file, token)
     tokens.reload()
     listener = server.bind(config.host, config.port)

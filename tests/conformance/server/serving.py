@@ -15,8 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import tests.conformance.server
 from mcp_agent import routes, server
-from mcp_agent.app import Daemon, compose
+from mcp_agent.app import compose_daemon
 from mcp_agent.config import load
+from mcp_agent.daemon import Daemon
 from mcp_agent.logs import logging_to, standard_error
 from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog, discover
@@ -35,7 +36,7 @@ def main() -> int:
     daemons: list[Daemon] = []
     catalog = Catalog([*discover().tools, *discover(tests.conformance.server).tools, _trigger(daemons)])
     config = load({"config": parser.parse_args().config, "port": "0"})
-    daemons.append(compose(config, catalog, resources=[FixtureResources()], prompts=[FixturePrompts()]))
+    daemons.append(compose_daemon(config, catalog, resources=[FixtureResources()], prompts=[FixturePrompts()]))
     tokens = Tokens(config.token_file, config.clients_file, _TOKEN)
     tokens.reload()
     listener = server.bind("127.0.0.1", 0)

@@ -208,7 +208,7 @@ def test_a_file_of_a_far_year_is_listed() -> None:
 def test_a_walk_whose_caller_is_gone_stops(tmp_path: Path) -> None:
     for number in range(600):
         (tmp_path / str(number)).touch()
-    ctx = ToolContext("a-call", OpenPaths(tmp_path), is_cancelled=lambda: True)
+    ctx = ToolContext("a-call", OpenPaths(tmp_path), is_cancelled=True)
     with pytest.raises(Cancelled):
         fs_list.function(ctx, **fs_list.parse({"path": "."}))
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_agent.calls.call import Call, Caller
+from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
 from mcp_agent.protocol.forms import tool_result
 from mcp_agent.sessions import process_tree
@@ -159,10 +159,11 @@ async def test_whatever_it_prints_the_answer_fits_one_message(shell: ShellHost, 
     caller = Caller("owner", Access(), "rpc")
     arguments = {"command": f"{what}; {what} >&2"}
     outcome = await shell.daemon.dispatcher.call(Call("test", caller, "shell_exec", arguments))
+    assert isinstance(outcome, Success)
     answer = tool_result(outcome)
     assert answer["isError"] is False
     assert len(orjson.dumps(answer)) < MOST_MESSAGE_BYTES
-    assert outcome.as_object()["truncated"] is True
+    assert outcome.result.as_object()["truncated"] is True
 
 
 async def test_bytes_that_are_no_text_become_replacement_characters(shell: ShellHost) -> None:
@@ -218,7 +219,8 @@ async def test_the_rendering_is_a_header_and_the_raw_text(shell: ShellHost) -> N
     caller = Caller("owner", Access(), "rpc")
     arguments = {"command": "echo out; echo err >&2; exit 2"}
     outcome = await shell.daemon.dispatcher.call(Call("test", caller, "shell_exec", arguments))
-    header, rest = outcome.render().split("\n", 1)
+    assert isinstance(outcome, Success)
+    header, rest = outcome.result.render().split("\n", 1)
     assert header.startswith("[exit 2 · ")
     assert rest == "out\n[stderr]\nerr\n"
 

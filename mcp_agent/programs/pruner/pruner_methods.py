@@ -1,38 +1,20 @@
-"""The pruner as a program of its own: its tools and nothing else, with no tools.json and no profiles to choose from."""
+"""The methods of MCP as `mcp-pruner` answers them: fewer than the daemon, and with what its contract says of each."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from mcp_agent import __version__
-from mcp_agent.app import artifacts_of, pruner_of
-from mcp_agent.belongings import Belongings
-from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.compact.cursors import Cursors
-from mcp_agent.config import Config
-from mcp_agent.events.hub import EventHub
 from mcp_agent.logs import event
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, NoParams, Payload, RpcError
 from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.sessions.crash_record import Record
-from mcp_agent.sessions.manager import Limits, SessionManager
-from mcp_agent.storage.audit_log import Audit
-from registry.catalog import Catalog, discover
-from registry.gate import Gate
-from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
-from tools.files.paths import OpenPaths
-from tools.kit.context import ToolContext
 
 log = logging.getLogger(__name__)
 
 READING = ("read", "bash", "grep")
 PRUNING = ("prune_text", "recover_text", "health")
-_THREADS = 8
 _SCHEMA_VERSION = {"schemaVersion": 1}
 _INSTRUCTIONS = (
     "prune_text leaves of a text the lines that a goal needs, unaltered and in order, with a marker for each gap.\n"
@@ -40,41 +22,6 @@ _INSTRUCTIONS = (
     "A text that could not be pruned comes back whole, and `warnings` says why."
 )
 _ANSWERED = frozenset(("initialize", "ping", "tools/list", "tools/call"))
-
-
-class PrunerHost(Belongings):
-    """What a wire needs of the pruner, for as long as the process lives."""
-
-    def __init__(self, config: Config, names: Collection[str]) -> None:
-        record = Record(config.state_dir / "sessions")
-        hub = EventHub(record.boot)
-        super().__init__(
-            hub,
-            SessionManager(hub, record, Limits()),
-            pruner_of(config),
-            ThreadPoolExecutor(_THREADS, thread_name_prefix="tool"),
-            Audit(config.audit_dir),
-            artifacts_of(config),
-        )
-        self.root = config.pruner_cwd or Path.cwd()
-        self.gate = Gate(
-            Catalog(tool for tool in discover().tools if tool.name in names), Profiles(DEFAULT_PROFILE, SHIPPED)
-        )
-        surroundings = ToolContext(
-            "",
-            OpenPaths(self.root, config.closed),
-            sessions=self.sessions,
-            pruner=self.pruner,
-            root=self.root,
-        )
-        cursors = Cursors(config.cursor_key)
-        self.dispatcher = Dispatcher(self.gate, surroundings, self.threads, self.artifacts, cursors, [self.audit])
-        kind = ReadingMethods if "read" in names else PruningMethods
-        self.methods: Methods = kind(self.gate, self.dispatcher, [], [], self.root)
-
-    async def follow_registry(self) -> None:
-        """There is no file to follow."""
-        await asyncio.Event().wait()
 
 
 class PruningMethods(Methods):

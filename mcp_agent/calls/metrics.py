@@ -10,7 +10,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
-from mcp_agent.calls.call import Call, Outcome
+from mcp_agent.calls.call import Call, Outcome, Page, Refusal, Success
+from mcp_agent.calls.observers import CallObserver
 from registry.catalog import Catalog
 from tools.kit.records import mutable
 
@@ -64,8 +65,8 @@ class _ToolCounts:
     saved: dict[str, int] = field(default_factory=dict)
 
 
-class Metrics:
-    """What came of every call, by tool. A witness of calls; on the loop, like all that is shared."""
+class Metrics(CallObserver):
+    """What came of every call, by tool."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -73,28 +74,27 @@ class Metrics:
         self._by_name: dict[str, _ToolCounts] = {}
         self._denied: dict[str, int] = {}
 
-    def record(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def finished(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         counts = self._by_name.get(call.tool) or self._counts(call.tool)
         code = "CANCELLED" if outcome is None else outcome.code
         counts.by_code[code] = counts.by_code.get(code, 0) + 1
         counts.seconds.add(took_s)
-        if outcome is None or outcome.refusal is not None:
+        if outcome is None or isinstance(outcome, Refusal):
             return
         counts.result_bytes.add(result_bytes)
-        whole = outcome.whole_bytes
+        whole = None if isinstance(outcome, Page) else outcome.whole_bytes
         if (whole or result_bytes) > LARGE_BYTES:
             counts.large += 1
         if whole is not None:
             counts.cut += 1
             counts.saved["budget"] = counts.saved.get("budget", 0) + max(whole - result_bytes, 0)
-        if outcome.error is not None:
-            if outcome.error.rule is not None:
-                self._deny(outcome.error.rule)
-            return
-        pruning = getattr(outcome.result, "pruning", None)
-        if pruning is not None and pruning.applied:
-            gone = max(pruning.raw_bytes - (pruning.pruned_bytes or 0), 0)
-            counts.saved["pruning"] = counts.saved.get("pruning", 0) + gone
+        if isinstance(outcome, Success):
+            pruning = outcome.result.pruning_metadata
+            if pruning is not None and pruning.applied:
+                gone = max(pruning.raw_bytes - (pruning.pruned_bytes or 0), 0)
+                counts.saved["pruning"] = counts.saved.get("pruning", 0) + gone
+        elif not isinstance(outcome, Page) and outcome.error.rule is not None:
+            self._deny(outcome.error.rule)
 
     def render(self, further: Iterable[str] = ()) -> bytes:
         """All of it in the text format of Prometheus, with the lines of `further` metrics after it."""

@@ -1,0 +1,53 @@
+"""What each of our programs is while it runs, whatever wires it is reached by."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from mcp_agent.calls.dispatcher import Dispatcher
+from mcp_agent.events.hub import EventHub
+from mcp_agent.protocol.methods import Methods
+from mcp_agent.pruning_service.host_pruner import HostPruner
+from mcp_agent.sessions.manager import SessionManager
+from mcp_agent.storage.artifact_store import ArtifactStore
+from mcp_agent.storage.audit_log import AuditLog
+from registry.gate import Gate
+from tools.kit.records import mutable
+
+
+@mutable
+class Host:
+    """Owns processes, threads and files; `close()` releases them. A wire reaches the rest of the program through it."""
+
+    gate: Gate
+    hub: EventHub
+    sessions: SessionManager
+    pruner: HostPruner
+    threads: ThreadPoolExecutor
+    audit: AuditLog
+    artifacts: ArtifactStore
+    dispatcher: Dispatcher
+    methods: Methods
+
+    def clean_up(self) -> None:
+        """End what an earlier process left behind when it was killed."""
+        self.sessions.clean_up()
+
+    async def follow_registry(self) -> None:
+        """Until cancelled, put every good state of the registry into force. Here there is no file to follow."""
+        await asyncio.Event().wait()
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        """End every process of ours, tell all clients, then end their streams."""
+        await self.sessions.end_all(grace_s)
+        self.hub.close()
+
+    def close(self) -> None:
+        """Release all that is owned, without waiting for threads that hang."""
+        self.hub.close()
+        self.sessions.close()
+        self.pruner.close()
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        self.audit.close()
+        self.artifacts.close()
