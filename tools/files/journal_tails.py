@@ -1,8 +1,8 @@
-"""Changes to the end of a file, made in the file itself: what is appended, and how that is taken back.
+"""Changes to the end of a file, made in the file itself: appending, and undoing that.
 
-A log of a gigabyte is not copied to put a line to it, and a program that has it open goes on writing to the same file.
-Before the change the record says how long the file was, and the image has what stood behind that; so what was there
-before is the beginning of the file and the image.
+So a log of a gigabyte is not copied for one more line, and a program that has it open goes on writing to the same
+file. Before the change, the record says how much of the beginning stays, and the image has what follows it: together
+they are what was there before.
 """
 
 from __future__ import annotations

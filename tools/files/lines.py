@@ -1,7 +1,7 @@
-"""Where the lines of a large file are, without reading it twice.
+"""An index of the lines of a large file, so that it is not read twice.
 
-Every block's count of lines is kept, so a line number leads to one block. An index belongs to a file as it is: when
-its size or times change, the index is dropped.
+It has the number of line ends in each block, so a line number leads to one block. When the size or the times of the
+file change, its index is dropped.
 """
 
 from __future__ import annotations

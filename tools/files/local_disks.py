@@ -1,7 +1,7 @@
-"""Which paths lie on a disk of this machine, so that looking at them cannot hang.
+"""Which paths are on a disk of this machine, so that a look at them cannot hang.
 
-A dead network mount blocks whoever touches it, and the event loop must never be the one. The answer is taken from
-the table of mounts alone: nothing is touched to give it.
+A dead network mount blocks every thread that touches it, and the event loop must not be blocked. The answer comes
+from the table of mounts alone: no file is touched.
 """
 
 from __future__ import annotations

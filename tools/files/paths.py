@@ -1,11 +1,11 @@
-"""Paths as callers write them, made absolute and canonical; and as callers are told them.
+"""Paths from the wire, made absolute and canonical; and paths as text for the wire.
 
-Nothing is confined here, with two exceptions: the daemon's own tokens, journal, artifact store and audit log, and
-what the rules of the owner deny.
+Every path of the machine is open, with two exceptions: the daemon's own tokens, journal, artifact store and audit
+log, and what the rules of the owner deny.
 
-A name that is not UTF-8 has no text of its own, and the wire carries text. Its foreign bytes are told as `\\xNN`, and
+A file name can have bytes that are not UTF-8, and the wire carries text. Such bytes are written as `\\xNN`, and
 `resolve` reads them back, so what a listing shows can be passed to any tool. A real backslash that would be taken
-for such an escape is told as `\\x5c`.
+for such an escape is written as `\\x5c`.
 """
 
 from __future__ import annotations
@@ -181,12 +181,12 @@ def to_wire(path: Path | str) -> str:
 
 
 def on_one_line(shown: str) -> str:
-    """A told path with its control characters escaped in the same way, for renderings with one path a line."""
+    """A path from `to_wire` with its control characters escaped, too, for texts with one path on each line."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", shown)
 
 
 def from_wire(path: str) -> str:
-    """What `to_wire` was given: the escapes read back."""
+    """The path that `to_wire` was given."""
     if "\\x" not in path:
         return path
     data = _READ.sub(lambda match: chr(0xDC00 + int(match[0][2:], 16)), path)

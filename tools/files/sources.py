@@ -1,4 +1,4 @@
-"""What the reading tools open: a file by its path, or what the daemon keeps, by its reference."""
+"""What tools open: a file by its path, or an artifact or old version by its reference."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
@@ -19,15 +19,15 @@ from tools.kit.records import record
 
 _ARTIFACT = "ax://"
 _UNDO = "undo://"
-# A look around after a miss is short, however full the folder is.
+# So a miss costs little, however full the folder is.
 _ALIKE_ENTRIES = 500
 
 
 @record
 class Source:
-    """Where to read, and how the caller calls it. What the daemon keeps is open although its folder is closed.
+    """Where to read, and the name of it in results. What the daemon keeps is open although its folder is closed.
 
-    `place` is the path that rules are about: of what is kept for undo, where it was; of an artifact there is none.
+    `place` is the path that rules apply to: for an old version, where the file was; for an artifact there is none.
     """
 
     path: Path
@@ -122,6 +122,12 @@ def open_existing(ctx: ToolContext, target: Path, shown: str) -> Iterator[tuple[
         raise from_os_error(error, shown) from error
     finally:
         os.close(descriptor)
+
+
+def open_files_below(ctx: ToolContext, folder: Path) -> Callable[[bytes], bool] | None:
+    """A test for paths below `folder` that is False for what is closed or denied; None where nothing is."""
+    why = ctx.paths.closed_below(folder)
+    return None if why is None else lambda path: why(os.fsdecode(path)) is None
 
 
 def refuse(mode: int, shown: str) -> None:

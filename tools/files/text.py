@@ -1,4 +1,4 @@
-"""Bytes of a file as text, so that text which goes back is the same bytes; and the refusal of what is no text.
+"""Bytes of a file as text that can be written back as the same bytes. What is no text is refused.
 
 Line endings are never translated: a line ends at a line feed, and a carriage return before it is part of the ending.
 """
@@ -46,7 +46,7 @@ _MAGIC = (
 
 @record
 class Encoding:
-    """How a file's text is written: the codec, and the mark in front of it. `name` is what callers are told."""
+    """How a file's text is written: the codec, and the mark in front of it. `name` is what results say."""
 
     name: str
     codec: str
@@ -177,7 +177,7 @@ def _unmarked_utf_16(data: bytes) -> Encoding | None:
 
 
 def _guess_encoding(data: bytes) -> Encoding:
-    """One of the encodings from before Unicode. What cannot be told apart counts as Western European."""
+    """One of the encodings from before Unicode. Where the text is too short to know, it counts as Western European."""
     western = _western(data)
     foreign = b"".join(_FOREIGN_LINES.findall(data[:_GUESSED_FROM]))
     if len(foreign) - len(re.sub(rb"[\x80-\xff]", b"", foreign)) < _GUESS_BYTES:

@@ -1,4 +1,4 @@
-"""fs_delete: a file or a folder taken away, and kept in the journal."""
+"""fs_delete: remove a file or a folder, and keep it in the journal."""
 
 from __future__ import annotations
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
 from tools.files.paths import on_one_line, to_wire
-from tools.files.sources import open_source, source
+from tools.files.sources import open_files_below, open_source, source
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
@@ -111,7 +109,7 @@ def fs_grep(
             is_fixed=fixed,
             context=context,
             include_ignored=ignored,
-            admits=None if origin.place is None else open_only(ctx, origin.place),
+            admits=None if origin.place is None else open_files_below(ctx, origin.place),
         )
         try:
             found = search(ctx.engine, question, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
@@ -140,12 +138,6 @@ def _tool_error(error: EngineError) -> ToolError:
     _, *blocks = re.split(r"\n~{9,}\n", error.message)
     message = blocks[0] if blocks else error.message
     return InvalidPattern(message.removeprefix("rg: ").removeprefix("grep: "))
-
-
-def open_only(ctx: ToolContext, base: Path) -> Callable[[bytes], bool] | None:
-    """A test for paths below `base` that leaves out what is closed or denied; None where nothing is."""
-    why = ctx.paths.closed_below(base)
-    return None if why is None else lambda path: why(os.fsdecode(path)) is None
 
 
 def _match(hit: Hit, path: str) -> Match:

@@ -1,4 +1,4 @@
-"""fs_move: a file or a folder under another name; or a change taken back."""
+"""fs_move: rename a file or a folder, or undo a change."""
 
 from __future__ import annotations
 

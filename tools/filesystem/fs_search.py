@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from tools.files.paths import from_wire, on_one_line, to_wire
-from tools.filesystem.fs_grep import open_only
+from tools.files.sources import open_files_below
 from tools.kit.context import ToolContext
 from tools.kit.errors import NotADirectory, Timeout, from_os_error
 from tools.kit.params import Field
@@ -93,7 +93,7 @@ class _Search:
 
     def __init__(self, ctx: ToolContext, folder: Path, glob: Glob, recursive: bool, include_ignored: bool) -> None:
         self._ctx = ctx
-        self._admits = open_only(ctx, folder)
+        self._admits = open_files_below(ctx, folder)
         self._deadline = time.monotonic() + TIME_LIMIT_S
         self._base = str(folder).rstrip("/") + "/"
         self._walk = Walk(

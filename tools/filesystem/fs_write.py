@@ -1,4 +1,4 @@
-"""fs_write: a file made, replaced or extended, whole or not at all."""
+"""fs_write: create, replace or extend a file, whole or not at all."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from tools.files import utf8
-from tools.filesystem.fs_grep import open_only
+from tools.files.sources import open_files_below
 from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, Failed
 from tools.kit.focus import FocusQuestion, PruningMetadata
@@ -216,7 +216,7 @@ class Search:
             ignore_case=not self.is_case_sensitive,
             is_fixed=self.is_fixed,
             uses_defaults=True,
-            admits=open_only(self.ctx, self.root.path.joinpath(*self.root.parts(path))) if is_folder else None,
+            admits=open_files_below(self.ctx, self.root.path.joinpath(*self.root.parts(path))) if is_folder else None,
         )
         bounds = Bounds(self.most_matches - len(matches), deadline, self.ctx.check, self.bytes_left)
         try:

@@ -18,14 +18,14 @@ _MOST_CHARS = 50_000
 _MOST_PARTS = 100
 # What "**" stands for where nothing comes before it.
 _ANYWHERE = ".+"
-# A name in which no letter has a meaning, to us or to an ignore file, and no step up or on the spot.
+# A name without characters that are special to us or to an ignore file, and neither `.` nor `..`.
 _PLAIN = re.compile(r"(?!\.{1,2}$)[^*?\[\]{}\\\x00-\x1f]{1,255}")
 _ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 
 @record
 class Glob:
-    """A glob that is read: a test for relative paths, and name patterns that every match's last part fits.
+    """A parsed glob: a test for relative paths, and patterns that the last part of every match fits.
 
     The names have no wildcard but `*`. `is_by_name` says that whatever fits a name is a match.
     """

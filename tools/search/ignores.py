@@ -1,8 +1,10 @@
 """Which files the ignore files of a project leave out, as ripgrep decides it.
 
 Those are `.gitignore` and `.git/info/exclude`, and `.ignore` and `.rgignore`, which have the last word: all that are in
-the folder of a path or above it. Of each kind, the innermost file that has something to say decides, and in a file the
-last line. Folders that are left out are not entered, so a path is only asked about after the folders above it.
+the folder of a path or above it. Of each kind, the innermost file with a line that matches decides, and in a file the
+last such line. Folders that are left out are not entered, so the folders above a path have been admitted before it.
+
+pathspec is no help here: it decides about files, and asked about a folder its regex for `x/**` matches `x` itself.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class _Line:
 
 @record
 class _Rules:
-    """One ignore file. Nearly every name is told to be of no concern by its last part alone."""
+    """One ignore file. `names`, `endings` and `others` are a quick test of a name; nearly every name fails it."""
 
     kind: str
     root: str
@@ -123,7 +125,7 @@ def _rules(kind: str, root: str, text: str) -> _Rules:
         elif last.startswith("*") and _WILD.search(last[1:]) is None:
             endings.append(last[1:])
         elif "\\" in last or "[^" in last:
-            # Said in a way of which another reading of globs could make something else: then each name is looked at.
+            # fnmatch may read this in another way than ignore files do: so the quick test lets every name pass.
             others.append("")
         else:
             others.append(fnmatch.translate(last))

@@ -1,10 +1,10 @@
-"""What folders hold, remembered for as long as it holds.
+"""A cache of what folders hold.
 
 A model looks for files in the same project again and again, and reading its folders is nearly all of the work. The
-times of a folder change with every name that comes, goes or becomes something else, so one look at the folder tells
-whether what was read is still so. What was changed a moment ago is not remembered: within one tick of the clock it
-could be changed again and look the same. Nor is what is on another device than the one that is asked about, because
-some file systems do not keep such times: who asks knows of one that does.
+times of a folder change with every name that is added, removed or replaced, so a stat of the folder shows whether
+the cache still holds. A folder that was changed a moment ago is not cached: within one tick of the clock it could
+change again and look the same. Only folders on the device that the caller names are cached, because not every file
+system keeps such times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IGNORE_FILES = frozenset((".rgignore", ".ignore", ".gitignore", ".git"))
 
 @record
 class Listing:
-    """What is in a folder, in order; links, pipes, sockets and devices are left out. Nobody changes the lists."""
+    """The files and folders in a folder, in order; nothing else is listed. The lists are shared: do not change them."""
 
     files: list[str]
     folders: list[str]
@@ -41,10 +41,10 @@ class Listings:
         self._lock = threading.Lock()
 
     def of(self, folder: str, device: int | None) -> Listing:
-        """What `folder` holds. It is remembered if it is on `device`. Raises OSError."""
+        """What `folder` holds. It is cached if it is on `device`. Raises OSError."""
         if device is None:
             return _read(folder)
-        # Before it is read: what changes meanwhile is seen to have changed.
+        # Before it is read, so that a change during the read is noticed next time.
         status = os.stat(folder)  # noqa: PTH116 - a Path would cost more than the call
         identity = status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
         known = self._known.get(folder)

@@ -36,10 +36,9 @@ def search(engine: Engine, question: Question, bounds: Bounds) -> Hits:
             return _read(program.output(bounds), _JsonReader(question, bounds))
     with _start(engine, question, in_order=True) as program:
         # Where little is to be searched, or much is found at once, this is all it takes.
-        reader = _JsonReader(question, bounds, give_up=time.monotonic() + _HEAD_START_S)
-        found = _read(program.output(bounds, tick_ms=1), reader)
-    if not reader.gave_up:
-        return found
+        first = _JsonReader(question, bounds)
+        if _read_until(program.output(bounds, tick_ms=1), first, time.monotonic() + _HEAD_START_S):
+            return first.finish()
     with _start(engine, question, in_order=False) as program:
         found = _all_or_cut(program.output(bounds), _JsonReader(question, bounds), bounds)
     if not found.is_cut:
@@ -137,17 +136,26 @@ def _all_or_cut(pieces: Iterable[bytes], reader: _JsonReader, bounds: Bounds) ->
 
 def _read(pieces: Iterable[bytes], reader: _JsonReader) -> Hits:
     for line in split_lines(pieces, skips_long=reader.question.uses_defaults):
-        if reader.take(line or b""):
+        if line is not None and reader.take(line):
             break
     return reader.finish()
 
 
-class _JsonReader:
-    """Collects matches out of `rg --json`, and the lines around them, until it has enough or has to give up."""
+def _read_until(pieces: Iterable[bytes], reader: _JsonReader, give_up: float) -> bool:
+    """Read until there is enough. False if it is time to give up before."""
+    for line in split_lines(pieces, skips_long=reader.question.uses_defaults):
+        if line is not None and reader.take(line):
+            break
+        if time.monotonic() > give_up:
+            return False
+    return True
 
-    def __init__(self, question: Question, bounds: Bounds, give_up: float | None = None) -> None:
+
+class _JsonReader:
+    """Collects matches out of `rg --json`, and the lines around them, until it has enough."""
+
+    def __init__(self, question: Question, bounds: Bounds) -> None:
         self.question, self._bounds, self._is_folder = question, bounds, question.file is None
-        self._give_up, self.gave_up = give_up, False
         # The engine leaves out what it takes such a glob for, and that may be less.
         is_doubtful = question.excluded is not None and has_single_characters(question.excluded)
         self._excluded = read_glob(question.excluded or "") if is_doubtful else None
@@ -164,7 +172,7 @@ class _JsonReader:
         self._is_cut = False
 
     def take(self, line: bytes) -> bool:
-        """Read one line. True when there is enough, or when it is time to give up."""
+        """Read one line. True when there is enough."""
         if line.startswith(_MATCH_MARK):
             self._match(orjson.loads(line)["data"])
         elif line.startswith(b'{"type":"context"'):
@@ -172,8 +180,7 @@ class _JsonReader:
             self._around[data["line_number"]] = self._text(data["lines"])
         elif line.startswith(b'{"type":"end"'):
             self._end_file()
-        self.gave_up = self._give_up is not None and not self._is_cut and time.monotonic() > self._give_up
-        return self._is_cut or self.gave_up
+        return self._is_cut
 
     def finish(self) -> Hits:
         # What follows the last match is still wanted around it.

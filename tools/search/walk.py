@@ -1,6 +1,6 @@
 """A walk through a folder in the order of path parts, in which ignore files are respected.
 
-Symbolic links are neither followed nor given, nor are pipes, sockets and devices: as ripgrep has it.
+Symbolic links, pipes, sockets and devices are left out, as ripgrep does.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ _Step = tuple[list[str], str | None]
 
 
 class Walk:
-    """Gives what fits the glob, in order. What cannot be read is passed over.
+    """Gives what matches the glob, in order. What cannot be read is skipped.
 
-    Of folders on `device`, what they hold is taken from `listings` where that knows it. `check` is called every now
-    and then.
+    The contents of folders on `device` may come from the cache in `listings`. `check` is called now and then.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Walk:
         self._listings, self._device = listings or Listings(), device
         self._check = check
         self._only_folders = glob is not None and glob.only_folders
-        # Where the end of a name says all, paths are not looked at.
+        # Where the end of a name decides, no path is matched.
         self._ending = (glob.suffix if glob is not None else None) or ""
         self._matches = None if glob is None or self._ending else glob.matches
         self._leads = None if glob is None or glob.folders is None else glob.folders.fullmatch

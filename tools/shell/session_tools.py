@@ -1,4 +1,4 @@
-"""The three session tools: start a command that goes on, talk to it, end it with everything it started."""
+"""The three session tools: start a command that keeps running, write to it, end it with everything it started."""
 
 from __future__ import annotations
 

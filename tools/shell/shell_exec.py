@@ -1,4 +1,4 @@
-"""shell_exec: run a command to its end, or until it has run so long that it becomes a session."""
+"""shell_exec: run a command to its end; a command that runs too long becomes a session."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def check_text(name: str, text: str) -> None:
 
 
 async def _wait_for_end(session: ShellSession, began: float, timeout_s: float | None, yield_ms: int) -> bool:
-    """Wait for the end. False if it is time to yield, with a session to yield to, or to time out."""
+    """Wait for the end. False if it is time to answer with a session instead, or to time out."""
     limit_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
     yields = yield_ms > 0
     while session.is_running:
@@ -188,7 +188,7 @@ async def _wait_for_end(session: ShellSession, began: float, timeout_s: float | 
             if spent_s * 1000 >= yield_ms:
                 if session.adopt(None if timeout_s is None else left_s):
                     return False
-                # As many sessions run as there may be: wait on, and try again when one may be over.
+                # No more sessions are allowed now: wait, and try again when one may have ended.
                 left_s = min(left_s, 1.0)
             else:
                 left_s = min(left_s, yield_ms / 1000 - spent_s)

@@ -1,4 +1,4 @@
-"""Where a text that is not in a file nearly is, and what differs: the next try of who asked depends on it."""
+"""The lines of a file that are most like a text that is not in it, and what differs, for the caller's next try."""
 
 from __future__ import annotations
 
