@@ -50,20 +50,16 @@ class Gate:
 
     def __init__(self, catalog: Catalog, profiles: Profiles) -> None:
         self.catalog = catalog
-        self._profiles = profiles
+        self.profiles = profiles
         self._visible: dict[Access, tuple[Tool, ...]] = {}
         self._admitted: dict[tuple[str | None, str | None, str], tuple[Tool, Grant]] = {}
         self._denied: dict[Access, Deny] = {}
 
-    @property
-    def profiles(self) -> Profiles:
-        return self._profiles
-
     def swap(self, profiles: Profiles) -> None:
-        self._profiles, self._visible, self._admitted, self._denied = profiles, {}, {}, {}
+        self.profiles, self._visible, self._admitted, self._denied = profiles, {}, {}, {}
 
     def has_profile(self, profile_id: str) -> bool:
-        return profile_id in self._profiles.by_id
+        return profile_id in self.profiles.by_id
 
     def visible(self, access: Access) -> tuple[Tool, ...]:
         """The tools that a caller sees and may call, in the catalogue's order."""
@@ -118,7 +114,7 @@ class Gate:
         return next((profile.form for profile in reversed(bound) if profile.form != "auto"), "auto")
 
     def _binding_profiles(self, access: Access) -> tuple[Profile, ...]:
-        profiles = self._profiles
+        profiles = self.profiles
         own = profiles.active if access.profile is None else access.profile
         names = (own,) if access.narrowed_to is None else (own, access.narrowed_to)
         return tuple(profiles.by_id.get(name) or closed_profile(name) for name in names)

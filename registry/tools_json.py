@@ -7,6 +7,7 @@ file is saved.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -26,15 +27,54 @@ from registry.profiles import (
     every_tool,
     no_tool,
 )
-from registry.tools_json_text import load_document
 from tools.kit.rules import Deny
 
 _NOTHING_SET: Mapping[str, Any] = MappingProxyType({})
+_MOST_DEPTH = 64
+_TOO_DEEP = Problem("", f"it is nested more than {_MOST_DEPTH} levels deep")
 
 
 def parse(text: str, catalog: Catalog) -> Profiles:
     """The profiles in the text of a tools.json. Raises BadRegistry with every problem."""
     return read(load_document(text), catalog)
+
+
+def load_document(text: str, origin: str = "tools.json") -> dict[str, Any]:
+    """The JSON object in `text`, which came from `origin`. Raises BadRegistry, also for a key that occurs twice.
+
+    It is read strictly, because what we read, we must be able to save again.
+    """
+    problems: list[Problem] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(pairs)
+        if len(document) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            repeated = sorted(key for key, count in counts.items() if count > 1)
+            problems.extend(Problem("", f"the key {key!r} stands twice in one object") for key in repeated)
+        return document
+
+    try:
+        document = json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        where = f"at line {error.lineno}, column {error.colno}"
+        raise BadRegistry([Problem("", f"no JSON: {error.msg} {where}")], origin) from None
+    except ValueError as error:
+        raise BadRegistry([Problem("", f"no JSON: {error}")], origin) from None
+    except RecursionError:
+        raise BadRegistry([_TOO_DEEP], origin) from None
+    if _is_deeper(document, _MOST_DEPTH):
+        raise BadRegistry([_TOO_DEEP], origin)
+    try:
+        json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        unwritable = "no JSON: half a surrogate pair in a text, or a number that is not finite"
+        raise BadRegistry([Problem("", unwritable)], origin) from None
+    if problems:
+        raise BadRegistry(problems, origin)
+    if not isinstance(document, dict):
+        raise BadRegistry([Problem("", "the file must hold one JSON object")], origin)
+    return document
 
 
 def read(document: dict[str, Any], catalog: Catalog, origin: str = "tools.json") -> Profiles:
@@ -139,29 +179,25 @@ class _Reader:
             self._warn(f"{pointer}/id", f"no tool named {name}; the switch has no effect")
 
     def _response(self, entry: dict[str, Any], pointer: str) -> Mapping[str, Any]:
-        if entry.get("response") is None:
-            return _NOTHING_SET
-        response = entry["response"]
-        where = f"{pointer}/response"
-        if not isinstance(response, dict):
-            self._problem(where, f"must be an object, not {_as_json(response)}")
-            return _NOTHING_SET
-        self._choice(response, "form", where, ("auto", "json", "text"))
-        self._choice(response, "mode", where, ("full", "compact"))
-        return MappingProxyType(response)
+        response = self._object(entry, "response", pointer)
+        self._choice(response, "form", f"{pointer}/response", ("auto", "json", "text"))
+        self._choice(response, "mode", f"{pointer}/response", ("full", "compact"))
+        return response
 
     def _pruning(self, entry: dict[str, Any], pointer: str) -> Mapping[str, Any]:
-        if entry.get("pruning") is None:
-            return _NOTHING_SET
-        pruning = entry["pruning"]
-        where = f"{pointer}/pruning"
-        if not isinstance(pruning, dict):
-            self._problem(where, f"must be an object, not {_as_json(pruning)}")
-            return _NOTHING_SET
+        pruning = self._object(entry, "pruning", pointer)
         everywhere = pruning.get("everywhere", True)
         if not isinstance(everywhere, bool):
-            self._problem(f"{where}/everywhere", f"must be true or false, not {_as_json(everywhere)}")
-        return MappingProxyType(pruning)
+            self._problem(f"{pointer}/pruning/everywhere", f"must be true or false, not {_as_json(everywhere)}")
+        return pruning
+
+    def _object(self, entry: dict[str, Any], key: str, pointer: str) -> Mapping[str, Any]:
+        value = entry.get(key)
+        if isinstance(value, dict):
+            return MappingProxyType(value)
+        if value is not None:
+            self._problem(f"{pointer}/{key}", f"must be an object, not {_as_json(value)}")
+        return _NOTHING_SET
 
     def _deny(self, entry: dict[str, Any], profile_id: str, pointer: str) -> Deny:
         if entry.get("deny") is None:
@@ -199,7 +235,7 @@ class _Reader:
         self._problem(f"{pointer}/{key}", f"must be a string, not {_as_json(value)}")
         return default
 
-    def _choice(self, entry: dict[str, Any], key: str, pointer: str, options: tuple[str, ...]) -> str | None:
+    def _choice(self, entry: Mapping[str, Any], key: str, pointer: str, options: tuple[str, ...]) -> str | None:
         value = entry.get(key)
         if value is None or value in options:
             return value
@@ -212,6 +248,13 @@ class _Reader:
 
     def _warn(self, pointer: str, message: str) -> None:
         self.problems.append(Problem(pointer, message, is_warning=True))
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    below = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in below)
 
 
 def _suggestion(wrong: str, known: Iterable[str]) -> str:

@@ -22,8 +22,7 @@ import orjson
 
 from registry.catalog import Catalog
 from registry.profiles import BadRegistry, Problem, Profile, Profiles, UnknownName, default_document, describe_profile
-from registry.tools_json import read
-from registry.tools_json_text import load_document
+from registry.tools_json import load_document, read
 from tools.files import atomic, disk
 
 _MOST_BYTES = 16 * 1024 * 1024

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.profiles import BadRegistry, Profiles, default_document
-from registry.tools_json import parse, read
-from registry.tools_json_text import load_document
+from registry.tools_json import load_document, parse, read
 from tests.support.small_catalog import ALL, CATALOG, profile, switched
 
 _KEYS = st.sampled_from(
