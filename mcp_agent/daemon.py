@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from mcp_agent import __version__
 from mcp_agent.calls.metrics import Metrics
 from mcp_agent.config import Config
-from mcp_agent.events.hub import Notice, ResourceUpdated, ToolsChanged
+from mcp_agent.events.types import Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol.resources import TOOLS_URI

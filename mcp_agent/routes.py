@@ -44,7 +44,7 @@ def http_app(
         "/events": Events(daemon.hub, daemon.gate),
         "/health": health,
         "/metrics": MetricsPage(
-            daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.readers}
+            daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.lossless_clients}
         ),
         "/": _Front(streamable),
     }

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from mcp_agent import __version__, signals
 from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon
-from mcp_agent.events.hub import ToolsChanged
+from mcp_agent.events.types import ToolsChanged
 from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.routes import http_app
@@ -36,7 +36,6 @@ log = logging.getLogger(__name__)
 _BACKLOG = 512
 _DRAIN_S = 3
 _HANDSHAKE_S = 10.0
-_LAST_EVENTS_S = 0.7
 # With the drain, well within the ten seconds that a service manager or a person waits.
 _GRACE_S = 4.0
 
@@ -152,7 +151,8 @@ class _Server(uvicorn.Server):
         async with asyncio.TaskGroup() as tasks:
             followers = [tasks.create_task(follow()) for follow in self._followers]
             try:
-                await self.serve(sockets=[listener])
+                # A task of its own: uvicorn looks around every tenth of a second, and this one has nothing to do then.
+                await tasks.create_task(self.serve(sockets=[listener]))
             finally:
                 for follower in followers:
                     follower.cancel()
@@ -175,13 +175,10 @@ class _Server(uvicorn.Server):
         return Connection(self.config, self.server_state, {})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Before uvicorn waits for connections: their last events are the exits of our sessions. A process that
-        # takes its time to end delays its own end and no stream.
-        stopping = asyncio.create_task(self._host.stop(_GRACE_S))
-        await asyncio.wait([stopping], timeout=_LAST_EVENTS_S)
-        self._host.hub.close()
+        # Before uvicorn waits for connections: the last events of our streams are the exits of sessions, so a process
+        # that takes its time to end holds them open until it is killed.
+        await self._host.stop(_GRACE_S)
         self._streams.end_all()
-        await stopping
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

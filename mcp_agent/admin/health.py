@@ -43,7 +43,7 @@ class Health:
             },
             "search": {"engine": daemon.engine.kind, "program": daemon.engine.program, "origin": daemon.engine.origin},
             "sessions": {"running": len(daemon.sessions.live), "kept": len(daemon.sessions.all)},
-            "clients": {"sessions": len(self._sessions), "streams": daemon.hub.count},
+            "clients": {"sessions": len(self._sessions), "streams": daemon.hub.clients},
             "limits": {
                 "body_bytes": MOST_BODY_BYTES,
                 "message_bytes": MOST_MESSAGE_BYTES,

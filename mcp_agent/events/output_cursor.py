@@ -1,8 +1,7 @@
-"""One client's places in the output of all sessions, and the next thing to tell it, in order.
+"""One client's offsets in the output of all sessions, and what it gets next, in order.
 
-A reader holds offsets, no bytes. Over several sessions it goes by the numbers of the pieces, so that what it has
-told up to some number is everything up to that number: a client that comes back names the last number it saw and
-goes on from there.
+A cursor holds offsets, no bytes. Over several sessions it follows the numbers of the pieces, so that a client that has
+seen a number has seen everything before it: one that comes back names the last number it saw and goes on from there.
 """
 
 from __future__ import annotations
@@ -17,24 +16,17 @@ TAKING_BYTES_A_S = 1024 * 1024
 TAKING_S = 0.25
 _WINDOW_S = 1.0
 
-Told = Mark | Lost | Exit
+Item = Mark | Lost | Exit
 
 
-def _unheard(log: OutputLog) -> None:
-    pass
+class OutputCursor:
+    """An offset for each session that is followed. One that was given to its end has none any more."""
 
-
-def _asleep() -> None:
-    pass
-
-
-class Reader:
-    """The places. A session that has been told to its end, or is not followed, has none."""
-
-    def __init__(self, only: str | None = None) -> None:
-        self.only = only
-        self.woken: Callable[[], None] = _asleep
-        self.moved: Callable[[OutputLog], None] = _unheard
+    def __init__(self, only_session: str | None = None) -> None:
+        self._only_session = only_session
+        # Set by the owner: called when there is something to take, and when the client has read on in a session.
+        self.wake: Callable[[], None] = lambda: None
+        self.on_move: Callable[[OutputLog], None] = lambda log: None
         self.is_closed = False
         self._places: dict[OutputLog, int] = {}
         self._behind: dict[OutputLog, None] = {}
@@ -48,23 +40,23 @@ class Reader:
         return bool(self._behind)
 
     def add(self, log: OutputLog, offset: int) -> None:
-        if self.only is None or self.only == log.session_id:
+        if self._only_session in (None, log.session_id):
             self._places[log] = offset
             if offset < log.end or log.exit is not None:
                 self._behind[log] = None
-                self.woken()
+                self.wake()
 
-    def stir(self, log: OutputLog) -> None:
-        """There is more of `log`."""
+    def notify(self, log: OutputLog) -> None:
+        """Wake the client if it follows `log`, which has more output or has ended."""
         if log in self._places and log not in self._behind:
             self._behind[log] = None
-            self.woken()
+            self.wake()
 
     def drop(self, log: OutputLog) -> None:
         self._places.pop(log, None)
         self._behind.pop(log, None)
 
-    def behind(self) -> list[OutputLog]:
+    def logs_behind(self) -> list[OutputLog]:
         return list(self._behind)
 
     def place(self, log: OutputLog) -> int:
@@ -75,7 +67,7 @@ class Reader:
         stop = log.end if log.exit is None else log.exit.offset
         if offset >= stop and log.exit is None:
             self._behind.pop(log, None)
-        self.moved(log)
+        self.on_move(log)
 
     def skip_all(self) -> None:
         """Leave out all that is there now."""
@@ -85,51 +77,55 @@ class Reader:
             else:
                 self.drop(log)
 
-    def wake(self) -> None:
-        self.woken()
-
     def close(self) -> None:
+        """Give what there is, and end."""
         self.is_closed = True
-        self.woken()
+        self.wake()
 
-    def take(self, most_bytes: int) -> Iterator[tuple[OutputLog, Told]]:
-        """What comes next, in order, until it is about so many bytes; nothing if nothing is left.
+    def revoke(self) -> None:
+        """End now: the client may not hear any more of sessions."""
+        self._places.clear()
+        self._behind.clear()
+        self.close()
 
-        The bytes of a piece are there until the next one is asked for: then its place may be given back to the disk.
+    def take(self, most_bytes: int) -> Iterator[tuple[OutputLog, Item]]:
+        """What comes next, in order, about `most_bytes` of it; nothing if nothing is left.
+
+        The bytes of a piece can be read until the next one is asked for: then the spool may let them go.
         """
         size = 0
         while size < most_bytes and self._behind:
-            log, before = self._first()
+            log, before = self._next_log()
             # One session prints at a time, mostly: stay with it until another one's turn comes.
             while size < most_bytes:
-                told = self._next(log)
-                if told is None:
+                item = self._next_item(log)
+                if item is None:
                     self._behind.pop(log, None)
                     break
-                yield log, told
-                if isinstance(told, Exit):
+                yield log, item
+                if isinstance(item, Exit):
                     self.drop(log)
                     break
-                self._places[log] = told.end
-                size += told.end - told.offset if isinstance(told, Mark) else 0
+                self._places[log] = item.end
+                size += item.end - item.offset if isinstance(item, Mark) else 0
                 if before is not None and self._number(log) > before:
                     break
-            self.moved(log)
+            self.on_move(log)
 
-    def took(self, size: int, now: float) -> None:
-        """The client's socket has taken so many bytes."""
+    def count_taken(self, size: int, now: float) -> None:
+        """The client's socket has taken `size` bytes more."""
         elapsed_s = now - self._window_from
         if elapsed_s > _WINDOW_S:
             self._was_taking = elapsed_s <= 2 * _WINDOW_S and self._window_bytes >= TAKING_BYTES_A_S * elapsed_s
             self._window_from, self._window_bytes = now, 0
         self._window_bytes += size
 
-    def caught_up(self, now: float) -> None:
+    def note_caught_up(self, now: float) -> None:
         """There is nothing to take at this moment."""
         self._behind_since = now
 
     def needs(self, log: OutputLog, to: int, now: float) -> bool:
-        """Whether the bytes before `to` are still to be told to a client that keeps taking."""
+        """Whether the client keeps taking and has yet to get bytes before `to`."""
         place = self._places.get(log)
         if place is None or place >= to:
             return False
@@ -140,8 +136,8 @@ class Reader:
             return False
         return self._was_taking or self._window_bytes >= TAKING_BYTES_A_S * max(elapsed_s, TAKING_S)
 
-    def _first(self) -> tuple[OutputLog, int | None]:
-        """The session whose turn it is, and the number at which it is another one's."""
+    def _next_log(self) -> tuple[OutputLog, int | None]:
+        """The session to go on with, and the number of the piece at which another one comes first."""
         if len(self._behind) == 1:
             return next(iter(self._behind)), None
         order = sorted((self._number(log), index, log) for index, log in enumerate(self._behind))
@@ -151,10 +147,10 @@ class Reader:
         place = self._places[log]
         if log.exit is not None and place >= log.exit.offset:
             return log.exit.number
-        # At the end there is nothing to tell: then it is nobody's turn less than this one's.
+        # At its end there is nothing to give: then this session comes first and is found to have nothing.
         return log.next_number(place) if place < log.end else 0
 
-    def _next(self, log: OutputLog) -> Told | None:
+    def _next_item(self, log: OutputLog) -> Item | None:
         place = self._places[log]
         if log.exit is not None and place >= log.exit.offset:
             return log.exit

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from mcp_agent.events.hub import (
-    Event,
-    EventHub,
-    Gap,
-    MayHear,
-    ResourceUpdated,
-    SessionExit,
-    SessionOutput,
-    ToolsChanged,
-)
+from mcp_agent.events.hub import EventHub
+from mcp_agent.events.types import Event, Gap, MayHear, ResourceUpdated, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, Message, RpcError
 from mcp_agent.protocol.methods import session_notification

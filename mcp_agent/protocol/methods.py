@@ -13,7 +13,7 @@ import orjson
 from mcp_agent import __version__
 from mcp_agent.calls.call import Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.events.hub import (
+from mcp_agent.events.types import (
     Event,
     Gap,
     Notice,

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import orjson
 
 from mcp_agent.calls.call import Caller
-from mcp_agent.events.hub import session_uri
+from mcp_agent.events.types import session_uri
 from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.sessions.session import Session
 from registry.catalog import label

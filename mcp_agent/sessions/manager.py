@@ -17,7 +17,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_agent.events.hub import EventHub
 from mcp_agent.logs import event
 from mcp_agent.security import auth_tokens
 from mcp_agent.sessions import process_tree
@@ -25,7 +24,7 @@ from mcp_agent.sessions.crash_record import Record
 from mcp_agent.sessions.output_log import OutputLog, Stream
 from mcp_agent.sessions.process import SHELL, Terminal, spawn
 from mcp_agent.sessions.process_tree import Member
-from mcp_agent.sessions.session import Capture, Session
+from mcp_agent.sessions.session import Capture, OutputListener, Session
 from tools.kit.errors import SessionLimit, SessionNotFound, from_os_error
 from tools.kit.records import record
 
@@ -56,7 +55,7 @@ class Limits:
 class SessionManager:
     """Makes sessions and owns them, and the tasks that end them."""
 
-    def __init__(self, hub: EventHub, record: Record, limits: Limits) -> None:
+    def __init__(self, hub: OutputListener, record: Record, limits: Limits) -> None:
         self.limits = limits
         self.is_closed = False
         self.started = 0
@@ -333,7 +332,7 @@ class SessionManager:
         self._cancel_timer(session)
         self._finished.pop(session, None)
         if self._sessions.pop(session.id, None) is not None:
-            self._hub.dropped(session.log)
+            self._hub.drop_log(session.log)
             if not session.child.is_quiet:
                 self._own(self.stop(session, signal.SIGTERM))
         session.log.remove()

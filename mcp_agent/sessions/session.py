@@ -6,12 +6,11 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
-from mcp_agent.events.hub import EventHub
 from mcp_agent.sessions.output_log import OutputLog, Stream
 from mcp_agent.sessions.process import Child, Status
 from tools.files import utf8
@@ -59,6 +58,20 @@ class Capture:
         return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), self.total - len(head) - len(tail)
 
 
+class OutputListener(Protocol):
+    """Who tells clients of output: the event hub. It decides when old output may go."""
+
+    def add_log(self, log: OutputLog) -> None: ...
+
+    def notify_output(self, log: OutputLog) -> None: ...
+
+    def notify_exit(self, log: OutputLog, exit_code: int, signal: str | None) -> None: ...
+
+    def drop_log(self, log: OutputLog) -> None: ...
+
+    def is_needed(self, log: OutputLog, to: int, release: Callable[[], None]) -> bool: ...
+
+
 class Keeper(Protocol):
     """Who owns sessions and ends them."""
 
@@ -81,7 +94,7 @@ class Session:
     command: str
     cwd: Path
     log: OutputLog
-    hub: EventHub
+    hub: OutputListener
     connection: str
     keeper: Keeper
     captures: dict[Stream, Capture] = field(default_factory=dict)
@@ -140,7 +153,7 @@ class Session:
         """From here on every client hears of it, from its first byte."""
         self.log.to_file()
         self.is_published = True
-        self.hub.started(self.log)
+        self.hub.add_log(self.log)
 
     def hear(self, stream: Stream, data: bytes) -> bool:
         """The child has printed. False to let it wait: a client that keeps taking would lose something."""
@@ -152,13 +165,13 @@ class Session:
         if self._waiters:
             _wake(self._waiters)
         if self.is_published and self.status is None:
-            self.hub.stirred(self.log)
+            self.hub.notify_output(self.log)
         return self._has_room()
 
     def ended(self, status: Status) -> None:
         self.status = status
         if self.is_published:
-            self.hub.exited(self.log, status.exit_code, status.signal)
+            self.hub.notify_exit(self.log, status.exit_code, status.signal)
         _wake(self._waiters)
         _wake(self._exit_waiters)
         self.keeper.exited(self)

@@ -16,8 +16,9 @@ from collections.abc import AsyncGenerator
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.events.hub import Event, EventHub, Gap, MayHear, SessionExit, SessionOutput
-from mcp_agent.events.output_cursor import Reader, Told
+from mcp_agent.events.hub import EventHub
+from mcp_agent.events.output_cursor import Item, OutputCursor
+from mcp_agent.events.types import Event, Gap, MayHear, SessionExit, SessionOutput
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
 from mcp_agent.transports.http import caller, header, send_error
 from mcp_agent.transports.sse_frames import KEEP_ALIVE_S, send_frames
@@ -55,40 +56,43 @@ class Events:
         try:
             if not may_hear():
                 raise _BadRequest(403, "the shell tools are switched off for this token")
-            if self._hub.readers >= MOST_CLIENTS:
+            if self._hub.lossless_clients >= MOST_CLIENTS:
                 raise _BadRequest(503, f"{MOST_CLIENTS} clients are connected, and that is as many as there may be")
-            reader, first = self._reader(scope)
+            cursor, first = self._cursor(scope)
         except _BadRequest as error:
             await send_error(send, error.status, error.message, error.hint)
             return
-        frames = self._follow(reader, first, may_hear)
+        frames = self._follow(cursor, first, may_hear)
         await send_frames(frames, scope, receive, send, keep_alive_s=self._keep_alive_s)
 
-    async def _follow(self, reader: Reader, first: bytes, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
-        """Give `first`, then output as it comes, several events at a time, while the client may hear of sessions."""
-        loop = asyncio.get_running_loop()
+    async def _follow(self, cursor: OutputCursor, first: bytes, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
+        """Give `first`, then output as it comes, several events at a time."""
+        now = asyncio.get_running_loop().time
         woken = asyncio.Event()
-        reader.woken = woken.set
-        self._hub.follow(reader)
+        cursor.wake = woken.set
+        self._hub.follow(cursor, may_hear)
         try:
             yield first
-            while may_hear():
+            while True:
                 woken.clear()
-                frames = b"".join([self._frames.of(log, told) for log, told in reader.take(_AT_ONCE_BYTES)])
+                frames: list[bytes] = []
+                for log, item in cursor.take(_AT_ONCE_BYTES):
+                    frames.append(self._frames.frame(log, item))
                 if frames:
-                    yield frames
-                    reader.took(len(frames), loop.time())
-                    continue
-                if reader.is_closed:
-                    break
-                reader.caught_up(loop.time())
-                await woken.wait()
-                reader.caught_up(loop.time())
+                    body = b"".join(frames)
+                    yield body
+                    cursor.count_taken(len(body), now())
+                elif cursor.is_closed:
+                    return
+                else:
+                    cursor.note_caught_up(now())
+                    await woken.wait()
+                    cursor.note_caught_up(now())
         finally:
-            self._hub.unfollow(reader)
+            self._hub.unfollow(cursor)
 
-    def _reader(self, scope: Scope) -> tuple[Reader, bytes]:
-        """Where the client wants to begin, and what it is told before that."""
+    def _cursor(self, scope: Scope) -> tuple[OutputCursor, bytes]:
+        """Where the client begins, and the first frame, which comes before all output."""
         query = urllib.parse.parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         unknown = set(query) - {"session_id", "since"}
         if unknown:
@@ -98,32 +102,32 @@ class Events:
         if since is not None and session_id is None:
             raise _BadRequest(400, "since counts the bytes of one session: pass session_id too")
         last = header(scope, b"last-event-id")
-        reader = Reader(session_id)
+        cursor = OutputCursor(session_id)
         if session_id is not None and self._hub.log(session_id) is None and last is None:
             known = ", ".join(log.session_id for log in self._hub.logs) or "none"
             raise _BadRequest(404, f"there is no session {session_id[:60]!r}", f"there are: {known}")
         if last:
-            return reader, self._resumed(reader, last.decode("latin-1"))
+            return cursor, self._resume(cursor, last.decode("latin-1"))
         for log in self._hub.logs:
             if since is not None:
-                reader.add(log, min(since if since >= 0 else max(0, log.end + since), log.end))
+                cursor.add(log, min(since if since >= 0 else max(0, log.end + since), log.end))
             elif log.exit is None or session_id is not None:
-                reader.add(log, log.end)
-        return reader, b": connected\n\n"
+                cursor.add(log, log.end)
+        return cursor, b": connected\n\n"
 
-    def _resumed(self, reader: Reader, last: str) -> bytes:
+    def _resume(self, cursor: OutputCursor, last: str) -> bytes:
         boot, _, text = last.partition(".")
         if boot != self._hub.boot or not text.isdecimal():
-            # Another start of the daemon: its sessions are gone, and of this one's nothing has been told.
+            # An id of another start of the daemon: those sessions are gone, and of these the client has seen nothing.
             for log in self._hub.logs:
-                reader.add(log, 0)
+                cursor.add(log, 0)
             self._hub.gaps += 1
             message = "the daemon has been restarted; the output of its earlier sessions is gone"
             return b"event: gap\ndata: " + orjson.dumps({"type": "gap", "reason": message}) + b"\n\n"
         number = int(text)
         for log in self._hub.logs:
             if log.exit is None or log.exit.number > number:
-                reader.add(log, log.after(number))
+                cursor.add(log, log.after(number))
         return b": resumed\n\n"
 
 
@@ -135,34 +139,31 @@ class _Frames:
         self._frames: dict[tuple[str, int, int], bytes] = {}
         self._size = 0
 
-    def of(self, log: OutputLog, told: Told) -> bytes:
-        if isinstance(told, Lost):
-            return named(self._hub.gap(log.session_id, told.offset, told.end))
-        if isinstance(told, Exit):
-            return named(SessionExit.of(log.session_id, told), self._id(told.number))
+    def frame(self, log: OutputLog, item: Item) -> bytes:
+        if isinstance(item, Lost):
+            return named_frame(self._hub.gap(log.session_id, item.offset, item.end))
+        if isinstance(item, Exit):
+            return named_frame(SessionExit.of(log.session_id, item), f"{self._hub.boot}.{item.number}")
         # The end too: a client that asked for an offset within a piece is not at the place of another.
-        key = log.session_id, told.offset, told.end
+        key = log.session_id, item.offset, item.end
         frame = self._frames.get(key)
         if frame is None:
-            frame = self._frames[key] = self._encoded(log, told)
+            frame = self._frames[key] = self._encode(log, item)
             self._size += len(frame)
             while self._size > _FRAMES_BYTES:
                 self._size -= len(self._frames.pop(next(iter(self._frames))))
         return frame
 
-    def _encoded(self, log: OutputLog, mark: Mark) -> bytes:
+    def _encode(self, log: OutputLog, mark: Mark) -> bytes:
         data = log.data(mark)
         if len(data) < mark.end - mark.offset:
-            return named(self._hub.gap(log.session_id, mark.offset, mark.end))
+            return named_frame(self._hub.gap(log.session_id, mark.offset, mark.end))
         output = SessionOutput(log.session_id, mark.stream, data.decode("utf-8", "replace"), mark.offset)
-        return named(output, self._id(mark.number))
-
-    def _id(self, number: int) -> str:
-        return f"{self._hub.boot}.{number}"
+        return named_frame(output, f"{self._hub.boot}.{mark.number}")
 
 
-def named(event: Event, event_id: str | None = None) -> bytes:
-    """What happens in a session as a named event, for any wire that sends those."""
+def named_frame(event: Event, event_id: str | None = None) -> bytes:
+    """An event of a session as a named server-sent event, for every wire that sends those."""
     assert isinstance(event, SessionOutput | SessionExit | Gap), "only these have a name of their own"
     head = f"event: {event.name}\n" if event_id is None else f"event: {event.name}\nid: {event_id}\n"
     return b"".join((head.encode(), b"data: ", orjson.dumps(event.as_object()), b"\n\n"))

@@ -14,7 +14,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from mcp_agent.events.hub import EventHub, Subscription
+from mcp_agent.events.hub import EventHub
+from mcp_agent.events.subscription import Subscription
 from mcp_agent.protocol.eras import LATEST_HANDSHAKE
 from mcp_agent.protocol.jsonrpc import RequestId
 from mcp_agent.protocol.methods import Conversation

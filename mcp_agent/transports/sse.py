@@ -15,12 +15,14 @@ from urllib.parse import parse_qs
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls.call import Caller
-from mcp_agent.events.hub import Event, EventHub, Gap, SessionExit, SessionOutput, Subscription
+from mcp_agent.events.hub import EventHub
+from mcp_agent.events.subscription import Subscription
+from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
 from mcp_agent.protocol.methods import Conversation, Methods, Request
-from mcp_agent.transports.events import named
+from mcp_agent.transports.events import named_frame
 from mcp_agent.transports.http import ClientLeft, caller, principal, read_body, send_empty, send_error, send_json
 from mcp_agent.transports.sse_frames import message_frame, send_frames
 from registry.gate import Gate
@@ -48,16 +50,16 @@ class SseClient:
 
     def say(self, message: bytes) -> None:
         """Send `message` on the stream, before all events that wait."""
-        self._subscription.answer(message_frame(message))
+        self._subscription.put_answer(message_frame(message))
 
     def report(self, message: bytes) -> None:
         """Send `message` if the client keeps up. May be called from any thread, as progress is."""
         self._loop.call_soon_threadsafe(self._say_unless_behind, message)
 
-    def written(self, event: Event) -> bytes | None:
+    def encode(self, event: Event) -> bytes | None:
         """An event as this client hears it on its stream."""
         if self._hears_named_events and isinstance(event, SessionOutput | SessionExit | Gap):
-            return named(event)
+            return named_frame(event)
         notification = self.conversation.notification(event)
         return None if notification is None else message_frame(notification)
 
@@ -91,9 +93,9 @@ class Sse:
         client = SseClient(who, subscription, hears_named_events=wanted == "named")
         self._clients[client_id] = client
         endpoint = f"{scope.get('root_path', '')}/messages?session_id={client_id}"
-        subscription.answer(f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode())
+        subscription.put_answer(f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode())
         try:
-            await send_frames(subscription.messages(client.written), scope, receive, send)
+            await send_frames(subscription.messages(client.encode), scope, receive, send)
         finally:
             del self._clients[client_id]
             subscription.close()

@@ -11,7 +11,8 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.events.hub import EventHub, MayHear
+from mcp_agent.events.hub import EventHub
+from mcp_agent.events.types import MayHear
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.answering import answered, answered_batch
@@ -235,7 +236,7 @@ class StreamableHttp:
 
 async def _told(session: HttpSession, after: int | None, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
     """What a session's client hears on its own stream. A second stream takes over from the first."""
-    session.subscription = subscription = session.subscription.handed_over(may_hear)
+    session.subscription = subscription = session.subscription.hand_over(may_hear)
     if after is not None:
         for number, message in list(session.replay.after(session.stream, after)):
             # The owner may have taken the shell away from this client since.

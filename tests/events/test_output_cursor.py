@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from mcp_agent.events.output_cursor import Reader
+from mcp_agent.events.output_cursor import OutputCursor
 from mcp_agent.sessions.output_log import Mark, OutputLog
 
 _MIB = 1024 * 1024
@@ -19,12 +19,12 @@ def test_what_a_reader_takes_can_be_read_though_moving_on_lets_it_go(tmp_path: P
     written = [bytes([65 + index % 26]) * 65_536 for index in range(256)]
     for block in written:
         log.append("stdout", block)
-    reader = Reader()
-    # As the daemon does while a command waits for its reader.
-    reader.moved = lambda moved: moved.free(reader.place(log))
-    reader.add(log, 0)
+    cursor = OutputCursor()
+    # As the daemon does while a command waits for its cursor.
+    cursor.on_move = lambda moved: moved.free(cursor.place(log))
+    cursor.add(log, 0)
     taken: list[bytes] = []
-    while part := [log.data(told) for _, told in reader.take(128 * 1024) if isinstance(told, Mark)]:
+    while part := [log.data(told) for _, told in cursor.take(128 * 1024) if isinstance(told, Mark)]:
         taken += part
     assert taken == written
     assert log.kept_from > 8 * _MIB

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from mcp_agent import server
 from mcp_agent.app import compose_daemon
 from mcp_agent.config import load
-from mcp_agent.events.hub import ToolsChanged
+from mcp_agent.events.types import ToolsChanged
 from mcp_agent.logs import logging_to, standard_error
 from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog

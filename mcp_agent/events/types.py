@@ -1,0 +1,104 @@
+"""The events that clients hear without having asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mcp_agent.sessions.output_log import Exit, Stream
+from tools.kit.records import record
+
+
+@record
+class ToolsChanged:
+    """Some caller's list of tools is not what it was."""
+
+
+@record
+class ResourceUpdated:
+    """The resource at `uri` reads differently now."""
+
+    uri: str
+
+
+@record
+class Notice:
+    """Something a person should know, for clients that show log messages."""
+
+    level: str
+    text: str
+
+    def as_object(self) -> dict[str, Any]:
+        return {"level": self.level, "logger": "mcp-agent", "data": self.text}
+
+
+@record
+class SessionOutput:
+    """A session has printed `chunk`, which begins at the byte `offset` of its output."""
+
+    session_id: str
+    stream: Stream
+    chunk: str
+    offset: int
+
+    name = "shell_session_output"
+
+    def as_object(self) -> dict[str, Any]:
+        return {
+            "type": self.name,
+            "session_id": self.session_id,
+            "stream": self.stream,
+            "chunk": self.chunk,
+            "offset": self.offset,
+        }
+
+
+@record
+class SessionExit:
+    """A session is over. All that its leader printed has been sent before."""
+
+    session_id: str
+    exit_code: int
+    signal: str | None
+
+    name = "shell_session_exit"
+
+    @classmethod
+    def of(cls, session_id: str, exited: Exit) -> SessionExit:
+        return cls(session_id, exited.exit_code, exited.signal)
+
+    def as_object(self) -> dict[str, Any]:
+        value: dict[str, Any] = {"type": self.name, "session_id": self.session_id, "exit_code": self.exit_code}
+        if self.signal is not None:
+            value["signal"] = self.signal
+        return value
+
+
+@record
+class Gap:
+    """This client does not get these bytes of a session's output. They may still be in the spool."""
+
+    session_id: str
+    offset: int
+    next_offset: int
+
+    name = "gap"
+
+    def as_object(self) -> dict[str, Any]:
+        return {
+            "type": self.name,
+            "session_id": self.session_id,
+            "offset": self.offset,
+            "next_offset": self.next_offset,
+            "lost_bytes": self.next_offset - self.offset,
+        }
+
+
+SessionEvent = SessionOutput | SessionExit | Gap
+Event = ToolsChanged | ResourceUpdated | Notice | SessionEvent
+Change = ToolsChanged | ResourceUpdated | Notice
+MayHear = Callable[[], bool]
+
+
+def session_uri(session_id: str) -> str:
+    return f"session://{session_id}"
