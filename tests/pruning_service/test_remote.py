@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.pruning_service.kept_texts import Recovery
 from tests.support.pruner_stdio import reader
 from tests.support.pruning_service import Service, service
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import eventually
 from tools.kit.focus import Focused
 
 TEXT = "\n".join(f"line {n} of the text" for n in range(60))
@@ -112,9 +114,7 @@ async def test_a_cancelled_call_stops_waiting_for_the_service(remote: Service, t
     remote.behaviour = "silence"
     for number in range(12):
         call = asyncio.create_task(_focused(pruner))
-        async with asyncio.timeout(PATIENCE_S):
-            while len(remote.asked) <= number:
-                await asyncio.sleep(0.005)
+        await eventually(lambda: len(remote.asked), partial(operator.eq, number + 1))
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
