@@ -44,8 +44,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 $(STAMP): pyproject.toml
-	@echo "==> Making .venv with $$($(PYTHON) --version)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/python || { echo "==> Making .venv with $$($(PYTHON) --version)"; $(PYTHON) -m venv .venv; }
 	@echo "==> Installing what pyproject.toml names into .venv (a minute or two)"
 	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --editable '.[dev]'
 	@touch $@
