@@ -9,7 +9,12 @@ WORKERS ?= $(shell echo $$(( 2 * $$(nproc) )))
 PARALLEL := -n $(WORKERS) --dist loadfile -m 'not alone'
 ALONE := -m alone
 
-.PHONY: serve test test-long check tests bench lint docs system programs clean
+# What `make score`, `make fit` and `make tasks` work on; tests/pruning_quality/README.md explains them.
+TASKS ?=
+REPO ?= .
+LIMIT ?= 500
+
+.PHONY: serve test test-long check tests bench score fit tasks lint docs system programs clean
 
 serve: $(STAMP)
 	$(BIN)/mcp-agent serve
@@ -33,6 +38,21 @@ tests: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks
+
+# The quality of pruning on task files: `make score TASKS=path [WEIGHTS=path]`.
+score: $(STAMP)
+	@test -n "$(TASKS)" || { echo "TASKS=path is missing: the task files to score"; exit 2; }
+	$(BIN)/python -m tests.pruning_quality score $(TASKS) $(if $(WEIGHTS),--weights $(WEIGHTS))
+
+# The weights of the pruning engine again from task files: `make fit TASKS=path [OUT=path]`.
+fit: $(STAMP)
+	@test -n "$(TASKS)" || { echo "TASKS=path is missing: the task files to fit on"; exit 2; }
+	$(BIN)/python -m tests.pruning_quality fit $(TASKS) $(if $(OUT),--out $(OUT))
+
+# Task files from the history of a git repository: `make tasks REPO=path OUT=path [LIMIT=500]`.
+tasks: $(STAMP)
+	@test -n "$(OUT)" || { echo "OUT=path is missing: the task file to write"; exit 2; }
+	$(BIN)/python -m tests.pruning_quality mine $(REPO) $(OUT) --limit $(LIMIT)
 
 docs: $(STAMP)
 	$(BIN)/python -m mcp_agent.reference
