@@ -1,8 +1,8 @@
-"""The first code that runs. It makes sure that the rest is ours, whatever folder the daemon is started in.
+"""The first code that runs. It makes sure that we import our own packages, whatever the working directory is.
 
-A project often has a `tools/` of its own. `python -m mcp_agent` puts the working directory in front of the import
-path, and so does `PYTHONPATH=.` for the console script; either would give us the project's package for ours. So
-those places are taken off the path, for this process alone: its children keep the environment they had.
+Many projects have a `tools/` package. `python -m mcp_agent` puts the working directory first on the import path, and
+so does `PYTHONPATH=.` for the console script; then we would import the project's package instead of ours. So we
+remove these places from the path of this process. Its children keep their environment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pruner() -> int:
 
 
 def own_imports_only() -> None:
-    """Leave on the import path only the interpreter's own places and the folder that this package is in."""
+    """Remove everything from the import path but the interpreter's own folders and the folder of this package."""
     own = str(Path(__file__).resolve().parent.parent)
     foreign = {os.getcwd(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)}  # noqa: PTH109 - sys.path is text
     foreign = {os.path.realpath(place or ".") for place in foreign}

@@ -1,4 +1,4 @@
-"""What tools exist: found by walking a package, fixed when the daemon starts."""
+"""The catalogue of tools. It is found by walking a package, and fixed when the daemon starts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Catalog:
         }
 
     def get(self, name: str) -> Tool | None:
-        """The tool of that name, or the one that also answers to it."""
+        """The tool with that name or alias."""
         return self._by_name.get(name) or self._by_alias.get(name)
 
     @property
@@ -58,7 +58,7 @@ class Catalog:
 
 
 def discover(package: ModuleType = tools) -> Catalog:
-    """The catalogue of all tools declared in the modules of `package`. Two of one name are refused."""
+    """The catalogue of all tools that the modules of `package` declare. Raises ValueError for a repeated name."""
     return Catalog(_declared_tools(package))
 
 
@@ -75,7 +75,7 @@ def _declared_tools(package: ModuleType) -> Iterator[Tool]:
 
 
 def _modules(package: ModuleType) -> Iterator[str]:
-    """The modules of `package` and of its folders. What lies deeper serves a tool and may be heavy to load."""
+    """The modules of `package` and of its folders. Deeper modules declare no tools and may be slow to import."""
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         if module.ispkg:
             folder = importlib.import_module(module.name).__path__

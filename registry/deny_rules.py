@@ -1,11 +1,11 @@
-"""The `deny` of a profile in tools.json, read as rules; every problem in it is told with its place.
+"""Reads the `deny` rules of a profile in tools.json, and reports every problem with its place.
 
     "deny": {
       "paths":    [{"id": "env", "pattern": [".env*", "!.env.example"], "reason": "secrets", "match": ["app/.env"]}],
       "commands": [{"id": "force", "pattern": "git push .*--force", "reason": "…", "not_match": ["git push"]}]
     }
 
-Examples are tried when the file is read: a rule that does not do what its owner says it does refuses the file.
+The examples are tested when the file is read. If one fails, the file is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.kit.rules import CommandRules, Deny, PathRules, Rule
 
 _KINDS = ("paths", "commands")
 _KEYS = ("id", "pattern", "reason", "match", "not_match")
-# Where the example of a relative path is taken to be.
+# The folder that relative paths in examples count from.
 _SOMEWHERE = "/somewhere"
 
 Tell = Callable[[str, str], None]
@@ -28,7 +28,7 @@ Rules = PathRules | CommandRules
 
 
 def read_deny(value: Any, pointer: str, place: str, problem: Tell) -> Deny:
-    """The rules in `value`, which stands at `pointer`; `place` says which file and profile that is."""
+    """The rules in `value`, which is at `pointer` in the file; `place` names the file and the profile."""
     if not isinstance(value, dict):
         problem(pointer, "must be an object with paths and commands")
         return Deny()
@@ -40,7 +40,7 @@ def read_deny(value: Any, pointer: str, place: str, problem: Tell) -> Deny:
 
 
 def describe_rules(rules: Rules | None) -> list[dict[str, Any]]:
-    """Rules as people are shown them."""
+    """The rules as JSON objects, for /api."""
     return [
         {"id": rule.id, "patterns": list(rule.patterns), "reason": rule.reason}
         for rule in (rules.rules if rules else ())
@@ -121,7 +121,7 @@ def _texts(value: Any) -> list[str] | None:
 
 
 def _check_keys(entry: dict[str, Any], known: Iterable[str], pointer: str, problem: Tell) -> None:
-    """A misspelt key would leave open what its writer means to close."""
+    """Report a misspelt key: it would allow what its author means to forbid."""
     for key in entry:
         near = get_close_matches(key, known, n=1, cutoff=0.7)
         if near and key not in near:

@@ -1,4 +1,4 @@
-"""Notice that a file changed, however it was changed: in place, replaced, deleted, restored."""
+"""Notices every change of a file: a write in place, a replacement, a deletion, a return."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 _SETTLE_MS = 60
-# How often the watching thread wakes; a change waits for it once, or twice if it comes in parts.
+# How often the watching thread wakes. A change waits for one wake-up, or for two if it comes in parts.
 _STEP_MS = 100
 _LOOK_EVERY_S = 0.5
 
@@ -18,11 +18,11 @@ Mark = tuple[int, ...] | None
 
 
 async def changes(path: Path) -> AsyncIterator[None]:
-    """One item at once, and one after each change of the file, until cancelled.
+    """Yield once at the start, and once after each change of the file, until cancelled.
 
-    The folder is watched and not the file, because editors replace the file and a watch would follow the old one.
-    Behind a symbolic link, the folder of the real file is watched too. And every half second the file is looked at
-    anyway, in case events do not come, as on network disks.
+    We watch the folder and not the file, because editors replace the file and a watch would follow the old inode.
+    For a symbolic link we also watch the folder of its target. Network disks may send no events, so we also check
+    the file every half second.
     """
     woken = asyncio.Event()
     watcher = asyncio.create_task(_wake_on_events(path, woken))
@@ -45,7 +45,7 @@ async def changes(path: Path) -> AsyncIterator[None]:
 
 async def _wake_on_events(path: Path, woken: asyncio.Event) -> None:
     try:
-        # At first use: it takes 60 ms to load and nobody waits for it here.
+        # Imported here because it takes 60 ms, and nobody waits for this task.
         watchfiles = await asyncio.to_thread(__import__, "watchfiles")
         folders = {path.parent, path.resolve().parent}
         names = {path.name, path.resolve().name}
@@ -63,7 +63,7 @@ async def _wake_on_events(path: Path, woken: asyncio.Event) -> None:
 
 
 def _mark(path: Path) -> Mark:
-    """What is different when the file is; None while it is not there."""
+    """A value that changes with the file; None if there is no file."""
     try:
         status = path.stat()
     except OSError:

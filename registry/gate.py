@@ -1,4 +1,4 @@
-"""Who may use which tool. One look-up answers both "does it exist" and "may this caller", so neither is forgotten."""
+"""Decides who may use which tool. One look-up answers "does it exist" and "may this caller use it" together."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tools.kit.records import record
 from tools.kit.rules import NOTHING, Deny, together
 from tools.kit.spec import Tool
 
-# How results are written: a form, or short, whatever form a connection asks for.
+# How results are written. Compact wins over the form that a connection asks for.
 Shape = Form | Literal["compact"]
 
 
 class UnknownTool(Exception):
-    """No tool of that name exists, switched on or off."""
+    """There is no tool of that name, neither on nor off."""
 
     def __init__(self, name: str, near: str | None) -> None:
         self.name = name
@@ -27,9 +27,9 @@ class UnknownTool(Exception):
 
 @record
 class Access:
-    """Whose rules bind a caller: the profile of its token, and one that it narrows itself to.
+    """The profiles that apply to a caller: that of its token, and the one in the URL, `/mcp/<profile>`.
 
-    `profile` None means the active one, so a caller without a profile of its own follows `profile use`.
+    `profile` None is the active profile, so a caller without its own profile follows `mcp-agent profile use`.
     """
 
     profile: str | None = None
@@ -71,7 +71,7 @@ class Gate:
         return found
 
     def offers(self, access: Access, category: str) -> bool:
-        """Whether a caller may use anything of `category`, and so may hear of what happens there."""
+        """Whether a caller may use a tool of `category`, and so may receive its events."""
         return any(tool.category == category for tool in self.visible(access))
 
     def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
@@ -97,16 +97,16 @@ class Gate:
         )
 
     def deny(self, access: Access) -> Deny:
-        """What is off limits for a caller: the rules of every profile that binds it."""
+        """The deny rules of every profile that applies to the caller."""
         found = self._denied.get(access)
         if found is None:
             found = self._denied[access] = together([profile.deny for profile in self._binding_profiles(access)])
         return found
 
     def form(self, access: Access) -> Shape:
-        """How the results of a caller are written: its narrowed profile's word counts before its own's.
+        """How the results of a caller are written. The profile in the URL wins over that of the token.
 
-        If either keeps them short, they are short.
+        If one of them is compact, results are compact.
         """
         bound = self._binding_profiles(access)
         if _is_compact(bound):
@@ -121,7 +121,7 @@ class Gate:
 
 
 def _with_host_arguments(tool: Tool, bound: tuple[Profile, ...]) -> Tool:
-    """The tool with the arguments that the host adds to those that have not heard of them."""
+    """The tool with the arguments that the host adds: the focus question and the cursor."""
     seen = tool.with_focus if all(profile.prunes_everywhere for profile in bound) else tool
     return seen.with_cursor if _is_compact(bound) else seen
 

@@ -1,4 +1,4 @@
-"""What is different between two states of tools.json, in words for the record."""
+"""The differences between two states of tools.json, in words for the audit log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_CHANGES = 50
 
 
 def differences(before: Profiles, after: Profiles, catalog: Catalog) -> list[str]:
-    """One sentence a change, such as `default: shell off`."""
+    """One phrase for each change, such as `default: shell off`."""
     found = list(_differences(before, after, catalog))
     more = len(found) - _MOST_CHANGES
     return found if more <= 0 else [*found[:_MOST_CHANGES], f"and {more} more"]

@@ -1,4 +1,4 @@
-"""Profiles: which tools their callers may use, and how. Those of tools.json, and the ones that are there without it."""
+"""Profiles say which tools their callers may use. Some are built in; tools.json defines the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_PROFILE = "default"
 
 
 class Problem(NamedTuple):
-    """Something wrong in tools.json. A warning is told and survived; anything else refuses the file."""
+    """A problem in tools.json. A warning is only reported; any other problem makes the file unusable."""
 
     pointer: str
     message: str
@@ -60,7 +60,7 @@ class Switches:
 
 @record
 class Profile:
-    """What its callers may use. `unlisted` decides on what `categories` does not name."""
+    """The tools that its callers may use. `unlisted` decides about tools that `categories` does not name."""
 
     id: str
     label: str
@@ -77,7 +77,7 @@ class Profile:
         return self.enabled and self.switch(tool) is None
 
     def switch(self, tool: Tool) -> str | None:
-        """What is off and keeps `tool` away: the profile, its category or the tool itself; None if nothing is."""
+        """The switch that is off for `tool`: "profile", "category" or "tool"; None if the tool is on."""
         if not self.enabled:
             return "profile"
         named = self.categories.get(tool.category)
@@ -94,7 +94,7 @@ class Profile:
 
     @property
     def is_compact(self) -> bool:
-        """Whether results are kept short, and go on where a cursor says."""
+        """Whether results are short, with a cursor for the next page."""
         return self.response.get("mode") == "compact"
 
     @property
@@ -122,7 +122,7 @@ class Profiles:
 
 
 def closed_profile(profile_id: str) -> Profile:
-    """A stand-in for a profile that is named somewhere and does not exist: it allows nothing."""
+    """Stands for a profile that a token or a URL names but that does not exist: it allows nothing."""
     return Profile(profile_id, profile_id, "does not exist", False, {}, no_tool)
 
 
@@ -156,7 +156,7 @@ def _shipped_profile(
     return profile_id, Profile(profile_id, title, description, True, {}, rule, response, is_shipped=True)
 
 
-# The profiles that are there without a file. A profile of the same id in the file takes its place.
+# The built-in profiles. A profile of the same id in the file replaces one.
 SHIPPED: Mapping[str, Profile] = MappingProxyType(
     dict(
         (
@@ -172,7 +172,7 @@ SHIPPED: Mapping[str, Profile] = MappingProxyType(
 
 
 def describe_profile(profile: Profile, catalog: Catalog) -> dict[str, Any]:
-    """`profile` as an entry of `profiles` in tools.json, every tool of today named."""
+    """`profile` as an entry of `profiles` in tools.json, with every tool that exists now."""
     entry: dict[str, Any] = {"id": profile.id, "label": profile.label, "enabled": profile.enabled}
     if profile.unlisted is not every_tool:
         entry["unlisted"] = "disabled"
@@ -193,7 +193,7 @@ def describe_profile(profile: Profile, catalog: Catalog) -> dict[str, Any]:
 
 
 def default_document(catalog: Catalog) -> dict[str, Any]:
-    """The tools.json that is written where there is none: one profile, every tool on."""
+    """The tools.json that is written if there is none: one profile, every tool on."""
     default = SHIPPED[DEFAULT_PROFILE]
     return {"version": VERSION, "activeProfile": DEFAULT_PROFILE, "profiles": [describe_profile(default, catalog)]}
 

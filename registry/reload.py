@@ -1,4 +1,4 @@
-"""Load tools.json again when it changes. What does not load leaves the last good profiles in force."""
+"""Loads tools.json again when it changes. If it cannot be loaded, the last good profiles stay in force."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ OnFailure = Callable[[tuple[Problem, ...]], None]
 async def watch(file: RegistryFile, on_load: OnLoad, on_failure: OnFailure) -> None:
     """Until cancelled, call `on_load` after each change that loads and `on_failure` after each that does not.
 
-    `on_load` may refuse too, with BadRegistry. A file that is gone counts as one that does not load: no tool is
-    taken away or given until it is back. The first look always loads: the file may have changed since the start.
+    `on_load` may raise BadRegistry too. A deleted file counts as one that does not load: no switch changes until it
+    is back. The first check always loads, because the file may have changed since the start.
     """
     async for _ in changes(file.path):
         try:
             _reload(file, on_load, on_failure)
         except Exception:
-            # A boundary: whatever is wrong with one state of the file, the next one must still be seen.
+            # A boundary: whatever is wrong with this state of the file, we must still see the next one.
             log.exception("registry.reload_failed")
 
 

@@ -41,7 +41,7 @@ class RegistryFile:
         return self._read(document, digest)
 
     def load_or_create(self) -> Profiles:
-        """As `load`, but where there is no file, one with every tool on is written first."""
+        """As `load`, but if there is no file, write one with every tool on first."""
         with self._os_errors_as_problems("made"):
             if not self.path.exists():
                 if self.path.is_symlink():
@@ -99,7 +99,7 @@ class RegistryFile:
         return self.edit(change)
 
     def _profile_entry(self, document: dict[str, Any], profile: Profile) -> dict[str, Any]:
-        """The profile's place in the file; a shipped one is written out in full the first time it is changed."""
+        """The profile's entry in the file. A built-in profile is written out in full at its first change."""
         entries: list[dict[str, Any]] = document.setdefault("profiles", [])
         for entry in entries:
             if entry["id"] == profile.id:
@@ -111,7 +111,7 @@ class RegistryFile:
         return replace(read(document, self._catalog, str(self.path)), digest=digest)
 
     def _document(self) -> tuple[dict[str, Any], str]:
-        # Not to wait for a writer, should it be a pipe; a regular file does not know the difference.
+        # The flags include O_NONBLOCK: if the path is a pipe, open must not wait for a writer.
         with self._os_errors_as_problems("read"):
             descriptor = os.open(self.path, disk.READ_FLAGS)
             try:
@@ -164,17 +164,17 @@ def _encode(document: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     except TypeError:
-        # A number too large for it, which somebody wrote beside our keys.
+        # orjson cannot write numbers over 64 bits, and users may have put some beside our keys.
         return json.dumps(document, indent=2).encode() + b"\n"
 
 
 def _digest(data: bytes) -> str:
-    """A file in a few digits, to tell one state from another."""
+    """A short hash of the file, to distinguish its states."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _keep_owner(descriptor: int, before: os.stat_result) -> None:
-    """Who saves the file as another user, as with sudo, leaves it to its owner. Who may not, becomes its owner."""
+    """Keep the owner of the file if another user saves it, as with sudo. Without that right the user becomes owner."""
     with suppress(OSError):
         os.fchown(descriptor, before.st_uid, before.st_gid)
 

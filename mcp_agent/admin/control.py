@@ -1,4 +1,4 @@
-"""/api: what the command line and the Tools page use against a running daemon. For the owner's token alone."""
+"""/api: the command line and the Tools page control a running daemon with it. Only the owner's token may use it."""
 
 from __future__ import annotations
 
@@ -134,13 +134,13 @@ class Control:
         return await self._change(lambda: self._daemon.file.switch(target, enabled, profile_id), by)
 
     async def _change(self, change: Callable[[], Profiles], by: str) -> dict[str, Any]:
-        """Save, put into force at once, and answer with what is in force; the watcher finds nothing left to do."""
+        """Save the change, apply it at once, and answer with the profiles in force."""
         await self._daemon.change(change, by)
         return self._profiles()
 
 
 def _requester(scope: Scope) -> str:
-    """What the record says of who wants a change: one of our commands, or any other program with the token."""
+    """Who asks for a change, for the audit log: one of our commands, or another program with the token."""
     program = header(scope, b"user-agent") or b""
     return "command" if program.startswith(COMMAND_AGENT.encode()) else "api"
 

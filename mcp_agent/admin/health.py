@@ -1,4 +1,4 @@
-"""/health: two fields for anyone, the state of the daemon for who has the token."""
+"""/health: two fields for everybody, the state of the daemon for clients with a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/metrics: the daemon's figures for Prometheus, for who has a token."""
+"""/metrics: the daemon's metrics for Prometheus, for clients with a token."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MetricsPage:
         try:
             kept = [(_NONE, await asyncio.to_thread(self._daemon.artifacts.used_bytes))]
         except OSError:
-            # No figure is better than a wrong one.
+            # No value is better than a wrong one.
             kept = []
         body = self._daemon.metrics.render(self._state(kept))
         headers = [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", str(len(body)).encode())]
@@ -39,7 +39,7 @@ class MetricsPage:
         await send({"type": "http.response.body", "body": body if scope["method"] == "GET" else b""})
 
     def _state(self, kept: Samples) -> Iterator[str]:
-        """What is not about calls."""
+        """The metrics that are not about calls."""
         daemon = self._daemon
         yield from counter(
             "mcp_agent_refused_logins",

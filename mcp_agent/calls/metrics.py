@@ -1,7 +1,7 @@
-"""Counts of what the daemon does, and how Prometheus reads them.
+"""Counts calls, and writes the counts in the text format of Prometheus.
 
-On the path of a call there are only plain numbers in lists and dictionaries; they become text when somebody asks. The
-labels are bounded: tools are those that exist, codes and reasons are those of the code, rules those of tools.json.
+During a call only plain numbers change; they become text when somebody reads /metrics. The labels are bounded: tools
+that exist, codes and reasons from our code, rules from tools.json.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from registry.catalog import Catalog
 from tools.kit.records import mutable
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# What a result may have at most where responses are kept short; larger ones are counted before they are cut.
+# The largest result in compact mode. Larger results are counted before they are cut.
 LARGE_BYTES = 10_000
-# Text that models read has about four bytes a token; counting exactly would cost more than the call.
+# An estimate: text for models has about four bytes a token. An exact count would cost more than the call.
 BYTES_A_TOKEN = 4
 _UNKNOWN = "unknown"
 _OTHER = "other"
@@ -31,7 +31,7 @@ Samples = Iterable[tuple[Labels, float]]
 
 
 class Histogram:
-    """How many values were at most so large, for each of `bounds`."""
+    """Counts values by the smallest of `bounds` that they do not exceed."""
 
     __slots__ = ("_counts", "bounds", "total")
 
@@ -45,7 +45,7 @@ class Histogram:
         self.total += value
 
     def cumulative(self) -> Iterator[tuple[str, int]]:
-        """The bounds as Prometheus writes them, each with how many values there were up to it."""
+        """Each bound as Prometheus writes it, with the number of values up to it."""
         count = 0
         for bound, own in zip((*(f"{bound:g}" for bound in self.bounds), "+Inf"), self._counts, strict=True):
             count += own
@@ -54,14 +54,14 @@ class Histogram:
 
 @mutable
 class _ToolCounts:
-    """The figures of one tool."""
+    """The counts of one tool."""
 
     by_code: dict[str, int] = field(default_factory=dict)
     seconds: Histogram = field(default_factory=lambda: Histogram(_SECONDS))
     result_bytes: Histogram = field(default_factory=lambda: Histogram(_BYTES))
     large: int = 0
     cut: int = 0
-    # Bytes that were not sent, by what left them out.
+    # Bytes that were not sent, by the step that removed them.
     saved: dict[str, int] = field(default_factory=dict)
 
 
@@ -97,11 +97,11 @@ class Metrics(CallObserver):
             self._deny(outcome.error.rule)
 
     def render(self, further: Iterable[str] = ()) -> bytes:
-        """All of it in the text format of Prometheus, with the lines of `further` metrics after it."""
+        """All counts in the text format of Prometheus, followed by the lines of `further` metrics."""
         return ("\n".join([*self._lines(), *further]) + "\n").encode()
 
     def _counts(self, name: str) -> _ToolCounts:
-        """The figures for a name on the wire; all names that no tool has share one place."""
+        """The counts for a name on the wire. All names that no tool has share one entry."""
         tool = self._catalog.get(name)
         label = _UNKNOWN if tool is None else tool.name
         counts = self._by_tool.get(label)

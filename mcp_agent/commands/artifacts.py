@@ -1,4 +1,4 @@
-"""`mcp-agent artifacts list|show|rm`: what was too large for a result, for the owner of the machine."""
+"""`mcp-agent artifacts list|show|rm`: the artifacts of all callers, for the owner of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mcp-agent audit`: who did what, from the lines that the daemon keeps. Works whether or not it runs."""
+"""`mcp-agent audit` prints the audit log. It reads the files itself, so it works without a running daemon."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def audit(options: argparse.Namespace) -> int:
     folder = load(vars(options)).audit_dir
     if not os.access(folder, os.R_OK | os.X_OK) and folder.exists():
         raise UserError(f"{folder} cannot be read: it belongs to another user")
-    damaged = _DamagedLines(is_told_at_once=options.follow)
+    damaged = _DamagedLines(is_reported_at_once=options.follow)
     trail = Trail(folder, damaged)
     wanted = LineFilter(
         tool=options.tool,
@@ -40,12 +40,12 @@ def audit(options: argparse.Namespace) -> int:
     shown = trail.last(_count(options), wanted)
     if not shown and not options.follow:
         print(
-            f"no line of {folder} is asked for" if folder.exists() else f"there is no audit log in {folder}",
+            f"no line in {folder} matches" if folder.exists() else f"there is no audit log in {folder}",
             file=sys.stderr,
         )
     _print(shown, as_json=options.json)
     if options.follow:
-        # What was written while the last lines were looked for is in both.
+        # Lines that were written while we searched are in both.
         known = {_identity(line) for line in shown}
         for line in trail.follow(end, wanted):
             if _identity(line) not in known:
@@ -82,26 +82,26 @@ def _identity(line: Line) -> tuple[Any, Any]:
 
 
 class _DamagedLines:
-    """Counts the lines that cannot be read, and says so; while following at once, as there is no end to say it at."""
+    """Counts the damaged lines and reports the number: at the end, or at once with `--follow`, which has no end."""
 
-    def __init__(self, *, is_told_at_once: bool) -> None:
-        self._is_told_at_once = is_told_at_once
+    def __init__(self, *, is_reported_at_once: bool) -> None:
+        self._is_reported_at_once = is_reported_at_once
         self._count = 0
 
     def __call__(self) -> None:
         self._count += 1
-        if self._is_told_at_once:
+        if self._is_reported_at_once:
             self.report()
             self._count = 0
 
     def report(self) -> None:
         if self._count:
             lines = "1 line is" if self._count == 1 else f"{self._count} lines are"
-            print(f"mcp-agent: {lines} damaged and left out", file=sys.stderr, flush=True)
+            print(f"mcp-agent: {lines} damaged and skipped", file=sys.stderr, flush=True)
 
 
 def render_line(line: Line) -> str:
-    """A line for a person: when, who, what, with what came of it."""
+    """A line for people: time, caller, tool, outcome and arguments."""
     at = datetime.fromisoformat(line["ts"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     if "event" in line:
         return on_one_line(f"{at}  {_EVENTS.get(line['event'], _render_other)(line)}")

@@ -37,7 +37,7 @@ def _parse_argument(text: str) -> tuple[str, Any]:
     try:
         return key, orjson.loads(value)
     except orjson.JSONDecodeError:
-        # Bytes that are no text are written as tools read them in a path.
+        # Bytes that are not UTF-8 are escaped as the tools expect them in a path.
         return key, value if _is_text(value) else to_wire(value)
 
 
@@ -74,7 +74,7 @@ def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form:
         try:
             return await daemon.dispatcher.call(request)
         finally:
-            # There is no daemon to keep a session: what was started ends with this command.
+            # No daemon keeps the sessions: whatever the call started ends with this command.
             await daemon.stop()
             daemon.close()
 

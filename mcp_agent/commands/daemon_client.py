@@ -1,4 +1,4 @@
-"""The daemon that is running already, as the commands of the same user reach it."""
+"""The client that our commands use to reach the running daemon of the same user."""
 
 from __future__ import annotations
 

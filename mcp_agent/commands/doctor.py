@@ -39,7 +39,7 @@ _META = {
 
 @record
 class Finding:
-    """One thing that was looked at. `advice` is there when it is wrong."""
+    """The result of one check. `advice` says what to do if it failed."""
 
     subject: str
     news: str
@@ -56,11 +56,11 @@ class _Answer:
 
 
 class _NoAnswer(Exception):
-    """Nothing came back that could be read as HTTP."""
+    """The answer was not HTTP, or there was none."""
 
 
 class _Target:
-    """The daemon under examination, asked over one fresh connection a question."""
+    """The daemon that is checked. Every request uses a new connection."""
 
     def __init__(self, url: str, token: str | None) -> None:
         parts = urllib.parse.urlsplit(url if "//" in url else f"http://{url}")
@@ -116,9 +116,9 @@ def doctor(options: argparse.Namespace) -> int:
     target = _Target(url, _token(config))
     failed = 0
     for message in unknown_variables():
-        _print(Finding("variables", message, "mend its name, or unset it: as it is, it does nothing"))
+        _print(Finding("variables", message, "correct its name, or unset it: it has no effect"))
         failed += 1
-    print(f"looking at {target.scheme}://{target.host}:{target.port}{target.path}")
+    print(f"checking {target.scheme}://{target.host}:{target.port}{target.path}")
     for examine in (
         _check_network,
         _check_protocol,
@@ -135,13 +135,13 @@ def doctor(options: argparse.Namespace) -> int:
             _print(finding)
             failed += finding.advice is not None
         if any(finding.is_fatal for finding in findings):
-            print("what comes after that was not looked at")
+            print("the remaining checks were skipped")
             return 1
     if target.host in ("127.0.0.1", "localhost", "::1"):
         for finding in _check_folders(config):
             _print(finding)
             failed += finding.advice is not None
-    print("all is well" if not failed else f"{failed} to mend")
+    print("all is well" if not failed else f"{failed} to correct")
     return 1 if failed else 0
 
 
@@ -207,7 +207,7 @@ def _check_token(target: _Target) -> Iterator[Finding]:
     answer = target.ask("GET", "/openapi.json")
     if answer.status == 401:
         advice = "take it from `mcp-agent token show` on its machine; it is sent as: Authorization: Bearer <token>"
-        yield Finding("token", "the token is not the right one", advice, True)
+        yield Finding("token", "the token is wrong", advice, True)
     elif answer.status != 200:
         yield Finding("token", f"unexpected answer {answer.status}", "look into the daemon's log", True)
     else:
@@ -255,7 +255,7 @@ def _check_list(subject: str, answer: _Answer) -> Finding:
 
 
 def _check_sse(target: _Target) -> Iterator[Finding]:
-    """The 2024 stream: its first event must come through at once, or something in between holds streams back."""
+    """The 2024 stream: its first event must arrive at once; otherwise a proxy buffers streams."""
     connection = target.connection()
     try:
         connection.request(
@@ -268,20 +268,20 @@ def _check_sse(target: _Target) -> Iterator[Finding]:
         else:
             yield Finding("SSE", f"GET /sse was answered with {answer.status}", "a proxy in between must pass streams")
     except (OSError, http.client.HTTPException) as error:
-        advice = "a proxy in between holds the stream back: switch its buffering off for this daemon"
+        advice = "a proxy in between buffers the stream: switch its buffering off for this daemon"
         yield Finding("SSE", f"no event came within {_TIMEOUT_S:.0f} s ({_reason(error)})", advice)
     finally:
         connection.close()
 
 
 def _check_state(target: _Target) -> Iterator[Finding]:
-    """What the daemon says of itself to who has a token."""
+    """The state that the daemon reports to a client with a token."""
     health = target.ask("GET", "/health").body or {}
     registry = health.get("registry", {})
     errors = [problem for problem in registry.get("problems", []) if problem["severity"] == "error"]
     if errors:
         told = "; ".join(f"{problem['pointer'] or '/'}: {problem['message']}" for problem in errors)
-        yield Finding("tools.json", f"the last good one is in force: {told}", f"mend {registry.get('path')}")
+        yield Finding("tools.json", f"the last good one is in force: {told}", f"correct {registry.get('path')}")
     elif registry:
         yield Finding("tools.json", f"{registry.get('path')} is in force, profile {registry.get('active_profile')}")
     engine = health.get("search", {}).get("engine")

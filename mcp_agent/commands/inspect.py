@@ -1,4 +1,4 @@
-"""`mcp-agent tools` and `mcp-agent check`: what a client would see, and what is wrong with a file."""
+"""`mcp-agent tools` shows the tools that a client sees; `mcp-agent check` prints the problems of a tools.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mcp-agent sessions`: what runs in the daemon, for the person at the machine."""
+"""`mcp-agent sessions` lists, watches and stops the shell sessions of the running daemon."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def list_sessions(options: argparse.Namespace) -> int:
 def tail_session(options: argparse.Namespace) -> int:
     path = f"/events?session_id={urllib.parse.quote(options.id)}&since={options.since}"
     code = 0
-    # Counted from the end, the first place is somewhere in a line: begin with the next one, as `tail` does.
+    # An offset from the end is usually inside a line: begin with the next line, as `tail` does.
     is_within_line = options.since < 0
     try:
         for name, event in _daemon(options).events(path):
@@ -65,7 +65,7 @@ def stop_session(options: argparse.Namespace) -> int:
 def _daemon(options: argparse.Namespace) -> RunningDaemon:
     daemon = daemon_client.find(load(vars(options)))
     if daemon is None:
-        raise UserError("no daemon is running; sessions live in one: mcp-agent serve")
+        raise UserError("no daemon is running, so there are no sessions; start one with: mcp-agent serve")
     return daemon
 
 

@@ -1,4 +1,4 @@
-"""`mcp-agent profile`, `enable` and `disable`: through the running daemon, or on the file itself."""
+"""`mcp-agent profile`, `enable` and `disable`. They ask the running daemon, or change the file if none runs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the daemon keeps on disk: artifacts and the audit log."""
+"""What the daemon stores on disk: artifacts and the audit log."""

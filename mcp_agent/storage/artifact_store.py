@@ -1,8 +1,8 @@
-"""Where results that are too large for a message are kept whole: bytes in files, facts in SQLite.
+"""Stores results that are too large for a message: bytes in files, metadata in SQLite.
 
-A file is complete before its row is written, so a row never points at half a result, whenever the process dies; a
-file without a row is litter and goes at the next start. What a power cut has left of a file that was not on disk yet
-is shorter than its row says, and counts as gone. Every artifact has one owner, and to anybody else it is not there.
+A file is complete before its row is written, so a row never points to half a result, even if the process dies. A
+file without a row is removed at the next start. After a power cut a file may be shorter than its row says; then it
+counts as missing. Every artifact has one owner, and for everybody else it does not exist.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Quotas:
 
 @record
 class Artifact:
-    """The facts of one artifact."""
+    """The metadata of one artifact."""
 
     id: str
     domain: str
@@ -77,7 +77,7 @@ class ArtifactStore:
         return found
 
     def keep(self, owner: str, domain: str, parts: Iterable[bytes], media_type: str) -> Artifact:
-        """Raises OSError if the bytes cannot be kept; then nothing is left of them."""
+        """Store the bytes. Raises OSError if that fails; then nothing is left on disk."""
         artifact_id = secrets.token_hex(10)
         path = self._path(artifact_id)
         disk.private_folder(path.parent)
@@ -97,10 +97,10 @@ class ArtifactStore:
         return artifact
 
     def keep_file(self, owner: str, domain: str, file: Path, media_type: str) -> Artifact:
-        """Keep a file that nobody writes to any more, as it is, under a further name. Raises OSError as `keep` does.
+        """Store a file that is complete, as a hard link to it. Raises OSError as `keep` does.
 
-        It becomes read-only, because whoever has its old name has the artifact. Where a file cannot have two names
-        it is copied.
+        The file becomes read-only, because its old name leads to the artifact too. If a hard link is not possible,
+        the file is copied.
         """
         artifact_id = secrets.token_hex(10)
         path = self._path(artifact_id)
@@ -123,7 +123,7 @@ class ArtifactStore:
         return artifact
 
     def find(self, reference: str, owner: str | None = None) -> Artifact | None:
-        """The facts behind a reference; with an owner, only if it is the owner's."""
+        """The artifact of a reference; with `owner`, only if it belongs to that owner."""
         match = _REFERENCE.fullmatch(reference)
         if match is None or not self._exists():
             return None
@@ -146,13 +146,13 @@ class ArtifactStore:
         return self._query(f"{condition} order by created desc limit {limit}", [] if owner is None else [owner])
 
     def remove(self, artifact: Artifact) -> None:
-        """The row goes first: a file without one is litter, a row without its file would be a lie."""
+        """Delete the row first: a file without a row is cleaned up later, but a row without a file would be wrong."""
         with self._transaction() as connection:
             connection.execute("delete from artifacts where id = ?", [artifact.id])
         self._path(artifact.id).unlink(missing_ok=True)
 
     def prune(self, owner: str) -> None:
-        """Let go of what is too old, and of the oldest while an owner or all together have too much."""
+        """Remove artifacts that are too old, then the oldest while the owner or the store is over its quota."""
         for artifact in self._query("where created < ?", [time.time() - self._quotas.age_s]):
             self.remove(artifact)
         for condition, values, limit in (
@@ -172,7 +172,7 @@ class ArtifactStore:
                     break
 
     def used_bytes(self) -> int:
-        """How much all artifacts have together. Raises OSError if that cannot be told."""
+        """The size of all artifacts. Raises OSError if the index cannot be read."""
         if not self._exists():
             return 0
         with self._transaction() as connection:
@@ -180,7 +180,7 @@ class ArtifactStore:
         return used
 
     def recover(self) -> int:
-        """Remove what a dead process left half written, or a power cut; how many files that were."""
+        """Remove what a dead process or a power cut left half written. Returns the number of removed files."""
         if not self._exists():
             return 0
         known = set()
@@ -190,7 +190,7 @@ class ArtifactStore:
             else:
                 self.remove(artifact)
         removed = 0
-        # A file of the last minute may be on its way to its row, in another process.
+        # Another process may be about to write the row of a file from the last minute.
         recent = time.time() - 60.0
         for path in self._folder.glob("??/*"):
             if path.stem not in known or path.suffix:
@@ -245,7 +245,7 @@ class ArtifactStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for one thread at a time; commits at the end. Raises OSError, as all of the store does."""
+        """The connection, for one thread at a time; commits at the end. Raises OSError for any error of the index."""
         import sqlite3
 
         with self._lock:
@@ -270,7 +270,7 @@ class ArtifactStore:
 
 @record
 class CallerArtifacts:
-    """The store as one caller may use it; the port that tools are given."""
+    """The store for one caller. Tools receive this."""
 
     store: ArtifactStore
     owner: str

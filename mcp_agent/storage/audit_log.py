@@ -1,8 +1,8 @@
-"""The audit file: one line for every call and for every change of the rules, for the owner to look back on.
+"""Writes the audit log: one line for every call, policy change, start and refused login.
 
-JSON lines in a file that only its owner can read. A line is one write of its own, so a process that dies loses none
-and several processes can share the file. What is no call has an `event`: a start of the daemon, a change of what
-callers may do, a request that was turned away. What is said of a call, its observer decides.
+The lines are JSON, in a file that only its owner can read. A line is one write, so a process that dies loses no line,
+and several processes can share the file. A line that is not a call has an `event`. The observer of calls decides
+what the line of a call says.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LINE = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 
 
 class AuditLog:
-    """The audit file of a state folder. A disk that is full costs lines, which the log says, and no call."""
+    """The audit file of a state folder. If the disk is full, lines are lost and the log says so, but no call fails."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
@@ -45,13 +45,13 @@ class AuditLog:
         self.lost_lines = 0
 
     def write(self, facts: Mapping[str, Any]) -> None:
-        """Write a line with `facts`, its time and its place in the order of lines."""
+        """Write a line with `facts`, the time and the line number."""
         self._seq += 1
         facts = {"ts": datetime.now(UTC), "seq": self._seq, "boot": self._boot, **facts}
         try:
             line = orjson.dumps(facts, option=_LINE)
         except TypeError:
-            # Half a surrogate pair, as Python has it for a byte of a file name that is not UTF-8.
+            # Half a surrogate pair: Python uses it for a byte of a file name that is not UTF-8.
             line = json.dumps(facts, default=datetime.isoformat, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         try:
             if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0:
@@ -65,11 +65,11 @@ class AuditLog:
             self._is_failing = True
 
     def note(self, event: str, **facts: Any) -> None:
-        """Write the line of something that is no call."""
+        """Write the line of an event that is not a call."""
         self.write({"event": event, **facts})
 
     def note_policy(self, before: Profiles, after: Profiles, catalog: Catalog, *, by: str) -> None:
-        """Write what callers may do from now on, and who wanted it so: a command, the API, or the file itself."""
+        """Record a policy change, and its origin: a command, the API, or an edit of the file."""
         self.note("policy", by=by, changes=differences(before, after, catalog), old=before.digest, new=after.digest)
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class AuditLog:
             self._descriptor = -1
 
     def _reopen(self) -> None:
-        """Open the file that has the name now, after moving a full one out of the way."""
+        """Rotate the file if it is full, and open the one that has the name now."""
         self.close()
         disk.private_folder(self._path.parent)
         try:

@@ -1,7 +1,7 @@
-"""The audit log read back: all its files in order, the lines that are asked for, and new ones as they come.
+"""Reads the audit log: all its files in order, filtered, and new lines as they are written.
 
-The file in use is `audit.jsonl`; full ones are `audit.jsonl.1`, the newest, and so on. A follower knows a file by its
-inode, so it loses nothing when files are moved on while it reads.
+The current file is `audit.jsonl`; rotated ones are `audit.jsonl.1` (the newest) and so on. A follower identifies a
+file by its inode, so it loses no line when files are rotated while it reads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Line = dict[str, Any]
 
 @record
 class LineFilter:
-    """Which lines are asked for. What is None is not asked about; a tool or a caller may be a glob."""
+    """Which lines to show. None matches every line; the patterns are globs."""
 
     tool: str | None = None
     caller: str | None = None
@@ -64,13 +64,13 @@ _BAD_EVENTS = ("login_refused", "policy_rejected")
 
 @mutable
 class Trail:
-    """The audit files of a state folder. `on_damaged_line` is told of every line that cannot be read."""
+    """The audit files of a state folder. `on_damaged_line` is called for every line that cannot be read."""
 
     folder: Path
     on_damaged_line: Callable[[], None]
 
     def last(self, count: int | None, wanted: LineFilter) -> list[Line]:
-        """The newest `count` lines that are wanted, or all of them, oldest first."""
+        """The newest `count` matching lines, or all of them, oldest first."""
         found: list[Line] = []
         for path in self._files():
             if wanted.since is not None and _modified_at(path) < wanted.since.timestamp():
@@ -82,18 +82,18 @@ class Trail:
         return found if count is None else found[max(len(found) - count, 0) :]
 
     def end(self) -> int | None:
-        """The file in use, open at its end, to `follow` from there; None if there is none yet."""
+        """The current file, opened at its end, for `follow`; None if there is none yet."""
         descriptor = _open(self.folder / FILE_NAME)
         if descriptor is not None:
             os.lseek(descriptor, 0, os.SEEK_END)
         return descriptor
 
     def follow(self, descriptor: int | None, wanted: LineFilter) -> Iterator[Line]:
-        """Lines as they are written after `descriptor`, over all changes of files, for ever."""
+        """New lines after the position of `descriptor`, across rotations, for ever."""
         try:
             rest = b""
             while True:
-                # Looked at first: what is written to the old file before it is left must still be read from it.
+                # Checked before we read: lines may still be written to the old file until we leave it.
                 newer = self._newer(descriptor)
                 while descriptor is not None and (data := os.read(descriptor, _READ_BYTES)):
                     *whole, rest = (rest + data).split(b"\n")
@@ -109,7 +109,7 @@ class Trail:
                 os.close(descriptor)
 
     def _newer(self, descriptor: int | None) -> list[Path]:
-        """The files that came after the one that is being read, oldest first."""
+        """The files that are newer than the one being read, oldest first."""
         own = None if descriptor is None else os.fstat(descriptor).st_ino
         newer: list[Path] = []
         for path in self._files():
@@ -119,7 +119,7 @@ class Trail:
             except FileNotFoundError:
                 continue
             newer.append(path)
-        # A file that is not there any more was the oldest: then all of them came after it.
+        # If the file being read is gone, it was the oldest, so all files are newer.
         return newer[::-1]
 
     def _files(self) -> list[Path]:
@@ -138,7 +138,7 @@ class Trail:
                 for text in file:
                     yield from self._parse(text)
         except FileNotFoundError:
-            # It was moved on, or was the oldest and is gone.
+            # It was rotated, or it was the oldest and is deleted.
             return
 
     def _parse_wanted(self, texts: list[bytes], wanted: LineFilter) -> Iterator[Line]:
@@ -162,9 +162,9 @@ def parse_time(text: str, now: datetime | None = None) -> datetime:
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
         return (now or datetime.now(UTC)) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-    told = datetime.fromisoformat(text.strip())
-    # A time without a zone is meant as the clock on the wall shows it.
-    return told.astimezone() if told.tzinfo is None else told
+    at = datetime.fromisoformat(text.strip())
+    # A time without a zone is local time.
+    return at.astimezone() if at.tzinfo is None else at
 
 
 def _time(line: Line) -> datetime:

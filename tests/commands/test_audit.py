@@ -95,7 +95,7 @@ def test_a_line_reads_as_a_sentence(home: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_a_damaged_line_is_left_out_and_told(home: Path) -> None:
-    assert _audit(home).stderr == "mcp-agent: 1 line is damaged and left out\n"
+    assert _audit(home).stderr == "mcp-agent: 1 line is damaged and skipped\n"
     assert _audit(home, "-n", "1").stderr == ""
 
 

@@ -43,7 +43,7 @@ def test_a_misspelt_variable_is_told(daemon: Daemon) -> None:
     done = command(daemon.home, "doctor", "--config", str(daemon.tools_json), MCP_AGENT_PROT="1")
     assert done.returncode == 1
     assert "there is no setting MCP_AGENT_PROT (did you mean MCP_AGENT_PORT?)" in done.stdout
-    assert done.stdout.endswith("1 to mend\n")
+    assert done.stdout.endswith("1 to correct\n")
 
 
 def test_a_wrong_token_is_told(daemon: Daemon, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_wrong_token_is_told(daemon: Daemon, tmp_path: Path) -> None:
     other.chmod(0o600)
     done = daemon.cli("doctor", daemon.url, "--token-file", str(other))
     assert done.returncode == 1
-    assert "the token is not the right one" in done.stdout
+    assert "the token is wrong" in done.stdout
     assert "mcp-agent token show" in done.stdout
 
 
