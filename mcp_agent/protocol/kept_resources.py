@@ -141,7 +141,7 @@ class UndoResources:
 def _part(path: Path, uri: str, reference: str, start: int, media_type: str) -> list[dict[str, Any]] | None:
     """As much from `start` on as fits one message, and where to go on."""
     try:
-        descriptor = os.open(path, disk.READ_FLAGS | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(path, disk.READ_FLAGS | os.O_NOFOLLOW)
     except OSError:
         return None
     try:

@@ -90,7 +90,7 @@ class AuditLog:
                 self._path.replace(self._rotated_path(1))
         except FileNotFoundError:
             pass
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self._path, flags, 0o600)
 
     def _rotated_path(self, number: int) -> Path:

@@ -29,7 +29,7 @@ class Artifacts:
             await send_error(send, 404, f"there is no artifact {reference[:200]} of yours")
             return
         try:
-            descriptor = os.open(self._store.path(artifact), disk.READ_FLAGS | getattr(os, "O_NOFOLLOW", 0))
+            descriptor = os.open(self._store.path(artifact), disk.READ_FLAGS | os.O_NOFOLLOW)
         except OSError:
             await send_error(send, 404, f"there is no artifact {reference[:200]} of yours")
             return
