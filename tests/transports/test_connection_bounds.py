@@ -28,7 +28,7 @@ from tests.support.sockets import (
     statuses,
     to_the_end,
 )
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, eventually
 
 _MB = 1024 * 1024
 _MOST_GROWTH_MB = 10
@@ -191,16 +191,14 @@ async def test_one_principal_has_a_share_of_the_requests_under_way(daemon: Daemo
     )
     async with asyncio.timeout(PATIENCE_S), contextlib.AsyncExitStack() as stack:
         async with connected(daemon) as pair:
-            while await ask(pair, greedy + body) == 401:
-                await asyncio.sleep(0.01)
+            await eventually(lambda: ask(pair, greedy + body), lambda status: status != 401)
         held = [await stack.enter_async_context(connected(daemon)) for _ in range(MOST_REQUESTS_OF_ONE)]
         # A request is under way from its head on: the body of these does not come yet.
         for _, writer in held:
             writer.write(greedy + body[:1])
         async with connected(daemon) as pair:
-            while await ask(pair, greedy + body) == 200:
-                # The last of them are not read yet.
-                await asyncio.sleep(0.01)
+            # The last of them are not read yet.
+            await eventually(lambda: ask(pair, greedy + body), lambda status: status != 200)
         async with connected(daemon) as (reader, writer):
             writer.write(greedy + body)
             status, found, told = await answer(reader)
@@ -311,9 +309,7 @@ async def test_a_client_that_leaves_is_seen_whatever_it_sent_behind_its_call(
     command = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
     async with connected(shared_daemon) as (_, writer):
         writer.write(_post(shared_daemon, _call("shell_exec", command=command), path=path))
-        async with asyncio.timeout(PATIENCE_S):
-            while not pid_file.exists():
-                await asyncio.sleep(0.01)
+        await eventually(pid_file.exists)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.5):
                 writer.write(behind)

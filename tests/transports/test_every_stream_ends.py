@@ -23,7 +23,7 @@ import mcp_agent
 from mcp_agent.transports import sse_frames, sse_writer
 from tests.support.daemon import Daemon
 from tests.support.sockets import Pair, ask, connected, head
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, eventually
 
 _SOON_S = 1.0
 _PRODUCT = Path(mcp_agent.__file__).parent
@@ -154,10 +154,9 @@ async def _open_streams(daemon: Daemon) -> AsyncIterator[dict[str, asyncio.Task[
     """Every stream, open, with a task each that gives the time at which it ends."""
     token = daemon.cli("token", "create", "--name", _NAME).stdout.splitlines()[1]
     async with contextlib.AsyncExitStack() as stack:
-        async with asyncio.timeout(PATIENCE_S), connected(daemon) as pair:
-            while await ask(pair, _get("/openapi.json")(token)) == 401:
-                # The daemon has not read the new token yet.
-                await asyncio.sleep(0.01)
+        async with connected(daemon) as pair:
+            # The daemon has not read the new token yet.
+            await eventually(lambda: ask(pair, _get("/openapi.json")(token)), lambda status: status != 401)
         ends: dict[str, asyncio.Task[float]] = {}
         resumed = await _call_to_resume(daemon, token)
         for stream in [*STREAMS, resumed]:

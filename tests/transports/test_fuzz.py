@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -81,28 +82,28 @@ async def _status(http: httpx2.AsyncClient, verb: str, path: str, body: bytes, h
 @pytest.mark.parametrize("send", [_handshake, _stateless, _rpc, _tools])
 async def test_malformed_requests_are_refused_and_leave_nothing(daemon: Daemon, send: Send) -> None:
     async with within(_PATIENCE_S):
-        idle = _descriptors(daemon.process.pid)
+        idle = _sockets(daemon.process.pid)
         await _sent(daemon, send, seed=1, count=_MESSAGES // 3)
-        before_kb = await _settled_kb(daemon, idle)
+        before = await _settled(daemon, idle)
         statuses = await _sent(daemon, send, seed=2, count=_MESSAGES - _MESSAGES // 3)
-        after_kb = await _settled_kb(daemon, idle)
+        after = await _settled(daemon, idle)
     assert [status for status in statuses if status >= 500] == []
     # Most of it must have been found out, or this test sends the wrong things.
     assert sum(status >= 400 for status in statuses) > len(statuses) / 3
-    _check(daemon, after_kb - before_kb)
+    _check(daemon, before, after)
 
 
 @pytest.mark.alone
 async def test_malformed_messages_over_sse_are_refused_and_leave_nothing(daemon: Daemon) -> None:
     source = Malformed(3)
-    sizes_kb = []
+    sizes = []
     async with within(_PATIENCE_S):
-        idle = _descriptors(daemon.process.pid)
+        idle = _sockets(daemon.process.pid)
         for _ in range(3):
             for _ in range(_MESSAGES // 150):
                 await _over_one_stream(daemon, source, 50)
-            sizes_kb.append(await _settled_kb(daemon, idle))
-    _check(daemon, sizes_kb[-1] - sizes_kb[0])
+            sizes.append(await _settled(daemon, idle))
+    _check(daemon, sizes[0], sizes[-1])
 
 
 async def _over_one_stream(daemon: Daemon, source: Malformed, count: int) -> None:
@@ -168,20 +169,21 @@ async def _sent(daemon: Daemon, send: Send, *, seed: int, count: int) -> list[in
     return [status for statuses in await asyncio.gather(*map(some, range(_AT_ONCE))) for status in statuses]
 
 
-async def _settled_kb(daemon: Daemon, idle: int) -> int:
-    """The size of the daemon, once it has noticed who is gone and its descriptors are about as many as `idle`."""
+async def _settled(daemon: Daemon, idle: int) -> tuple[int, int]:
+    """The size of the daemon and its descriptors, once it has noticed who is gone: its sockets are about `idle`."""
     async with daemon.http() as http:
         answer = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert answer.json()["result"]["tools"] != []
         stateless = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "server/discover"}
         discover: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}}
         assert (await http.post("/mcp", json=discover, headers=stateless)).status_code == 200
-    await eventually(lambda: _descriptors(daemon.process.pid), lambda count: count < idle + _MOST_DESCRIPTORS)
-    return _resident_kb(daemon.process.pid)
+    await eventually(lambda: _sockets(daemon.process.pid), lambda count: count < idle + _MOST_DESCRIPTORS)
+    return _resident_kb(daemon.process.pid), _descriptors(daemon.process.pid)
 
 
-def _check(daemon: Daemon, growth_kb: int) -> None:
-    assert growth_kb < _MOST_GROWTH_KB
+def _check(daemon: Daemon, before: tuple[int, int], after: tuple[int, int]) -> None:
+    assert after[0] - before[0] < _MOST_GROWTH_KB
+    assert after[1] - before[1] < _MOST_DESCRIPTORS
     log = daemon.stderr.read_text()
     assert "Traceback" not in log
     assert [line for line in daemon.log() if line["level"] == "error"] == []
@@ -205,6 +207,15 @@ def _answers(line: str | bytes, request_id: str) -> bool:
 def _resident_kb(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0])
+
+
+def _sockets(pid: int) -> int:
+    """How many sockets a process has. One that closes meanwhile counts for nothing."""
+    found = 0
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found += str(descriptor.readlink()).startswith("socket:")
+    return found
 
 
 def _descriptors(pid: int) -> int:
