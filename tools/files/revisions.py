@@ -6,7 +6,9 @@ import os
 import threading
 from collections import OrderedDict
 from hashlib import blake2b
+from pathlib import Path
 
+from tools.files import disk
 from tools.files.diffs import unified
 from tools.files.text import decode
 from tools.kit.errors import StaleRev, ToolError
@@ -63,6 +65,15 @@ class Revs:
     def of_bytes(self, data: bytes) -> str:
         """The revision of a file's whole content, handed out."""
         return self.hand_out(rev_of_bytes(data), data)
+
+    def check_file(self, if_rev: str | None, path: Path, shown: str) -> None:
+        """As `check`, for a file that is not open. Raises OSError."""
+        if if_rev is not None:
+            descriptor = os.open(path, disk.READ_FLAGS)
+            try:
+                self.check(if_rev, descriptor, shown)
+            finally:
+                os.close(descriptor)
 
     def check(self, if_rev: str | None, descriptor: int, shown: str) -> None:
         """Raise StaleRev, with a diff where the seen text is still known, unless the open file is at `if_rev`."""

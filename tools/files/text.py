@@ -15,6 +15,8 @@ from tools.kit.records import record
 
 # So many bytes behind a cut are enough to tell whether the character before it is whole.
 LOOK_AHEAD_BYTES = 4
+# So many bytes from the start of a file are enough to detect its encoding.
+HEAD_BYTES = 64 * 1024
 _SAMPLE_BYTES = 4_096
 _SAMPLES = 6
 # With fewer foreign bytes than this a guess among all the world's encodings is worse than the commonest one.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from typing import Annotated
 
-from tools.files import disk
 from tools.files.paths import to_wire
 from tools.filesystem.changes import resolve_name, undo_fields, undo_note
 from tools.kit.context import ToolContext
@@ -55,12 +53,8 @@ def fs_delete(
                     raise NotEmpty(
                         f"{shown} is a folder with something in it", hint="pass recursive=true to delete all of it"
                     )
-            elif if_rev is not None and stat.S_ISREG(mode):
-                descriptor = os.open(target, disk.READ_FLAGS)
-                try:
-                    ctx.revs.check(if_rev, descriptor, shown)
-                finally:
-                    os.close(descriptor)
+            elif stat.S_ISREG(mode):
+                ctx.revs.check_file(if_rev, target, shown)
             receipt = ctx.journal.remove(target)
     except FileNotFoundError as error:
         raise NotFound(f"{shown} does not exist", hint="list its folder with fs_list") from error

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
 import stat
 from pathlib import Path
 from typing import Annotated
 
-from tools.files import disk
 from tools.files.journal_records import Entry
 from tools.files.paths import to_wire
 from tools.filesystem.changes import make_parents, resolve_name, undo_fields, undo_note
@@ -65,12 +63,8 @@ def fs_move(
         status = origin.lstat()
         if stat.S_ISDIR(status.st_mode) and origin in target.parents:
             raise InvalidPath(f"{shown} cannot be moved into itself")
-        if if_rev is not None and stat.S_ISREG(status.st_mode):
-            descriptor = os.open(origin, disk.READ_FLAGS)
-            try:
-                ctx.revs.check(if_rev, descriptor, shown)
-            finally:
-                os.close(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            ctx.revs.check_file(if_rev, origin, shown)
         if origin != target and target.is_dir() and not target.is_symlink():
             raise AlreadyExists(
                 f"{shown_to} is a folder", hint=f"name the whole new path, such as {shown_to}/{origin.name}"

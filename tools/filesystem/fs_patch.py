@@ -9,7 +9,7 @@ from tools.files import disk
 from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import open_existing
-from tools.files.text import detect_encoding
+from tools.files.text import HEAD_BYTES, detect_encoding
 from tools.filesystem.changes import undo_fields, undo_note
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
 from tools.filesystem.patch.operations import Operation, read_operations
@@ -20,8 +20,6 @@ from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import brief, counted
-
-_HEAD_BYTES = 64 * 1024
 
 
 @record
@@ -80,7 +78,7 @@ def fs_patch(
             raise NotFound(f"{shown} does not exist", hint="make it with fs_write")
         descriptor, status = found
         ctx.revs.check(if_rev, descriptor, shown)
-        head = os.pread(descriptor, _HEAD_BYTES, 0)
+        head = os.pread(descriptor, HEAD_BYTES, 0)
         encoding = detect_encoding(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
         patch = Patch(ctx, shown, encoding, steps, is_whole=status.st_size <= WHOLE_BYTES, is_dry=dry_run)
         if dry_run:

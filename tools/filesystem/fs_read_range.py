@@ -8,7 +8,7 @@ from typing import Annotated
 from tools.files.lines import BLOCK_BYTES, LineIndex, block_of, extend
 from tools.files.revisions import HASHED_BYTES, rev_of_open
 from tools.files.sources import open_source, source
-from tools.files.text import UTF_8, Encoding, binary, decode, detect_encoding, refuse_later_binary
+from tools.files.text import HEAD_BYTES, UTF_8, Encoding, binary, decode, detect_encoding, refuse_later_binary
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
@@ -17,7 +17,6 @@ from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import brief
 
-_HEAD_BYTES = 64 * 1024
 _MOST_BYTES = 400_000
 # Counting to the end of a file of this size costs less than a round trip to ask how long it is.
 _COUNTED_BYTES = 8 * 1024 * 1024
@@ -67,7 +66,7 @@ def fs_read_range(
         descriptor = file.descriptor
         index = ctx.line_indexes.of(descriptor)
         size = index.identity[0]
-        head = os.pread(descriptor, _HEAD_BYTES, 0)
+        head = os.pread(descriptor, HEAD_BYTES, 0)
         if not size and head:
             # A file of /proc: it has no size, no fixed content, and is never large.
             return _of_text(

@@ -10,7 +10,7 @@ from tools.files import disk
 from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_open, rev_of_status
 from tools.files.sources import open_existing
-from tools.files.text import UTF_8, Encoding, detect_encoding
+from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import make_parents, undo_fields, undo_note
 from tools.kit.context import ToolContext
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
@@ -21,7 +21,6 @@ from tools.kit.spec import tool
 from tools.kit.summaries import brief, counted
 
 Mode = Literal["overwrite", "append", "create_if_missing"]
-_HEAD_BYTES = 64 * 1024
 
 
 @record
@@ -131,7 +130,7 @@ def _encode(content: str, encoding: Encoding, shown: str) -> bytes:
 
 def _encoding(descriptor: int, status: os.stat_result, shown: str) -> Encoding:
     """The encoding of the text that is there; UTF-8 where there is none."""
-    head = os.pread(descriptor, _HEAD_BYTES, 0)
+    head = os.pread(descriptor, HEAD_BYTES, 0)
     try:
         return detect_encoding(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
     except IsBinary:
