@@ -85,7 +85,7 @@ def compose_daemon(
     engine = find_engine()
     shared = ToolContext(
         "",
-        OpenPaths(directory, config.closed),
+        OpenPaths(directory, config.closed_paths),
         sessions=sessions,
         yield_ms=config.yield_ms,
         journal=journal,
@@ -133,7 +133,7 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     artifacts = artifacts_of(config)
     audit = AuditLog(config.audit_dir)
     pruner = pruner_of(config)
-    shared = ToolContext("", OpenPaths(root, config.closed), sessions=sessions, pruner=pruner, root=root)
+    shared = ToolContext("", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root)
     observers = [AuditObserver(audit, catalog)]
     dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers)
     return Host(

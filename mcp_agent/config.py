@@ -86,7 +86,7 @@ class Config:
         return self.state_dir / "audit"
 
     @property
-    def closed(self) -> tuple[Path, ...]:
+    def closed_paths(self) -> tuple[Path, ...]:
         """The paths that the filesystem tools must not touch, as written and with links resolved."""
         own = (
             self.token_file,
@@ -103,7 +103,7 @@ class Config:
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:
     """The settings in force. Raises BadConfig for the first one that cannot be used."""
     environment = os.environ if environment is None else environment
-    given = _given(flags, environment)
+    given = _given_values(flags, environment)
     if ("tls_cert" in given) != ("tls_key" in given):
         raise BadConfig("--tls-cert and --tls-key belong together: give both or neither")
     values = {
@@ -140,7 +140,7 @@ def state_folder() -> Path:
     return platformdirs.user_state_path(APP, appauthor=False)
 
 
-def _given(flags: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+def _given_values(flags: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
     """Each setting that somebody gave: its raw value, and where it came from."""
     file, path = _config_file()
     given: dict[str, tuple[Any, str]] = {}
