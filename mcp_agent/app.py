@@ -25,7 +25,7 @@ from mcp_agent.protocol.methods import Methods
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import HostResources, Resources, SessionResources
 from mcp_agent.pruning_service.host_pruner import HostPruner
-from mcp_agent.pruning_service.kept_texts import Recovery
+from mcp_agent.pruning_service.kept_texts import KeptTexts
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.sessions.crash_record import Record
 from mcp_agent.sessions.manager import Limits, SessionManager
@@ -178,7 +178,7 @@ def artifacts_of(config: Config) -> ArtifactStore:
 def pruner_of(config: Config) -> HostPruner:
     """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
     return HostPruner(
-        Recovery(config.pruned_dir, config.pruner_ttl_s),
+        KeptTexts(config.pruned_dir, config.pruner_ttl_s),
         url=config.pruner_url,
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,

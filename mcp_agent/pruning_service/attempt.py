@@ -1,4 +1,4 @@
-"""One question put to an engine: what the log and the result say of it."""
+"""One attempt to prune: writes its log events and makes the metadata of its result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Attempt:
-    """Begins when it is made, and ends with one of its methods."""
+    """The attempt starts with the constructor and ends with `succeed` or `fail`."""
 
     def __init__(self, text: str, *, tool: str, call_id: str, endpoint: str) -> None:
         self._text = text
@@ -31,8 +31,8 @@ class Attempt:
         )
         self._began = time.perf_counter()
 
-    def answered(self, pruned: str, kept: Sequence[int] | None = None, prune_id: str | None = None) -> Focused:
-        took_ms = self._took_ms()
+    def succeed(self, pruned: str, kept: Sequence[int] | None = None, prune_id: str | None = None) -> Focused:
+        took_ms = self._duration_ms()
         pruning = PruningMetadata(
             attempted=True,
             applied=True,
@@ -53,9 +53,9 @@ class Attempt:
         )
         return Focused(pruned, pruning, kept)
 
-    def failed(self, code: ErrorCode, message: str) -> Focused:
-        """The raw text, and why it is what you see."""
-        took_ms = self._took_ms()
+    def fail(self, code: ErrorCode, message: str) -> Focused:
+        """Give the raw text back, with the reason in its metadata."""
+        took_ms = self._duration_ms()
         event(log, logging.WARNING, f"pruner.{code}", request_id=self._call_id, tool=self._tool, message=message)
         event(
             log,
@@ -69,10 +69,10 @@ class Attempt:
         )
         return Focused(self._text, PruningMetadata.failed(code, message, self._raw_bytes, took_ms))
 
-    def _took_ms(self) -> int:
+    def _duration_ms(self) -> int:
         return round((time.perf_counter() - self._began) * 1000)
 
 
 def size_of(text: str) -> int:
-    """Its length in UTF-8."""
+    """The size of a text in bytes of UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

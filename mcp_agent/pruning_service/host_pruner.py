@@ -1,4 +1,4 @@
-"""The pruner that tools are handed: decides which engine is asked, and lets the raw text through when none can be."""
+"""The pruner of the host: asks the remote service or the built-in engine, and falls back to the raw text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import partial
 
 from mcp_agent import __version__
 from mcp_agent.pruning_service.attempt import Attempt, size_of
-from mcp_agent.pruning_service.kept_texts import Recovery
+from mcp_agent.pruning_service.kept_texts import KeptTexts
 from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
-from mcp_agent.pruning_service.worker_pool import Workers
+from mcp_agent.pruning_service.worker_pool import WorkerPool
 from tools.kit.focus import Focused, PruningMetadata, Reason
 from tools.pruning.engine import GaveUp, Selection, SourceType, render_text
 
-# Of the output of a tool, 45 of a hundred lines stay, and what is as short as this stays whole.
+# At least 45 percent of the lines of a tool's output are kept, and an output of up to 40 lines is kept whole.
 FOCUS_PRUNE_RATIO = 0.55
 FOCUS_KEEP_LINES = 40
 
@@ -25,12 +25,12 @@ class HostPruner:
     `url` decides how: a service, the built-in engine (None), or not at all (the empty string).
     """
 
-    def __init__(self, recovery: Recovery, *, url: str | None, timeout_s: float, max_input_chars: int) -> None:
+    def __init__(self, recovery: KeptTexts, *, url: str | None, timeout_s: float, max_input_chars: int) -> None:
         self._recovery = recovery
         self._timeout_s = timeout_s
         self.is_on = url != ""
         self.max_input_chars = max_input_chars
-        self.workers = Workers()
+        self.workers = WorkerPool()
         self._remote = RemotePruner(url, timeout_s) if url else None
 
     @property
@@ -48,7 +48,7 @@ class HostPruner:
         timeout_s: float,
     ) -> Selection:
         def selected() -> Selection:
-            with self.workers.lent() as worker:
+            with self.workers.borrow() as worker:
                 worker.ask(
                     text,
                     question,
@@ -80,15 +80,15 @@ class HostPruner:
         is_line: Callable[[str], bool] | None = None,
     ) -> Focused:
         if question is None:
-            return _skipped(await _whole(text), "no_focus_question")
+            return _skip(await _read(text), "no_focus_question")
         if not self.is_on or (self._remote is not None and self._remote.is_breaker_open):
-            return _skipped(await _whole(text), "disabled_or_unconfigured")
+            return _skip(await _read(text), "disabled_or_unconfigured")
         question = question.strip()
         if self._remote is not None:
-            whole = await _whole(text)
-            return await self._focused_there(whole, question, self._remote, is_line, tool=tool, call_id=call_id)
+            whole = await _read(text)
+            return await self._focus_remotely(whole, question, self._remote, is_line, tool=tool, call_id=call_id)
         focused = partial(
-            self._focused_here,
+            self._focus_locally,
             text,
             question,
             tool=tool,
@@ -104,7 +104,7 @@ class HostPruner:
         if self._remote is not None:
             self._remote.close()
 
-    async def _focused_there(
+    async def _focus_remotely(
         self,
         text: str,
         question: str,
@@ -115,16 +115,16 @@ class HostPruner:
         call_id: str,
     ) -> Focused:
         if not text:
-            return _skipped(text, "output_empty")
+            return _skip(text, "output_empty")
         if size_of(text) > MOST_INPUT_BYTES:
-            return _skipped(text, "too_large")
+            return _skip(text, "too_large")
         attempt = Attempt(text, tool=tool, call_id=call_id, endpoint=remote.url)
         try:
-            return attempt.answered(await remote.prune(text, question, is_line))
+            return attempt.succeed(await remote.prune(text, question, is_line))
         except PrunerFailed as error:
-            return attempt.failed(error.code, error.message)
+            return attempt.fail(error.code, error.message)
 
-    def _focused_here(
+    def _focus_locally(
         self,
         source: str | Callable[[], str],
         question: str,
@@ -135,19 +135,19 @@ class HostPruner:
         markers: bool,
         source_type: SourceType | None,
     ) -> Focused:
-        """Get the text and have it pruned, all in the thread that calls."""
+        """Read the text and prune it with a worker, in the calling thread."""
         text = source if isinstance(source, str) else source()
         if not text:
-            return _skipped(text, "output_empty")
+            return _skip(text, "output_empty")
         if len(text) > self.max_input_chars:
-            return _skipped(text, "too_large")
+            return _skip(text, "too_large")
         attempt = Attempt(text, tool=tool, call_id=call_id, endpoint="built-in")
-        # Kept lines are counted from 0, and only where no markers tell them.
+        # Without markers, the caller needs the numbers of the kept lines, from 0.
         every = None if markers else range(text.count("\n") + 1)
         if _is_short(text):
-            return attempt.answered(text, every)
+            return attempt.succeed(text, every)
         try:
-            with self.workers.lent() as worker:
+            with self.workers.borrow() as worker:
                 worker.ask(
                     text,
                     question,
@@ -156,28 +156,28 @@ class HostPruner:
                     min_keep_lines=FOCUS_KEEP_LINES,
                     timeout_s=self._timeout_s,
                 )
-                # Kept while it is read, since nearly every text that comes this far has lines that are not needed.
+                # Store the text while the worker computes: nearly always some lines will be dropped.
                 prune_id = self._recovery.keep(owner, text)
                 selection = worker.answer()
         except GaveUp as error:
-            return attempt.failed("timeout", str(error))
+            return attempt.fail("timeout", str(error))
         except (RuntimeError, OSError) as error:
-            return attempt.failed("invalid_response", str(error))
+            return attempt.fail("invalid_response", str(error))
         if not selection.dropped:
-            return attempt.answered(text, every)
+            return attempt.succeed(text, every)
         pruned = render_text(text, selection, prune_id, include_markers=markers)
         kept = None if markers else [number - 1 for number in selection.kept()]
-        return attempt.answered(pruned, kept, prune_id)
+        return attempt.succeed(pruned, kept, prune_id)
 
 
-async def _whole(text: str | Callable[[], str]) -> str:
+async def _read(text: str | Callable[[], str]) -> str:
     return text if isinstance(text, str) else await asyncio.to_thread(text)
 
 
-def _skipped(text: str, reason: Reason) -> Focused:
+def _skip(text: str, reason: Reason) -> Focused:
     return Focused(text, PruningMetadata.skipped(reason, size_of(text)))
 
 
 def _is_short(text: str) -> bool:
-    # To count all lines of a long text takes longer.
+    # Splitting at the first newlines only is faster than counting all of them.
     return len(text.split("\n", FOCUS_KEEP_LINES)) <= FOCUS_KEEP_LINES

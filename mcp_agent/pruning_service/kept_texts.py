@@ -1,7 +1,8 @@
-"""What was pruned, kept whole for a while: one file a text, so that it is still there after a restart.
+"""A store of whole texts that were pruned, for `recover_text`: one file per text, so that they survive a restart.
 
-A text's name is made from its content and its owner. So the same text is kept once, and who can name a text knows it
-already. The time of a file is when it was last asked to be kept. Full is full: the oldest go first.
+The id of a text is a hash of its content and its owner. So the same text is stored once, and nobody can guess the id of
+a text that they do not have. The mtime of a file is the time of the last request to keep it. When the store is full,
+the oldest texts are deleted first.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _SWEEP_BYTES = 16 * 1024 * 1024
 _SWEEP_EVERY = 64
 
 
-class Recovery:
-    """The kept texts of a folder. May be used from any thread, and by several processes at once."""
+class KeptTexts:
+    """The texts in a folder. Safe for several threads and several processes."""
 
     def __init__(self, folder: Path, ttl_s: float, most_bytes: int = _MOST_BYTES) -> None:
         self._folder = folder
@@ -33,7 +34,7 @@ class Recovery:
         self._unswept = 0
 
     def keep(self, owner: str, text: str) -> str:
-        """Keep `text`; the id to find it by. Raises OSError if it cannot be kept."""
+        """Store `text` and give its id. Raises OSError if it cannot be written."""
         data = _encoded(owner, text)
         prune_id = _named(data)
         path = self._folder / prune_id
@@ -51,7 +52,7 @@ class Recovery:
         return prune_id
 
     def kept(self, owner: str, prune_id: str) -> str | None:
-        """The text, or None if it is unknown, another owner's, or its time is over."""
+        """The text, or None if it is unknown, of another owner, or expired."""
         if not _NAME.fullmatch(prune_id):
             return None
         try:
@@ -67,7 +68,7 @@ class Recovery:
         return text.decode("utf-8", "surrogatepass")
 
     def sweep(self) -> None:
-        """Remove what is too old, and the oldest beyond the limit less what comes before the next sweep."""
+        """Delete expired texts, then the oldest until there is room for what is written before the next sweep."""
         now = time.time()
         files: list[tuple[float, int, str]] = []
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:

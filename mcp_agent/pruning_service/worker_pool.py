@@ -1,4 +1,4 @@
-"""The engine's processes: started when first needed, one text at a time each, ended when they take too long."""
+"""A pool of engine processes: started on demand, one text at a time each, killed after their deadline."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _LENGTH_BYTES = 8
 _PART_BYTES = 256 * 1024
 _MOST_AT_ONCE = 2
 _START_S = 20.0
-# The engine stops by itself when time is up; one that does not is ended this much later.
+# The engine checks the deadline itself; a process that misses it is killed this much later.
 _LATE_S = 0.1
 _T = TypeVar("_T")
 
 _ENVIRONMENT = {
-    # One thread for arrays: more of them start slower than they help on texts of this size.
+    # One thread for numpy: starting more costs more than they gain on texts of this size.
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
-    # Memory that is given back after every text is asked for again, page by page, with the next.
+    # Keep freed memory: otherwise each text pays for page faults again.
     "MALLOC_TRIM_THRESHOLD_": "16777216",
     "MALLOC_MMAP_THRESHOLD_": "16777216",
 }
 
 
-class Workers:
-    """Lends processes to threads of its own. There are two of each: the machine has other work."""
+class WorkerPool:
+    """At most two processes and two threads that use them, since the machine has other work."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="pruning")
@@ -51,19 +51,19 @@ class Workers:
         self._busy: set[Worker] = set()
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Have something done in one of the threads."""
+        """Run a function in one of the threads of the pool."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     @contextmanager
-    def lent(self) -> Iterator[Worker]:
-        """A process, for the thread that asks. Raises RuntimeError if there is none."""
-        worker = self._living() or _started()
+    def borrow(self) -> Iterator[Worker]:
+        """A process for the calling thread. Raises RuntimeError if none can be started."""
+        worker = self._pop_idle() or _start_worker()
         self._busy.add(worker)
         try:
             yield worker
         finally:
             self._busy.remove(worker)
-            # A process that still owes an answer would give it to the next one who asks.
+            # A process that still owes an answer would give it to the next request.
             if worker.is_free:
                 self._idle.append(worker)
             else:
@@ -74,15 +74,15 @@ class Workers:
         await self.run(self._start_one)
 
     def close(self) -> None:
-        # Whoever waits for an answer hears that there will be none.
+        # A thread that waits for an answer gets an error.
         for worker in [*self._busy]:
             worker.process.kill()
         self._threads.shutdown(cancel_futures=True)
         while self._idle:
             self._idle.pop().end()
 
-    def _living(self) -> Worker | None:
-        """One that waits for work; those that ended while they did are let go."""
+    def _pop_idle(self) -> Worker | None:
+        """An idle process that is alive; those that have died are removed."""
         while True:
             try:
                 worker = self._idle.pop()
@@ -94,15 +94,15 @@ class Workers:
 
     def _start_one(self) -> None:
         try:
-            with self.lent():
+            with self.borrow():
                 pass
         except RuntimeError as error:
-            # Whoever asks first tries again, and is told.
+            # The first request tries again, and reports the error.
             event(log, logging.WARNING, "pruner.engine_failed", message=str(error))
 
 
 class Worker:
-    """A process with the engine, and the socket that it reads texts from. Its methods wait: they are for threads."""
+    """A process with the engine and the socket to it. The methods block, so call them from a thread."""
 
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
         self.process = process
@@ -120,7 +120,7 @@ class Worker:
         min_keep_lines: int,
         timeout_s: float,
     ) -> None:
-        """Hand over a text, for `answer` to fetch what comes of it."""
+        """Send a request; `answer` receives the selection."""
         request = {
             "question": question,
             "source_type": source_type,
@@ -134,22 +134,22 @@ class Worker:
         parts = [part for message in messages for part in (len(message).to_bytes(_LENGTH_BYTES, "big"), message)]
         try:
             self._wait_at_most()
-            # All at once, or the process would wake for the first of it and have to wait for the rest.
+            # One call: otherwise the process would wake up for the first part and wait for the rest.
             self._channel.sendall(b"".join(parts))
         except OSError as error:
-            raise _lost(error) from error
+            raise _lost_worker_error(error) from error
 
     def answer(self) -> Selection:
-        """Raises GaveUp when time is up, which began when the text was handed over, or RuntimeError on a failure."""
+        """Receive the selection. Raises GaveUp `timeout_s` after `ask`, or RuntimeError on a failure."""
         try:
-            answer = orjson.loads(self.heard())
+            answer = orjson.loads(self.receive())
         except (OSError, EOFError) as error:
-            raise _lost(error) from error
+            raise _lost_worker_error(error) from error
         self.is_free = True
-        return _selection(answer)
+        return _parse_answer(answer)
 
-    def heard(self) -> bytes:
-        """The next message. There is never more than one on its way."""
+    def receive(self) -> bytes:
+        """Receive the next message; there is never more than one in transit."""
         data = b""
         while len(data) < _LENGTH_BYTES or len(data) < _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big"):
             self._wait_at_most()
@@ -161,7 +161,7 @@ class Worker:
 
     def end(self) -> None:
         self.process.kill()
-        # A killed process is gone in no time: waiting for it leaves no dead one behind.
+        # Reap it, so that no zombie is left. A killed process ends at once.
         self.process.wait()
         self._channel.close()
 
@@ -172,19 +172,19 @@ class Worker:
         self._channel.settimeout(left)
 
 
-def _lost(error: OSError | EOFError) -> Exception:
+def _lost_worker_error(error: OSError | EOFError) -> Exception:
     if isinstance(error, TimeoutError):
         return GaveUp("the deadline passed while pruning")
     return RuntimeError(f"the pruning process is gone: {error}")
 
 
-def _started() -> Worker:
+def _start_worker() -> Worker:
     ours, theirs = socket.socketpair()
     worker: Worker | None = None
     try:
         with theirs:
-            worker = Worker(_spawned(theirs), ours)
-        worker.heard()
+            worker = Worker(_spawn(theirs), ours)
+        worker.receive()
     except (OSError, EOFError) as error:
         if worker is not None:
             worker.end()
@@ -193,7 +193,7 @@ def _started() -> Worker:
     return worker
 
 
-def _spawned(channel: socket.socket) -> subprocess.Popen[bytes]:
+def _spawn(channel: socket.socket) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-I", str(_PROGRAM)],
         stdin=channel.fileno(),
@@ -204,7 +204,7 @@ def _spawned(channel: socket.socket) -> subprocess.Popen[bytes]:
     )
 
 
-def _selection(answer: dict[str, Any]) -> Selection:
+def _parse_answer(answer: dict[str, Any]) -> Selection:
     if "gave_up" in answer:
         raise GaveUp(answer["gave_up"])
     if "failed" in answer:

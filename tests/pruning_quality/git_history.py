@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.pruning_quality.tasks import Task, make_task
-from tools.pruning.named_kind import named_kind
+from tools.pruning.source_types import source_type_of
 
 _FEWEST_LINES, _MOST_LINES = 120, 3_000
 _MOST_CHANGED = 30
@@ -40,7 +40,7 @@ def mine(repository: Path, limit: int) -> Iterator[Task]:
 
 
 def _task(repository: Path, commit: str, path: str, message: str) -> Task | None:
-    kind = named_kind(path)
+    kind = source_type_of(path)
     if kind is None or kind == "logs":
         return None
     try:

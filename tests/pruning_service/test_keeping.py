@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.pruning_service.kept_texts import Recovery
-from mcp_agent.pruning_service.worker_pool import Workers
+from mcp_agent.pruning_service.kept_texts import KeptTexts
+from mcp_agent.pruning_service.worker_pool import WorkerPool
 from tools.pruning.engine import GaveUp, Selection
 
 CODE = "\n".join(f"def step_{n}(pool):\n    return pool.take({n})\n" for n in range(200))
@@ -20,14 +20,14 @@ def _size(folder: Path) -> int:
 
 
 def test_the_same_text_of_the_same_owner_is_kept_once(tmp_path: Path) -> None:
-    store = Recovery(tmp_path, 3_600)
+    store = KeptTexts(tmp_path, 3_600)
     first, again, other = store.keep("me", "text"), store.keep("me", "text"), store.keep("you", "text")
     assert (first == again, first == other, len(list(tmp_path.iterdir()))) == (True, False, 2)
     assert (store.kept("me", first), store.kept("you", first)) == ("text", None)
 
 
 def test_no_more_is_kept_than_there_may_be_and_the_oldest_go_first(tmp_path: Path) -> None:
-    store = Recovery(tmp_path, 3_600, most_bytes=100_000)
+    store = KeptTexts(tmp_path, 3_600, most_bytes=100_000)
     ids = []
     for number in range(100):
         ids.append(store.keep("me", f"{number} " * 2_000))
@@ -39,7 +39,7 @@ def test_no_more_is_kept_than_there_may_be_and_the_oldest_go_first(tmp_path: Pat
 
 
 def test_what_is_too_old_is_gone_even_before_it_is_swept(tmp_path: Path) -> None:
-    store = Recovery(tmp_path, 60)
+    store = KeptTexts(tmp_path, 60)
     prune_id = store.keep("me", "text")
     os.utime(tmp_path / prune_id, (1, 1))
     assert store.kept("me", prune_id) is None
@@ -49,20 +49,20 @@ def test_what_is_too_old_is_gone_even_before_it_is_swept(tmp_path: Path) -> None
 
 def test_what_is_kept_is_for_its_owner_s_eyes(tmp_path: Path) -> None:
     folder = tmp_path / "pruned"
-    prune_id = Recovery(folder, 60).keep("me", "text \ud800 with half a character")
+    prune_id = KeptTexts(folder, 60).keep("me", "text \ud800 with half a character")
     assert (folder.stat().st_mode & 0o777, (folder / prune_id).stat().st_mode & 0o777) == (0o700, 0o600)
-    assert Recovery(folder, 60).kept("me", prune_id) == "text \ud800 with half a character"
+    assert KeptTexts(folder, 60).kept("me", prune_id) == "text \ud800 with half a character"
 
 
 @pytest.mark.parametrize("prune_id", ["", "prn_", "../token", "prn_../../../x", "prn_" + "a" * 16 + "\n"])
 def test_an_id_is_never_a_path(tmp_path: Path, prune_id: str) -> None:
     (tmp_path / "token").write_text("secret")
-    assert Recovery(tmp_path / "pruned", 60).kept("me", prune_id) is None
+    assert KeptTexts(tmp_path / "pruned", 60).kept("me", prune_id) is None
 
 
-async def _selected(workers: Workers, text: str = CODE, timeout_s: float = 10.0) -> Selection:
+async def _selected(workers: WorkerPool, text: str = CODE, timeout_s: float = 10.0) -> Selection:
     def selected() -> Selection:
-        with workers.lent() as worker:
+        with workers.borrow() as worker:
             worker.ask(
                 text,
                 "what does step_42 take?",
@@ -77,7 +77,7 @@ async def _selected(workers: Workers, text: str = CODE, timeout_s: float = 10.0)
 
 
 async def test_an_engine_that_dies_while_it_waits_costs_nothing() -> None:
-    workers = Workers()
+    workers = WorkerPool()
     try:
         before = await _selected(workers)
         workers._idle[0].process.kill()
@@ -89,13 +89,13 @@ async def test_an_engine_that_dies_while_it_waits_costs_nothing() -> None:
 
 async def test_an_engine_that_dies_over_a_text_costs_one_answer() -> None:
     def selected() -> Selection:
-        with workers.lent() as worker:
+        with workers.borrow() as worker:
             worker.process.kill()
             worker.process.wait()
             worker.ask(CODE, "step_42", source_type=None, max_prune_ratio=0.5, min_keep_lines=1, timeout_s=10.0)
             return worker.answer()
 
-    workers = Workers()
+    workers = WorkerPool()
     try:
         with pytest.raises(RuntimeError, match="is gone"):
             await workers.run(selected)
@@ -105,7 +105,7 @@ async def test_an_engine_that_dies_over_a_text_costs_one_answer() -> None:
 
 
 async def test_an_engine_that_does_not_stop_in_time_is_ended() -> None:
-    workers = Workers()
+    workers = WorkerPool()
     try:
         await _selected(workers)
         process = workers._idle[0].process
@@ -118,7 +118,7 @@ async def test_an_engine_that_does_not_stop_in_time_is_ended() -> None:
 
 
 async def test_many_questions_at_once_are_answered_alike() -> None:
-    workers = Workers()
+    workers = WorkerPool()
     try:
         answers = await asyncio.gather(*(_selected(workers) for _ in range(12)))
         assert len(workers._idle) <= 2

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_agent.pruning_service.host_pruner import HostPruner
-from mcp_agent.pruning_service.kept_texts import Recovery
+from mcp_agent.pruning_service.kept_texts import KeptTexts
 from tests.support.pruner_stdio import reader
 from tests.support.pruning_service import Service, service
 from tests.support.waiting import eventually
@@ -29,7 +29,7 @@ def remote() -> Iterator[Service]:
 
 
 def _pruner(url: str | None, folder: Path, timeout_s: float = 5.0) -> HostPruner:
-    recovery = Recovery(folder / "pruned", 3_600)
+    recovery = KeptTexts(folder / "pruned", 3_600)
     return HostPruner(recovery, url=url, timeout_s=timeout_s, max_input_chars=2_000_000)
 
 

@@ -25,8 +25,8 @@ from tools.kit.params import Field, Issue
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.pruning.confined import ConfinedRoot
-from tools.pruning.failing import check_path, failed, located, refuse
+from tools.pruning.confined_root import ConfinedRoot
+from tools.pruning.failures import check_path, failure, open_confined, raise_issues
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.shell.shell_exec import command_summary
@@ -118,7 +118,7 @@ async def bash(
     try:
         ctx.check_command(command)
     except Denied as error:
-        raise failed(ctx, "bash", "spawn_error", error.in_a_sentence, question, rule=error.rule) from error
+        raise failure(ctx, "bash", "spawn_error", error.in_a_sentence, question, rule=error.rule) from error
     async with _started(ctx, root, command, cwd, env, limit, question) as session:
         is_over = await session.over(timeout_ms / 1000)
         if not is_over and session.is_running:
@@ -128,10 +128,10 @@ async def bash(
         exit_code = session.exit_code
     if not is_over:
         message = f"the command did not end within {timeout_ms} ms, and was ended"
-        raise failed(ctx, "bash", "timeout", message, question, timeout_ms=timeout_ms, stdout=stdout, stderr=stderr)
+        raise failure(ctx, "bash", "timeout", message, question, timeout_ms=timeout_ms, stdout=stdout, stderr=stderr)
     assert exit_code is not None, "it is over"
     if exit_code != 0:
-        raise failed(
+        raise failure(
             ctx,
             "bash",
             "nonzero_exit",
@@ -148,7 +148,7 @@ async def bash(
     result = BashOutput(
         tool="bash",
         command=command,
-        cwd=root.shown(cwd or "."),
+        cwd=root.absolute(cwd or "."),
         stdout=stdout,
         stderr=stderr,
         exit_code=exit_code,
@@ -177,7 +177,7 @@ def _check(root: ConfinedRoot, command: str, cwd: str | None, env: dict[str, str
             issues.append(Issue(where, "too_big", f"{where} may have at most {_MOST_VALUE_CHARS} characters"))
         if "\0" in value:
             issues.append(Issue(where, "custom", f"{where} has a NUL character in it"))
-    refuse(issues)
+    raise_issues(issues)
 
 
 @contextlib.asynccontextmanager
@@ -193,13 +193,13 @@ async def _started(
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
 
     def problem(message: str, rule: str | None = None) -> Failed:
-        return failed(ctx, "bash", "invalid_cwd", message, question, rule=rule)
+        return failure(ctx, "bash", "invalid_cwd", message, question, rule=rule)
 
-    with located(root, cwd or ".", problem) as (descriptor, status):
+    with open_confined(root, cwd or ".", problem) as (descriptor, status):
         if not stat.S_ISDIR(status.st_mode):
             raise problem(f"{cwd} is a file, not a folder")
         try:
-            ctx.paths.check(root.shown(cwd or "."))
+            ctx.paths.check(root.absolute(cwd or "."))
             ctx.paths.check_open(descriptor)
         except Denied as error:
             raise problem(error.in_a_sentence, error.rule) from error
@@ -217,7 +217,7 @@ async def _started(
                 removed=lambda name: _LOADS_CODE.fullmatch(name) is not None,
             )
         except (OSError, ToolError) as error:
-            raise failed(ctx, "bash", "spawn_error", str(error), question) from error
+            raise failure(ctx, "bash", "spawn_error", str(error), question) from error
     try:
         yield session
     except asyncio.CancelledError:

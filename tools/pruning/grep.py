@@ -22,8 +22,8 @@ from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
-from tools.pruning.confined import ConfinedRoot
-from tools.pruning.failing import check_path, failed, located, refuse
+from tools.pruning.confined_root import ConfinedRoot
+from tools.pruning.failures import check_path, failure, open_confined, raise_issues
 from tools.pruning.prune_text import pruner_of
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.search.engine import Bounds, EngineError, Hit, Question
@@ -173,7 +173,7 @@ def _check(root: ConfinedRoot, pattern: str, path: str | None, paths: list[str] 
         check_path(root, f"paths.{index}", each, issues)
     if cwd is not None:
         check_path(root, "cwd", cwd, issues)
-    refuse(issues)
+    raise_issues(issues)
 
 
 @mutable
@@ -195,11 +195,11 @@ class Search:
         deadline = time.monotonic() + self.timeout_ms / 1000
         matches: list[Match] = []
         if cwd is not None:
-            with located(self.root, cwd, self._invalid_path) as (_, status):
+            with open_confined(self.root, cwd, self._invalid_path) as (_, status):
                 if not stat.S_ISDIR(status.st_mode):
                     raise self._invalid_path(f"{cwd} is a file, not a folder")
         for path in paths:
-            with located(self.root, path, self._invalid_path) as (descriptor, status):
+            with open_confined(self.root, path, self._invalid_path) as (descriptor, status):
                 self._check_open(descriptor, path)
                 if self._add_matches(descriptor, stat.S_ISDIR(status.st_mode), path, deadline, matches):
                     return matches, True
@@ -207,7 +207,7 @@ class Search:
 
     def _add_matches(self, descriptor: int, is_folder: bool, path: str, deadline: float, matches: list[Match]) -> bool:
         """Add the matches in a file or folder. True if there are more than may be given."""
-        shown = self.root.shown(path)
+        shown = self.root.absolute(path)
         # By descriptor: so what was checked is what is searched, also if its name means something else by now.
         question = Question(
             base=Path(f"/proc/self/fd/{descriptor}"),
@@ -244,7 +244,7 @@ class Search:
 
     def _check_open(self, descriptor: int, path: str) -> None:
         try:
-            self.ctx.paths.check(self.root.shown(path))
+            self.ctx.paths.check(self.root.absolute(path))
             self.ctx.paths.check_open(descriptor)
         except Denied as error:
             raise self._failed("invalid_path", f"{path}: {error.in_a_sentence}", rule=error.rule) from error
@@ -269,6 +269,6 @@ class Search:
         timeout_ms: int | None = None,
         rule: str | None = None,
     ) -> Failed:
-        return failed(
+        return failure(
             self.ctx, "grep", code, message, self.question, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule
         )

@@ -17,10 +17,10 @@ from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import brief, counted, line_count
-from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
-from tools.pruning.failing import check_path, failed, refuse
-from tools.pruning.named_kind import named_kind
+from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
+from tools.pruning.failures import check_path, failure, raise_issues
 from tools.pruning.prune_text import pruner_of
+from tools.pruning.source_types import source_type_of
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
 OutputBytes = Annotated[
@@ -79,7 +79,7 @@ async def read(
     root = ConfinedRoot(ctx.root)
     issues: list[Issue] = []
     check_path(root, "file_path", file_path, issues)
-    refuse(issues)
+    raise_issues(issues)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     size, is_cut = 0, False
 
@@ -96,7 +96,7 @@ async def read(
         tool="read",
         call_id=ctx.call_id,
         owner=ctx.owner,
-        source_type=named_kind(file_path),
+        source_type=source_type_of(file_path),
     )
     return ReadText(
         tool="read",
@@ -114,13 +114,13 @@ def _data(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question:
     """The file as far as the limit, and a little beyond where it is longer."""
 
     def problem(code: str, message: str, rule: str | None = None) -> Failed:
-        return failed(ctx, "read", code, message, question, rule=rule)
+        return failure(ctx, "read", code, message, question, rule=rule)
 
     try:
-        with root.opened(path) as (descriptor, status):
+        with root.open(path) as (descriptor, status):
             if stat.S_ISDIR(status.st_mode):
                 raise problem("invalid_path", f"{path} is a folder")
-            ctx.paths.check(root.shown(path))
+            ctx.paths.check(root.absolute(path))
             ctx.paths.check_open(descriptor)
             parts: list[bytes] = []
             missing = limit + 4

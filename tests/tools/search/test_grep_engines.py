@@ -13,7 +13,7 @@ from tests.support.waiting import PATIENCE_S
 from tools.files.paths import OpenPaths
 from tools.kit.context import ToolContext
 from tools.kit.errors import Failed
-from tools.pruning.confined import ConfinedRoot
+from tools.pruning.confined_root import ConfinedRoot
 from tools.pruning.grep import Search
 from tools.search.engine import Engine, find_engine
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.pruning.named_kind import named_kind
+from tools.pruning.source_types import source_type_of
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from tools.pruning.named_kind import named_kind
     ],
 )
 def test_a_kind_is_named_or_left_open(path: str, kind: str | None) -> None:
-    assert named_kind(path) == kind
+    assert source_type_of(path) == kind

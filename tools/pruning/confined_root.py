@@ -1,8 +1,8 @@
-"""A folder that `read` and `grep` cannot leave, whatever the path says and whatever changes while it is looked at.
+"""A folder that `read`, `bash` and `grep` cannot leave, by path or link, even if the disk changes meanwhile.
 
-A path is walked one part at a time, each opened relative to the folder that was opened before it and never through a
-symbolic link; a link is read and walked in turn. So what is checked is what is opened: there is no moment between
-the two in which a folder can be exchanged for a link. Only files and folders are opened, never a pipe or a device.
+A path is walked one part at a time with `openat`: each part is opened relative to the folder before it, and never
+through a symbolic link; the target of a link is walked in the same way. So the thing that is checked is the thing that
+is opened, and there is no race between the two (TOCTOU). Pipes and devices are never opened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class OutsideRoot(Exception):
-    """The path leads out of the root. `is_lexical` if the path alone says so, without a look at the disk."""
+    """The path leads out of the root. `is_lexical`: the text of the path alone shows it."""
 
     def __init__(self, path: str, root: Path, *, is_lexical: bool) -> None:
         super().__init__(f"{path} is outside the root ({root})")
@@ -29,18 +29,18 @@ class OutsideRoot(Exception):
 
 
 class NotThere(Exception):
-    """What is there is neither a file nor a folder, or the other of the two."""
+    """The path leads to something that cannot be opened here: a pipe, a device, or the wrong one of file and folder."""
 
 
 class ConfinedRoot:
-    """One root. Paths are absolute, or relative to it."""
+    """One root. Paths are absolute or relative to the root."""
 
     def __init__(self, root: Path) -> None:
         self.path = Path(os.path.realpath(root))
         self._given = Path(os.path.normpath(root))
 
     def parts(self, path: str) -> list[str]:
-        """The parts of `path` below the root. Raises OutsideRoot for one that leaves it by its letters alone."""
+        """The parts of `path` below the root. Raises OutsideRoot if its text leads out of the root."""
         if path.startswith("/"):
             normal = Path(os.path.normpath(path))
             for root in (self.path, self._given):
@@ -52,17 +52,17 @@ class ConfinedRoot:
             raise OutsideRoot(path, self.path, is_lexical=True)
         return parts
 
-    def shown(self, path: str) -> str:
-        """The path as results give it: absolute."""
+    def absolute(self, path: str) -> str:
+        """The absolute path, as results show it."""
         return os.path.normpath(self.path.joinpath(*self.parts(path)))
 
     @contextlib.contextmanager
-    def opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
-        """A descriptor of the file or folder at `path`, and what it is. Raises OSError, OutsideRoot, NotThere."""
+    def open(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        """A descriptor of the file or folder at `path`, and its status. Raises OSError, OutsideRoot, NotThere."""
         folders = [os.open(self.path, _FOLDER & ~os.O_NOFOLLOW)]
         found = -1
         try:
-            found = self._walked(path, folders)
+            found = self._walk(path, folders)
             yield found, os.fstat(found)
         finally:
             if found >= 0 and found not in folders:
@@ -70,7 +70,7 @@ class ConfinedRoot:
             for descriptor in folders:
                 os.close(descriptor)
 
-    def _walked(self, path: str, folders: list[int]) -> int:
+    def _walk(self, path: str, folders: list[int]) -> int:
         waiting = self.parts(path)[::-1]
         links = 0
         while waiting:
@@ -95,33 +95,33 @@ class ConfinedRoot:
                 else:
                     waiting += [each for each in target.split("/") if each not in ("", ".")][::-1]
             elif waiting or stat.S_ISDIR(status.st_mode):
-                folders.append(_opened(part, _FOLDER, folders[-1], path))
+                folders.append(_open_part(part, _FOLDER, folders[-1], path))
             elif stat.S_ISREG(status.st_mode):
-                return self._file(part, folders[-1], path)
+                return self._open_file(part, folders[-1], path)
             else:
                 raise NotThere(f"{path} is a pipe, a socket or a device, and those are never opened")
         return folders[-1]
 
-    def _file(self, part: str, folder: int, path: str) -> int:
-        descriptor = _opened(part, _FILE, folder, path)
-        # What was a file a moment ago may be a pipe now; it has been opened without waiting, and nothing was read.
+    def _open_file(self, part: str, folder: int, path: str) -> int:
+        descriptor = _open_part(part, _FILE, folder, path)
+        # The file may have been replaced by a pipe since it was checked. Nothing has been read from it.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise NotThere(f"{path} is no regular file any more")
         return descriptor
 
     def _below(self, path: str, root: Path) -> list[str]:
-        """The parts of an absolute path inside `root`, one after the other, `..` taken as it stands."""
+        """The parts of an absolute path below `root`; `..` stays a part."""
         parts = [part for part in path.split("/") if part not in ("", ".")]
         above, below = parts[: len(root.parts) - 1], parts[len(root.parts) - 1 :]
         if above == list(root.parts[1:]) and not _leaves(below):
             return below
-        # A path that only comes to lie inside once its `..` are taken out is walked as what it comes to.
+        # The path is inside the root only after its `..` are resolved, so the resolved path is walked.
         return list(Path(os.path.normpath(path)).relative_to(root).parts)
 
 
 def _leaves(parts: list[str]) -> bool:
-    """Whether `..` leads above where these parts begin, if only for a moment."""
+    """Whether `..` leads above the first of these parts at any point."""
     depth = 0
     for part in parts:
         depth += -1 if part == ".." else 1
@@ -130,11 +130,11 @@ def _leaves(parts: list[str]) -> bool:
     return False
 
 
-def _opened(part: str, flags: int, folder: int, path: str) -> int:
+def _open_part(part: str, flags: int, folder: int, path: str) -> int:
     try:
         return os.open(part, flags, dir_fd=folder)
     except OSError as error:
-        # A link where there was none a moment ago: somebody is exchanging things under us.
+        # The part became a link after it was checked: somebody changes the folder meanwhile.
         if error.errno == errno.ELOOP:
             raise NotThere(f"{path} changed while it was being opened") from error
         raise

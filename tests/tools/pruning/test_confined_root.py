@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
+from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
 
 
 @pytest.fixture
@@ -22,13 +22,13 @@ def root(tmp_path: Path) -> ConfinedRoot:
 
 
 def _read(root: ConfinedRoot, path: str) -> str:
-    with root.opened(path) as (descriptor, _):
+    with root.open(path) as (descriptor, _):
         return os.read(descriptor, 100).decode()
 
 
 def test_a_name_that_begins_like_the_root_is_not_in_it(root: ConfinedRoot) -> None:
     for path in (f"{root.path}-beside/secret", "../root-beside/secret", "inner/../../root-beside/secret", ".."):
-        with pytest.raises(OutsideRoot) as refused, root.opened(path):
+        with pytest.raises(OutsideRoot) as refused, root.open(path):
             pass
         assert refused.value.is_lexical
 
@@ -44,7 +44,7 @@ def test_a_link_that_leads_out_is_not_followed(root: ConfinedRoot, target: str) 
     (root.path / "again").symlink_to("../root-beside")
     (root.path / "link").symlink_to(target)
     for path in ("link", "link/secret", "inner/../link/secret"):
-        with pytest.raises(OutsideRoot), root.opened(path):
+        with pytest.raises(OutsideRoot), root.open(path):
             pass
 
 
@@ -58,7 +58,7 @@ def test_a_link_that_stays_inside_is_followed(root: ConfinedRoot) -> None:
 def test_links_in_a_circle_end(root: ConfinedRoot) -> None:
     (root.path / "a").symlink_to("b")
     (root.path / "b").symlink_to("a")
-    with pytest.raises(OSError, match="Too many levels"), root.opened("a"):
+    with pytest.raises(OSError, match="Too many levels"), root.open("a"):
         pass
 
 
@@ -73,7 +73,7 @@ def test_what_is_no_file_is_never_opened(root: ConfinedRoot) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(root.path / "socket"))
         for name in ("pipe", "socket"):
-            with pytest.raises(NotThere), root.opened(name):
+            with pytest.raises(NotThere), root.open(name):
                 pass
 
 
@@ -112,7 +112,7 @@ def test_no_descriptor_stays_open(root: ConfinedRoot) -> None:
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count, not paths
     for path in ("inner/file", "inner", "out", "missing", "inner/missing", "."):
         try:
-            with root.opened(path):
+            with root.open(path):
                 pass
         except (OSError, OutsideRoot):
             pass

@@ -1,4 +1,4 @@
-"""What the name of a file says its text is. Only names that leave no doubt are here: any other text is looked at."""
+"""The source type that the suffix of a file name stands for. For any other suffix the engine looks at the text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SUFFIXES: dict[SourceType, str] = {
 _KINDS = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
 
 
-def named_kind(path: str) -> SourceType | None:
-    """The kind that the ending of a path stands for; None if it stands for none."""
+def source_type_of(path: str) -> SourceType | None:
+    """The source type of a path by its suffix; None if the suffix leaves doubt."""
     _, dot, suffix = path.rpartition(".")
     return _KINDS.get(suffix.lower()) if dot else None

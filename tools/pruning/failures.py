@@ -1,4 +1,4 @@
-"""How `read`, `bash` and `grep` say that they failed, and how their arguments are checked where a schema cannot."""
+"""The failures of `read`, `bash` and `grep`, and the checks of their paths that a schema cannot do."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tools.kit.context import ToolContext
 from tools.kit.errors import Failed, InvalidParams
 from tools.kit.focus import PruningMetadata, Reason
 from tools.kit.params import Issue
-from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
+from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
 
 
-def failed(
+def failure(
     ctx: ToolContext,
     tool: str,
     code: str,
@@ -26,7 +26,7 @@ def failed(
     rule: str | None = None,
     **printed: str,
 ) -> Failed:
-    """The failure as its contract has it. Nothing of it is pruned, and its `pruning` says why."""
+    """A failure of one of these tools. It is never pruned, and its field `pruning` says why."""
     reason: Reason = "no_focus_question"
     if question is not None:
         # A failure has no output that could be pruned.
@@ -37,11 +37,13 @@ def failed(
 
 
 @contextlib.contextmanager
-def located(root: ConfinedRoot, path: str, problem: Callable[[str], Failed]) -> Iterator[tuple[int, os.stat_result]]:
-    """What `path` leads to inside the root, open while the block lasts. Raises `problem` if there is none such."""
+def open_confined(
+    root: ConfinedRoot, path: str, problem: Callable[[str], Failed]
+) -> Iterator[tuple[int, os.stat_result]]:
+    """Open what `path` leads to inside the root, until the block ends. Raises what `problem` makes of an error."""
     with contextlib.ExitStack() as opened:
         try:
-            found = opened.enter_context(root.opened(path))
+            found = opened.enter_context(root.open(path))
         except (OutsideRoot, NotThere) as error:
             raise problem(str(error)) from error
         except OSError as error:
@@ -50,7 +52,7 @@ def located(root: ConfinedRoot, path: str, problem: Callable[[str], Failed]) -> 
 
 
 def check_path(root: ConfinedRoot, name: str, path: str, issues: list[Issue]) -> None:
-    """What the letters of a path decide, without a look at the disk."""
+    """Add an issue if the text of a path alone shows that it is invalid. Does not look at the disk."""
     if "\0" in path:
         issues.append(Issue(name, "custom", f"{name} has a NUL character in it, which no path can have"))
         return
@@ -60,9 +62,9 @@ def check_path(root: ConfinedRoot, name: str, path: str, issues: list[Issue]) ->
         issues.append(Issue(name, "custom", str(error)))
 
 
-def refuse(issues: list[Issue]) -> None:
-    """Raise InvalidParams if there are any."""
+def raise_issues(issues: list[Issue]) -> None:
+    """Raise InvalidParams with all issues, if there are any."""
     if issues:
         issues.sort(key=lambda issue: (issue.path, issue.code))
-        told = "; ".join(issue.advice for issue in issues)
-        raise InvalidParams(told, issues=[issue.as_object() for issue in issues])
+        message = "; ".join(issue.advice for issue in issues)
+        raise InvalidParams(message, issues=[issue.as_object() for issue in issues])
