@@ -1,4 +1,4 @@
-"""What the four writing tools share: names, missing folders, and what a result says of the way back."""
+"""What the four writing tools share: names, missing folders, and how a result says what can be undone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error
 
 
 def resolve_name(ctx: ToolContext, path: str) -> Path:
-    """The file, folder or link that has this very name; links on the way to it are followed."""
+    """The file, folder or link with this name. Links in its parent folders are followed, the last one is not."""
     target = ctx.paths.resolve(path)
     if not target.name:
         raise InvalidPath(f"{to_wire(target)} is the root of the file system")
@@ -23,7 +23,7 @@ def resolve_name(ctx: ToolContext, path: str) -> Path:
 
 
 def make_parents(target: Path, shown: str, *, create: bool) -> None:
-    """See to it that the folder of `target` is there. Raises NotFound, NotADirectory."""
+    """Create the folder of `target` if it is missing. Raises NotFound, NotADirectory."""
     parent = target.parent
     if parent.is_dir():
         return
@@ -40,7 +40,7 @@ def make_parents(target: Path, shown: str, *, create: bool) -> None:
 
 
 def undo_fields(receipt: Receipt) -> dict[str, str | bool | None]:
-    """What a result says of the way back."""
+    """The fields of a result that say how to undo the change, or why that is not possible."""
     if receipt.undo_id is not None:
         return {"undo_id": receipt.undo_id}
     return {"undoable": False, "why": receipt.not_undoable}

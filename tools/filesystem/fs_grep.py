@@ -95,7 +95,7 @@ def fs_grep(
     shown, path = origin.shown, origin.path
     excluded = glob[1:] if glob is not None and glob.startswith("!") else None
     is_folder = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name that is too long
-    # A file is opened here: what the engine would find under its name a moment later may be another one.
+    # A file is opened here, because its name may mean another file by the time that the engine opens it.
     with nullcontext() if is_folder else open_source(ctx, origin) as file:
         if is_folder and not origin.is_kept:
             ctx.paths.real(path)
@@ -134,7 +134,7 @@ def _tool_error(error: EngineError) -> ToolError:
             f"the search took longer than {TIME_LIMIT_S:g} s",
             hint="search in a smaller folder, or narrow it with a glob",
         )
-    # Where ripgrep has tried both of its regex engines, the first one's words are about the usual syntax.
+    # If ripgrep has tried both of its regex engines, the message of the first is about the usual syntax.
     _, *blocks = re.split(r"\n~{9,}\n", error.message)
     message = blocks[0] if blocks else error.message
     return InvalidPattern(message.removeprefix("rg: ").removeprefix("grep: "))
@@ -150,7 +150,7 @@ def _match(hit: Hit, path: str) -> Match:
 
 
 def _around(hit: Hit) -> str:
-    """The line, or so much of a long one that the match is in it."""
+    """The line; of a long one, the part around the match."""
     text = hit.text
     if len(text) <= _TEXT_CHARS:
         return text

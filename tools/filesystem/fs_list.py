@@ -99,7 +99,7 @@ def _place(after: str, base: Path, real: Path) -> tuple[str, ...]:
         parts = None if folder is None else path.relative_to(folder).parts
     else:
         parts = path.parts
-        # As people write it. A path below something that is not here belongs to another list.
+        # A relative path, as people write it. If its first part is not here, it belongs to another list.
         if len(parts) > 1 and not os.path.lexists(base / parts[0]):
             parts = None
     if parts is None or ".." in parts:
@@ -180,7 +180,7 @@ class _Walk:
         try:
             status = child.stat()
         except OSError:
-            # A link that leads nowhere, or a file that went while we looked: tell what is left to tell.
+            # A dangling link, or a file that was removed meanwhile: list it all the same.
             try:
                 status = child.stat(follow_symlinks=False)
             except OSError as error:
@@ -201,7 +201,7 @@ class _Walk:
         return entry, stat.S_ISDIR(mode) and not is_link
 
     def _why_entry_closed(self, child: os.DirEntry[str], is_link: bool) -> str | None:
-        """Why what is in a file or folder is not for the caller; of it, or of what a link leads to."""
+        """Why the entry, or what its link leads to, is closed to the caller; None if it is open."""
         assert self._why_closed is not None, "asked only where something may be closed"
         why = self._why_closed(child.path[self._base_chars :])
         if why is None and is_link:
@@ -216,13 +216,13 @@ class _Walk:
     def _time(self, seconds: int) -> str:
         found = self._times.get(seconds)
         if found is None:
-            # Not by datetime: a file system can hold years that it cannot.
+            # Not datetime: a file can have a time in a year that datetime does not know.
             found = self._times[seconds] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
         return found
 
 
 def _children(folder: str, after: tuple[str, ...]) -> tuple[Iterator[os.DirEntry[str]], str]:
-    """What is in a folder from `after` on, in order, and what stands before each name."""
+    """What is in a folder from `after` on, in order, and the prefix of each path."""
     with os.scandir(folder) as found:
         children = sorted(found, key=_name)
     if after:

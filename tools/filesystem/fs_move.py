@@ -81,7 +81,7 @@ def fs_move(
 
 
 def _undo_change(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> Moved:
-    # A change to a file behind a link is known by the file's own path.
+    # The journal knows a file behind a link by the file's own path.
     target = resolve_name(ctx, to)
     entry = ctx.journal.entry(reference.removeprefix(_UNDO))
     if str(target) != entry.path and str(ctx.paths.real(target)) == entry.path:

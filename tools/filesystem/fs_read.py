@@ -79,12 +79,12 @@ def fs_read(
     origin = source(ctx, path)
     with open_source(ctx, origin) as file:
         descriptor, status = file.descriptor, file.status
-        # A file small enough to have its content for a revision is read whole, whatever of it is shown.
+        # A file whose revision is a hash of its content is read whole, even if less of it is shown.
         is_hashed = status.st_size <= HASHED_BYTES
         data = _read(descriptor, max(max_bytes, HASHED_BYTES if is_hashed else 0) + LOOK_AHEAD_BYTES, status.st_size)
         shown = data[:max_bytes] if len(data) > max_bytes else data
         is_cut = len(data) > max_bytes
-        # Files of /proc say that they are empty, and those of /sys that they are a page; then what was read counts.
+        # The size of files in /proc is 0, and in /sys one page, whatever they hold: then what was read counts.
         size = max(status.st_size, len(data)) if is_cut else len(data)
         ahead = data[max_bytes : max_bytes + LOOK_AHEAD_BYTES] if is_cut else b""
         decoded = decode(shown, name=origin.shown, size=size, cut=is_cut, ahead=ahead)

@@ -155,7 +155,7 @@ def _lines(index: LineIndex, descriptor: int, encoding: Encoding, first: int, la
         return _without_return(data[:end], encoding), count, False
     rest = data[end + unit if count else 0 :]
     if len(data) > _MOST_BYTES + BLOCK_BYTES and not count:
-        # One line that is longer than all we would give: its start.
+        # One line that is longer than the limit: give its start.
         return data[: _MOST_BYTES // unit * unit], 1, True
     if rest and (len(data) <= _MOST_BYTES or not count):
         return data, count + 1, False
@@ -187,7 +187,7 @@ def _decode(data: bytes, encoding: Encoding, shown: str, size: int) -> tuple[str
     try:
         return data.decode(encoding.codec), encoding.name
     except UnicodeDecodeError:
-        # The start of a large file said UTF-8 and this place is something older, or a character was cut.
+        # The file begins with UTF-8 but has an older encoding here, or a character was cut.
         decoded = decode(data, name=shown, size=size, cut=True)
         return decoded.text, decoded.encoding.name
 

@@ -83,7 +83,7 @@ def fs_search(
         found = search.first(None)
         found.sort(key=lambda match: (-_modified(match["path"]), match["path"]))
     else:
-        # One more than is shown tells that there is more.
+        # One more than is shown, to know whether there are more.
         found = search.first(max_results + 1)
     return Matches(found[:max_results], True if len(found) > max_results else None)
 

@@ -1,1 +1,1 @@
-"""The four shell tools: one command at a time, and sessions that go on."""
+"""The four shell tools: run one command, or start, use and stop a session."""

@@ -163,7 +163,7 @@ async def shell_send_input(
         how = f"ended with exit code {session.exit_code}" if not session.is_running else "has closed its stdin"
         raise SessionEnded(f"session {session_id} {how}", hint="empty input with wait_ms still reads its output")
     if input:
-        # A line that comes in pieces is looked at as what it has become so far.
+        # Rules see the whole line so far, because a command may be sent in pieces.
         ctx.check_command(session.unfinished_line + input)
     offset = session.given_to(ctx.connection) if since is None else since if since >= 0 else session.end + since
     offset = min(max(offset, 0), session.end)
@@ -216,7 +216,7 @@ async def shell_stop_session(
 
 
 async def _wait(session: ShellSession, heard: int, offset: int, wait_s: float, pattern: Any) -> bool | None:
-    """Wait for the end, the pattern, a pause after output, or so long. Whether the pattern was found, if there is one.
+    """Wait for the end, the pattern, a pause after output, or the time limit. True if the pattern was found.
 
     `heard` is where output counts as new; the pattern is looked for from `offset` on.
     """
@@ -240,7 +240,7 @@ async def _wait(session: ShellSession, heard: int, offset: int, wait_s: float, p
 
 
 def _pattern(until: str) -> Any:
-    # With a time limit, which the standard library's engine does not have; loaded when it is first needed.
+    # `regex` has a time limit, which `re` has not. Imported at first use: it is slow to load.
     import regex
 
     try:

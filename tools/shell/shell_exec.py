@@ -23,16 +23,16 @@ DEFAULT_TIMEOUT_S = 600
 GRACE_S = 1.0
 TIMED_OUT = 124
 _MOST_OUTPUT_BYTES = 1024 * 1024
-# What fits one message, written twice as JSON in JSON.
+# The most that fits one message: the text is in it twice, once as JSON inside JSON.
 _MOST_WIRE_BYTES = 900_000
 _SESSION_PAGE_BYTES = 100_000
-# Of longer output a summary tells the size, because counting its lines takes as long as writing it.
+# The summary of longer output has its size, because counting the lines takes as long as writing them.
 _COUNTED_CHARS = 2_000_000
 
 
 @record
 class Executed(Result):
-    """What came of a command. While it runs there is no exit code, and a session to follow it by."""
+    """The result of a command. While it runs, there is a session id instead of an exit code."""
 
     exit_code: int | None
     stdout: str
@@ -151,7 +151,7 @@ def command_summary(
 def _amount(stdout: str, stderr: str, missing_bytes: int) -> str:
     size = len(stdout) + len(stderr) + missing_bytes
     if size > _COUNTED_CHARS or missing_bytes:
-        # Of lines that were left out nobody knows how many they were.
+        # The number of lines in what was left out is not known.
         return f"{size / 1_000_000:.1f} MB"
     return counted(line_count(stdout) + line_count(stderr), "line") if size else "no output"
 
@@ -235,7 +235,7 @@ def _result(session: ShellSession, began: float, hears_stderr: bool, timed_out: 
 
 
 async def _keep_output(ctx: ToolContext, session: ShellSession) -> str | None:
-    """The artifact with all of a command's output; None if it cannot be kept, and then its file is all there is."""
+    """Keep all of a command's output as an artifact. None if that fails; its output file is still there."""
     try:
         if (file := session.sealed_file()) is not None:
             return await asyncio.to_thread(ctx.artifacts.keep_file, "shell", file)
@@ -259,7 +259,7 @@ def _fit(head: str, tail: str, missing: int, most_bytes: int) -> tuple[str, int]
         missing += len((head[len(cut_head) :] + tail[: len(tail) - len(cut_tail)]).encode())
         head, tail = cut_head, cut_tail
         if _wire_bytes(head) + _wire_bytes(tail) > most_bytes:
-            # What is costly to write lies at the ends.
+            # The characters that take most bytes as JSON are near the ends: cut again.
             return _fit(head, tail, missing, most_bytes)
     if not missing:
         return head + tail, 0

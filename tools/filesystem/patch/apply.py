@@ -220,7 +220,7 @@ class Patch:
             ) from error
 
     def _may_match(self, piece: bytes) -> bool:
-        """Whether any operation has something to do here. Those that are done only count on."""
+        """Whether any operation has something to do here. Finished ones only count their matches."""
         found = False
         for task in self._tasks:
             if task.needle is None:
@@ -280,7 +280,7 @@ def _merge(regions: Sequence[Region], edits: Sequence[Edit]) -> list[Region]:
 
 
 def _excerpts(before: str, after: str, edit: Edit, *, is_behind: bool) -> tuple[str, str]:
-    """The lines of the first change, as they were and as they are; for a line that is put behind one, that one too."""
+    """The lines of the first change, before and after it. For an inserted line, the line before it, too."""
     first, last = edit.start, edit.end
     if is_behind and before[first - 1 : first] == "\n":
         first = last = first - 1
