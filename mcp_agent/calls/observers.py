@@ -59,14 +59,17 @@ class AuditObserver(CallObserver):
             "ms": int(took_s * 100_000) / 100,
             "bytes": result_bytes,
         }
-        if isinstance(outcome, Success | Failure):
-            if outcome.whole_bytes is not None:
-                facts["whole_bytes"] = outcome.whole_bytes
-            if isinstance(outcome, Failure):
-                if outcome.error.rule is not None:
-                    facts["rule"] = outcome.error.rule
-            elif (status := outcome.result.exit_status) is not None:
+        whole_bytes: int | None = None
+        if isinstance(outcome, Success):
+            whole_bytes = outcome.whole_bytes
+            if (status := outcome.result.exit_status) is not None:
                 facts["exit"] = status
+        elif isinstance(outcome, Failure):
+            whole_bytes = outcome.whole_bytes
+            if outcome.error.rule is not None:
+                facts["rule"] = outcome.error.rule
+        if whole_bytes is not None:
+            facts["whole_bytes"] = whole_bytes
         self._audit.write(facts)
 
 
@@ -84,19 +87,19 @@ class CallTrace(CallObserver):
             _trace(logging.DEBUG, "tool.exec_start", call)
 
     def finished(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
-        match outcome:
-            case Success(result):
-                if log.isEnabledFor(logging.DEBUG):
-                    took_ms, pruning = round(took_s * 1000, 1), result.pruning_metadata
-                    mode = "pruned" if pruning is not None and pruning.applied else "raw"
-                    _trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=result_bytes)
-                    _trace(logging.DEBUG, "tool.respond_ok", call, mode=mode)
-            case Failure(error):
-                _trace_error(call, error)
-            case Refusal(code, reason=""):
-                _trace(logging.INFO, "tool.exec_refused", call, code=code)
-            case Refusal(reason=reason):
-                _trace(logging.INFO, "tool.request_invalid", call, message=reason)
+        if isinstance(outcome, Success):
+            if log.isEnabledFor(logging.DEBUG):
+                took_ms, pruning = round(took_s * 1000, 1), outcome.result.pruning_metadata
+                mode = "pruned" if pruning is not None and pruning.applied else "raw"
+                _trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=result_bytes)
+                _trace(logging.DEBUG, "tool.respond_ok", call, mode=mode)
+        elif isinstance(outcome, Failure):
+            _trace_error(call, outcome.error)
+        elif isinstance(outcome, Refusal):
+            if outcome.reason:
+                _trace(logging.INFO, "tool.request_invalid", call, message=outcome.reason)
+            else:
+                _trace(logging.INFO, "tool.exec_refused", call, code=outcome.error_code)
         if result_bytes > _LARGE_BYTES:
             _trace(logging.WARNING, "response.large", call, bytes=result_bytes)
 

@@ -152,10 +152,11 @@ def _origin(call: Call, tool: Tool | None) -> Origin:
 def _is_large(value: Mapping[str, Any]) -> bool:
     """Whether writing it would take longer than handing it to a thread."""
     for each in value.values():
-        if isinstance(each, str):
+        kind = type(each)
+        if kind is str:
             if len(each) > _LARGE_CHARS:
                 return True
-        elif isinstance(each, list | tuple) and len(each) > _LARGE_LIST:
+        elif kind is list and len(each) > _LARGE_LIST:
             return True
     return False
 
@@ -164,7 +165,7 @@ def _write_whole(
     answer: Result | ToolError, value: dict[str, Any], caller: Caller, form: Literal["json", "text"]
 ) -> tuple[Written, bool]:
     """All of it as it would go out, and whether that fits into one message. Nearly always its length alone tells."""
-    if caller.is_on_mcp and isinstance(answer, Result) and (blocks := answer.blocks()) is not None:
+    if caller.is_on_mcp and not isinstance(answer, ToolError) and (blocks := answer.blocks()) is not None:
         content = Blocks(orjson.dumps(blocks))
         return content, len(content.encoded) <= MOST_RESULT_BYTES
     if form == "text":

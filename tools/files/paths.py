@@ -26,7 +26,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class OpenPaths:
-    """Every path of the machine, relative ones counted from `working_directory`, save for what is closed or denied."""
+    """How a path that a caller wrote becomes a path on this machine; relative ones start at `working_directory`.
+
+    Raises Denied for the daemon's own files, which are closed, and for what a rule of the owner denies.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class OpenPaths:
         return bound
 
     def resolve(self, path: str) -> Path:
+        """Absolute and canonical; symbolic links are left as they are. Raises Denied, InvalidPath."""
         last = self._last
         if last is not None and last[0] == path:
             return last[1]
@@ -147,6 +151,7 @@ class OpenPaths:
             return
 
     def is_local(self, path: Path) -> bool:
+        """Whether looking at `path` cannot hang: by its name it is on a disk of this machine."""
         return self._mounts.holds(path)
 
 

@@ -1,4 +1,4 @@
-"""What a tool is handed besides its arguments, and the ports behind it, as Protocols."""
+"""What a tool is handed besides its arguments. What only the host has is a Protocol here: no tool knows the host."""
 
 from __future__ import annotations
 
@@ -9,50 +9,17 @@ from typing import Literal, Protocol
 
 from tools.files.journal import Journal
 from tools.files.lines import LineIndexes
+from tools.files.paths import OpenPaths
 from tools.files.revisions import Revs
 from tools.kit.errors import NotFound
 from tools.kit.focus import Focused
 from tools.kit.records import mutable
-from tools.kit.rules import CommandRules, PathRules
+from tools.kit.rules import CommandRules
 from tools.pruning.engine import Selection, SourceType
 from tools.search.engine import Engine, find_engine
 from tools.search.listings import Listings
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-
-
-class Paths(Protocol):
-    """How a path that a caller wrote becomes a path on this machine.
-
-    Raises Denied for the daemon's own files and for what a rule of the owner is against.
-    """
-
-    def denying(self, rules: PathRules) -> Paths:
-        """The same paths under the rules of a call."""
-
-    def resolve(self, path: str) -> Path:
-        """Absolute and canonical; symbolic links are left as they are. Raises InvalidPath."""
-
-    def real(self, path: Path) -> Path:
-        """Where `path` leads when its links are followed; the end need not exist."""
-
-    def check(self, path: Path | str) -> None:
-        """Raise Denied if an absolute path may not be touched."""
-
-    def check_tree(self, path: Path, *names: Path) -> None:
-        """Raise Denied if something at, above or below `path` may not be touched; or not once it has `names`."""
-
-    def check_as(self, tree: Path, *names: Path) -> None:
-        """Raise Denied if something in `tree` may not be touched where the tree has one of `names`."""
-
-    def check_open(self, descriptor: int) -> None:
-        """Raise Denied if an open file may not be touched, whatever links led to it."""
-
-    def closed_below(self, folder: Path) -> Callable[[str], str | None] | None:
-        """A test that says of a path below `folder` why it may not be touched; None where there is no such path."""
-
-    def is_local(self, path: Path) -> bool:
-        """Whether looking at `path` cannot hang: by its name it is on a disk of this machine."""
 
 
 class Artifacts(Protocol):
@@ -258,7 +225,7 @@ class ToolContext:
     """One call's surroundings, which no tool changes. Tools that loop for long call `check` now and then."""
 
     call_id: str
-    paths: Paths
+    paths: OpenPaths
     # Set by the dispatcher when nobody waits for the answer any more.
     is_cancelled: bool = False
     report: Callable[[float, float | None, str | None], None] = field(default=_unheard)

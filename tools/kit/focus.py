@@ -61,8 +61,7 @@ class PruningMetadata:
         )
 
     def as_object(self) -> dict[str, Any]:
-        values = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return {name: value for name, value in values if value is not None}
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
     @property
     def note(self) -> str | None:
