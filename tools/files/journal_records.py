@@ -44,6 +44,12 @@ class Receipt:
     undo_id: str | None = None
     not_undoable: str | None = None
 
+    def fields(self) -> dict[str, Any]:
+        """The fields of a result that say how to undo the change, or why that is not possible."""
+        if self.undo_id is not None:
+            return {"undo_id": self.undo_id}
+        return {"undoable": False, "why": self.not_undoable}
+
 
 @record
 class Entry:

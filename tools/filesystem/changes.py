@@ -6,7 +6,6 @@ import errno
 import os
 from pathlib import Path
 
-from tools.files.journal_records import Receipt
 from tools.files.paths import to_wire
 from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error
@@ -37,13 +36,6 @@ def make_parents(target: Path, shown: str, *, create: bool) -> None:
         if error.errno == errno.ENOTDIR:
             raise NotADirectory(f"{to_wire(parent)}: a part of this path is a file, not a folder") from error
         raise from_os_error(error, to_wire(parent)) from error
-
-
-def undo_fields(receipt: Receipt) -> dict[str, str | bool | None]:
-    """The fields of a result that say how to undo the change, or why that is not possible."""
-    if receipt.undo_id is not None:
-        return {"undo_id": receipt.undo_id}
-    return {"undoable": False, "why": receipt.not_undoable}
 
 
 def undo_note(undo_id: str | None, why: str | None) -> str:

@@ -6,7 +6,7 @@ import stat
 from typing import Annotated
 
 from tools.files.paths import to_wire
-from tools.filesystem.changes import resolve_name, undo_fields, undo_note
+from tools.filesystem.changes import resolve_name, undo_note
 from tools.kit.context import ToolContext
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
@@ -60,4 +60,4 @@ def fs_delete(
         raise NotFound(f"{shown} does not exist", hint="list its folder with fs_list") from error
     except OSError as error:
         raise from_os_error(error, shown) from error
-    return Deleted(path=shown, deleted=True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields
+    return Deleted(path=shown, deleted=True, **receipt.fields())

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from tools.files.journal_records import Entry
 from tools.files.paths import to_wire
-from tools.filesystem.changes import make_parents, resolve_name, undo_fields, undo_note
+from tools.filesystem.changes import make_parents, resolve_name, undo_note
 from tools.kit.context import ToolContext
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
@@ -77,7 +77,7 @@ def fs_move(
         if error.errno == errno.EISDIR:
             raise AlreadyExists(f"{shown_to} is a folder", hint="name the whole new path") from error
         raise from_os_error(error, shown) from error
-    return Moved(shown, shown_to, True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields
+    return Moved(shown, shown_to, True, **receipt.fields())
 
 
 def _undo_change(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> Moved:
@@ -91,7 +91,7 @@ def _undo_change(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> 
         _, path, receipt = ctx.journal.undo(entry.id, to=target, overwrite=overwrite)
     except OSError as error:
         raise from_os_error(error, to_wire(target)) from error
-    return Moved(reference, to_wire(path), True, **undo_fields(receipt))  # type: ignore[arg-type]  # names of the fields
+    return Moved(reference, to_wire(path), True, **receipt.fields())
 
 
 def _check_undo(ctx: ToolContext, entry: Entry, target: Path) -> None:

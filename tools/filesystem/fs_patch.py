@@ -10,7 +10,7 @@ from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, detect_encoding
-from tools.filesystem.changes import undo_fields, undo_note
+from tools.filesystem.changes import undo_note
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
 from tools.filesystem.patch.operations import Operation, read_operations
 from tools.kit.context import ToolContext
@@ -107,5 +107,5 @@ def fs_patch(
             notes=patch.notes() or None,
             encoding=None if encoding.name == "utf-8" else encoding.name,
             rev=ctx.revs.of_bytes(whole) if whole is not None and is_hashed else rev_of_status(now),
-            **undo_fields(receipt),  # type: ignore[arg-type]  # the names are those of the fields
+            **receipt.fields(),
         )

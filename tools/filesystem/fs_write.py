@@ -11,7 +11,7 @@ from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_open, rev_of_status
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
-from tools.filesystem.changes import make_parents, undo_fields, undo_note
+from tools.filesystem.changes import make_parents, undo_note
 from tools.kit.context import ToolContext
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
@@ -113,7 +113,7 @@ def _write(
         existed=None if found is None else True,
         encoding=None if encoding is UTF_8 else encoding.name,
         rev=rev,
-        **undo_fields(receipt),  # type: ignore[arg-type]  # the names are those of the fields
+        **receipt.fields(),
     )
 
 
