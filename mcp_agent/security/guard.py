@@ -30,7 +30,7 @@ MOST_BODY_BYTES = 8 * 1024 * 1024
 # The pruning server's own limit on text comes first there, and it is larger.
 MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
 # One token may not use up all connections: there are 512 of them, and the rest is left to others.
-MOST_REQUESTS_OF_ONE = 384
+MOST_REQUESTS_OF_ONE = 256
 _LARGE_PATHS = frozenset(("/rpc", "/prune"))
 _OPEN_PATH = "/health"
 _JSON = b"application/json"

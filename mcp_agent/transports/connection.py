@@ -16,9 +16,16 @@ import httptools
 import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from mcp_agent.transports.request_head import head_problem
+
 MOST_HEAD_BYTES = 64 * 1024
 MOST_HEAD_S = 10.0
 MOST_CONNECTIONS = 512
+# A request can be answered before its body has come. So much of it is still read, for the sake of the next request on
+# the connection; of a longer one the rest is dropped unread for so long, and then the connection closes.
+_MOST_DRAINED_BYTES = 256 * 1024
+_CHUNK_COST_BYTES = 64
+_LINGER_S = 1.0
 _HEAD_TOO_LARGE = f"the head of a request may have {MOST_HEAD_BYTES} bytes"
 
 
@@ -52,6 +59,8 @@ class Connection(HttpToolsProtocol):
     _quiet_since = 0.0
     _head_timer: asyncio.TimerHandle | None = None
     _ignores_input = False
+    _first_line = b""
+    _drained_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         self.parser = _Parser(self)
@@ -78,6 +87,8 @@ class Connection(HttpToolsProtocol):
         if self._ignores_input:
             return
         self._unread_bytes += len(data)
+        if self.is_idle and b"\n" not in self._first_line:
+            self._first_line += data
         super().data_received(data)
         if self._unread_bytes > MOST_HEAD_BYTES:
             self._refuse(431, _HEAD_TOO_LARGE)
@@ -95,23 +106,29 @@ class Connection(HttpToolsProtocol):
             raise self._refuse(431, _HEAD_TOO_LARGE)
         self._unread_bytes = 0
         self._cancel_head_timer()
-        if self.parser.get_method() == b"CONNECT":
-            raise self._refuse(400, "this is no proxy")
+        line, self._first_line = self._first_line, b""
+        version = self.parser.get_http_version().encode()
+        if problem := head_problem(line, self.parser.get_method(), self.url, version, self.headers):
+            raise self._refuse(*problem)
         if self.parser.should_upgrade():
             return
-        authority = b"" if self.url.startswith(b"/") else self.url.partition(b"://")[2].partition(b"/")[0]
-        if authority and (b"host", authority) not in self.headers:
-            raise self._refuse(400, "the target of the request names another host than its Host header")
         # httptools reports trailers as headers too. They come after the body, and the request must not get them.
         self.scope["headers"] = self.headers.copy()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._unread_bytes = 0
+        if self.cycle.response_complete:
+            self._drained_bytes += len(body) + _CHUNK_COST_BYTES
+            if self._drained_bytes > _MOST_DRAINED_BYTES:
+                # A lingering close: one at once could reset the connection before the client has read its answer.
+                self._ignores_input = True
+                self.loop.call_later(_LINGER_S, self.transport.close)
+                raise _Refused("answered")
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._unread_bytes = 0
+        self._unread_bytes, self._drained_bytes, self._first_line = 0, 0, b""
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
@@ -123,11 +140,14 @@ class Connection(HttpToolsProtocol):
         """Read the head that was just read again without its Upgrade header, and then `rest`, which followed it."""
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
         lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        self._first_line = lines[0] + b"\r\n"
         self.parser = _Parser(self)
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def send_400_response(self, msg: str) -> None:
         """Called by uvicorn when the parser has stopped, because of the client's bytes or of a refusal of ours."""
+        if self._ignores_input:
+            return
         if self.is_idle or self.cycle.more_body:
             self._refuse(400, msg)
         else:

@@ -31,21 +31,8 @@ _AT_ONCE = 100
 _QUIET_S = 0.3
 # The daemon is another process, and may be late on a busy machine.
 _DAEMON_QUIET_S = 1.0
-_SERVED_LOOSELY = {
-    "chunks b'Transfer-Encoding: identity\\r\\nTransfer-Encoding: chunked'",
-    "chunks b'Transfer-Encoding: identity, chunked'",
-    "chunks b'Transfer-Encoding: gzip, chunked'",
-    "chunks b'Transfer-Encoding: ,chunked'",
-    "line b'POST /rpc'",
-    "line b'POST /rpc RTSP/1.0'",
-    "line b'POST  /rpc HTTP/1.1'",
-    "line b'POST /rpc  HTTP/1.1'",
-    "line b'\\r\\nPOST /rpc HTTP/1.1'",
-    "line b'\\r\\n\\r\\n\\r\\nPOST /rpc HTTP/1.1'",
-    "line b'\\nPOST /rpc HTTP/1.1'",
-    "line b'\\rPOST /rpc HTTP/1.1'",
-    "chunk size b'0000000000000000000000000000000000000000%x'",
-}
+# h11 refuses a chunk size of more than 20 digits. The daemon reads it, and as the same number.
+_READ_ALIKE = "chunk size b'0000000000000000000000000000000000000000%x'"
 _MARK = re.compile(r'"path": "(\w+)\.(\w+)"')
 
 
@@ -124,17 +111,10 @@ def _written(folder: Path) -> set[tuple[str, str]]:
 
 
 async def test_nothing_is_served_that_either_parser_refuses_and_never_two_for_one(daemon: Daemon) -> None:
-    table = [case for case in cases(daemon.token) if case.draft not in _SERVED_LOOSELY]
+    table = [case for case in cases(daemon.token) if case.draft != _READ_ALIKE]
     assert len(table) > 700
     faults = await _faults(daemon, table)
     assert not faults, "\n".join(faults)
-
-
-@pytest.mark.xfail(reason="httptools serves these and h11 refuses them", strict=True)
-async def test_what_only_h11_refuses_is_refused_too(daemon: Daemon) -> None:
-    table = [case for case in cases(daemon.token) if case.draft in _SERVED_LOOSELY]
-    assert {case.draft for case in table} == _SERVED_LOOSELY
-    assert await _faults(daemon, table) == []
 
 
 async def _faults(daemon: Daemon, table: list[Case]) -> list[str]:

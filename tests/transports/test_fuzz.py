@@ -25,7 +25,8 @@ _AT_ONCE = 8
 _PATIENCE_S = 300.0 if _IS_LONG else 60.0
 # What a daemon may grow by once it has met every kind of message, and what sockets that still close may hold.
 _MOST_GROWTH_KB = 12_000
-_MOST_DESCRIPTORS = 8
+# The watchers of our files open nine of theirs a moment after the start.
+_MOST_DESCRIPTORS = 20
 
 Send = Callable[[httpx2.AsyncClient, Malformed], Awaitable[int]]
 
