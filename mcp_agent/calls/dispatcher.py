@@ -64,6 +64,7 @@ class Dispatcher:
                 observer.finished(call, outcome, took_s, result_bytes)
 
     async def _carry_out(self, call: Call) -> Outcome:
+        """The steps of every call, in this order: admit, parse, run, prune, shape."""
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
         except UnknownTool as error:
