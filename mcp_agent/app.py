@@ -27,7 +27,7 @@ from mcp_agent.protocol.resources import HostResources, Resources, SessionResour
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.pruning_service.kept_texts import KeptTexts
 from mcp_agent.security.refusals import Refusals
-from mcp_agent.sessions.crash_record import Record
+from mcp_agent.sessions.crash_record import CrashRecord
 from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
 from mcp_agent.storage.audit_log import AuditLog
@@ -64,7 +64,7 @@ def compose_daemon(
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
     file = RegistryFile(config.config, catalog)
     gate = Gate(catalog, pin_profile(file.load_or_create(), config.profile))
-    record = Record(config.state_dir / "sessions")
+    record = CrashRecord(config.state_dir / "sessions")
     hub = EventHub(record.boot)
     limits = Limits(
         sessions=config.max_sessions,
@@ -126,7 +126,7 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     """The pruner: the tools of these names and nothing else, with no tools.json and no profiles to choose from."""
     catalog = Catalog(tool for tool in discover().tools if tool.name in names)
     gate = Gate(catalog, Profiles(DEFAULT_PROFILE, SHIPPED))
-    record = Record(config.state_dir / "sessions")
+    record = CrashRecord(config.state_dir / "sessions")
     hub = EventHub(record.boot)
     sessions = SessionManager(hub, record, Limits())
     threads = ThreadPoolExecutor(_PRUNER_THREADS, thread_name_prefix="tool")

@@ -27,10 +27,10 @@ def http_app(
     daemon: Daemon, tokens: Tokens, streams: OpenStreams, names: tuple[str, ...], *, is_open_to_the_network: bool
 ) -> ASGIApp:
     """Every HTTP wire of `daemon`, behind its guard."""
-    sessions = HttpSessions(daemon.hub, daemon.sessions.disconnected)
+    sessions = HttpSessions(daemon.hub, daemon.sessions.on_disconnect)
     health = Health(daemon, sessions)
     streamable = StreamableHttp(daemon.methods, daemon.gate, daemon.hub, sessions)
-    sse = Sse(daemon.methods, daemon.gate, daemon.hub, daemon.sessions.disconnected)
+    sse = Sse(daemon.methods, daemon.gate, daemon.hub, daemon.sessions.on_disconnect)
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
     either = _EitherStream(streamable, sse)
     plain: dict[str, ASGIApp] = {

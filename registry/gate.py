@@ -9,7 +9,7 @@ from registry.catalog import Catalog
 from registry.profiles import Form, Profile, Profiles, closed_profile
 from tools.kit.errors import ToolDisabled
 from tools.kit.records import record
-from tools.kit.rules import NOTHING, Deny, together
+from tools.kit.rules import NOTHING, Deny, merge
 from tools.kit.spec import Tool
 
 # How results are written. Compact wins over the form that a connection asks for.
@@ -100,7 +100,7 @@ class Gate:
         """The deny rules of every profile that applies to the caller."""
         found = self._denied.get(access)
         if found is None:
-            found = self._denied[access] = together([profile.deny for profile in self._binding_profiles(access)])
+            found = self._denied[access] = merge([profile.deny for profile in self._binding_profiles(access)])
         return found
 
     def form(self, access: Access) -> Shape:

@@ -48,7 +48,7 @@ class MetricsPage:
         )
         yield from gauge("mcp_agent_sessions", "Shell sessions that run.", [(_NONE, len(daemon.sessions.live))])
         yield from counter(
-            "mcp_agent_sessions_started", "Shell sessions that were started.", [(_NONE, daemon.sessions.started)]
+            "mcp_agent_sessions_started", "Shell sessions that were started.", [(_NONE, daemon.sessions.started_count)]
         )
         yield from gauge(
             "mcp_agent_clients",

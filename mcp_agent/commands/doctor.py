@@ -22,7 +22,7 @@ import orjson
 from mcp_agent.commands import daemon_client
 from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.security import auth_tokens
-from mcp_agent.security.state_folder import exposed_mode
+from mcp_agent.security.state_folder import mode_if_exposed
 from registry.user_error import UserError
 from tools.kit.records import record
 
@@ -305,7 +305,7 @@ def _check_clock(target: _Target) -> Iterator[Finding]:
 
 def _check_folders(config: Config) -> Iterator[Finding]:
     for path, private in ((config.state_dir, 0o700), (config.token_file, 0o600)):
-        mode = exposed_mode(path)
+        mode = mode_if_exposed(path)
         if mode is not None:
             yield Finding("files", f"others can get at {path} ({mode:04o})", f"run: chmod {private:o} {path}")
         elif path.exists():

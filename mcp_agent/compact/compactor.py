@@ -23,7 +23,7 @@ from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.kit.errors import ToolError
 from tools.kit.results import Block, Result
 from tools.kit.spec import Tool
-from tools.kit.summaries import MOST_SUMMARY, ends, shortened
+from tools.kit.summaries import MOST_SUMMARY, shorten, shorten_middle
 
 STATUS_BYTES = 1_500
 # Of a result with text that was asked for, all that is beside the text.
@@ -103,7 +103,7 @@ class _Rest(NamedTuple):
     def footer(self, following: Place | None) -> Object:
         """What a reader needs to go on at `following`."""
         if self.reference is None:
-            why = shortened(self.problem, 120)
+            why = shorten(self.problem, 120)
             lost = f"The rest is lost, because it could not be kept: {why}. Ask for less at once."
             return {"hasMore": True, "hint": lost}
         way = f"{way_on(self.origin)} " if following is not None else ""
@@ -130,7 +130,7 @@ class _Draft:
         self._has_data = blocks is not None and "content" in fields and any("data" in block for block in blocks)
         if self._has_data:
             fields["content"] = [_without_data(block) for block in fields["content"]]
-        cut = shortened if isinstance(answer, Result) else ends
+        cut = shorten if isinstance(answer, Result) else shorten_middle
         self.head: Object = {"summary": cut(answer.summary(), MOST_SUMMARY) or "done", "success": False}
         if isinstance(answer, Result):
             self.kept_as = answer.kept_as
@@ -240,7 +240,7 @@ def encode_plain(answer: Result | ToolError) -> bytes | None:
             return None
     if len(value) > STEPS[0].keys or not value.keys().isdisjoint(_OURS):
         return None
-    summary = shortened(answer.summary(), MOST_SUMMARY) or "done"
+    summary = shorten(answer.summary(), MOST_SUMMARY) or "done"
     written = orjson.dumps({"summary": summary, "success": answer.succeeded, **value})
     return written if len(written) <= STATUS_BYTES else None
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tools.kit.summaries import counted, line_count
+from tools.kit.summaries import line_count, quantity
 
 MOST_DEPTH = 4
 MOST_ITEMS = 10
@@ -147,7 +147,7 @@ class Cutter:
             return flat
         self.is_cut = True
         if not isinstance(value, Mapping):
-            return f"[{counted(len(value), 'item')}]"
+            return f"[{quantity(len(value), 'item')}]"
         names = ", ".join(key[:20] for key in list(value)[:4])
         return f"{{{len(value)} keys: {names}{', ...' if len(value) > 4 else ''}}}"
 

@@ -14,7 +14,7 @@ from mcp_agent.compact.fitting import SLACK_BYTES, fitting_bytes, fitting_chars,
 from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.files import disk, utf8
 from tools.kit.errors import NotFound
-from tools.kit.summaries import MOST_LABEL, Item, shortened
+from tools.kit.summaries import MOST_LABEL, Item, shorten
 
 LIST_BYTES = 2_000
 TEXT_BYTES = 3_000
@@ -124,7 +124,7 @@ def shown_item(item: Item, index: int, most_id: int = MOST_STRING) -> tuple[Obje
     identity = item.id or f"#{index + 1}"
     is_cut = len(identity) > most_id or len(item.label) > MOST_LABEL or not item.is_whole
     identity = identity if len(identity) <= most_id else f"{identity[: most_id - 3]}..."
-    return {"id": identity, "label": shortened(item.label, MOST_LABEL)}, is_cut
+    return {"id": identity, "label": shorten(item.label, MOST_LABEL)}, is_cut
 
 
 def _head(summary: str) -> Object:

@@ -142,12 +142,12 @@ class Subscription:
         place = cursor.place(log)
         if stop - place > RATE_BYTES + self._allowance:
             # It prints faster than this client may be sent: the newest output is worth most.
-            behind = log.at(max(place, stop - MOST_CHUNK_BYTES))
+            behind = log.piece_at(max(place, stop - MOST_CHUNK_BYTES))
             newest = behind.end if isinstance(behind, Lost) else stop if behind is None else behind.offset
             events.append(self._hub.gap(log.session_id, place, newest))
             place = newest
         while place < stop and self._allowance > 0:
-            found = log.at(place)
+            found = log.piece_at(place)
             if found is None:
                 break
             if isinstance(found, Lost):
@@ -158,7 +158,7 @@ class Subscription:
             size = len(found.data)
             place = found.end
             while size < MOST_CHUNK_BYTES // 2 and place < stop:
-                found = log.at(place)
+                found = log.piece_at(place)
                 if found is None or isinstance(found, Lost) or found.stream != stream:
                     break
                 data.append(found.data)

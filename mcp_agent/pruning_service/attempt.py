@@ -67,7 +67,7 @@ class Attempt:
             pruner_duration_ms=took_ms,
             message=message,
         )
-        return Focused(self._text, PruningMetadata.failed(code, message, self._raw_bytes, took_ms))
+        return Focused(self._text, PruningMetadata.of_failure(code, message, self._raw_bytes, took_ms))
 
     def _duration_ms(self) -> int:
         return round((time.perf_counter() - self._began) * 1000)

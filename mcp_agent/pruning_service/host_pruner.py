@@ -64,8 +64,8 @@ class HostPruner:
     async def keep(self, owner: str, text: str) -> str:
         return await asyncio.to_thread(self._recovery.keep, owner, text)
 
-    async def kept(self, owner: str, prune_id: str) -> str | None:
-        return await asyncio.to_thread(self._recovery.kept, owner, prune_id)
+    async def find_text(self, owner: str, prune_id: str) -> str | None:
+        return await asyncio.to_thread(self._recovery.find_text, owner, prune_id)
 
     async def focus(
         self,
@@ -175,7 +175,7 @@ async def _read(text: str | Callable[[], str]) -> str:
 
 
 def _skip(text: str, reason: Reason) -> Focused:
-    return Focused(text, PruningMetadata.skipped(reason, size_of(text)))
+    return Focused(text, PruningMetadata.of_skip(reason, size_of(text)))
 
 
 def _is_short(text: str) -> bool:

@@ -51,7 +51,7 @@ class KeptTexts:
             disk.write_all(descriptor, data)
         return prune_id
 
-    def kept(self, owner: str, prune_id: str) -> str | None:
+    def find_text(self, owner: str, prune_id: str) -> str | None:
         """The text, or None if it is unknown, of another owner, or expired."""
         if not _NAME.fullmatch(prune_id):
             return None

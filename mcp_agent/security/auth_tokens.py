@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.security.state_folder import exposed_mode
+from mcp_agent.security.state_folder import mode_if_exposed
 from registry.profiles import Form
 from registry.user_error import UserError
 from tools.files import atomic
@@ -69,7 +69,7 @@ class Tokens:
     def reload(self) -> set[str]:
         """Read the files. Gives the names whose former token opens nothing any more. Raises BadToken."""
         owner = self._fixed_owner or from_file(self.owner_file)
-        accepted = [(_hashed(owner.encode()), Principal(OWNER, is_owner=True))]
+        accepted = [(_hash(owner.encode()), Principal(OWNER, is_owner=True))]
         for client in clients(self.clients_file):
             principal = Principal(client.name, client.profile, client.form)
             accepted.append((bytes.fromhex(client.sha256), principal))
@@ -89,7 +89,7 @@ class Tokens:
         """Whose token this is. Every one is compared, each in constant time."""
         if self._last is not None and hmac.compare_digest(token, self._last[0]):
             return self._last[1]
-        digest = _hashed(token)
+        digest = _hash(token)
         found = None
         for accepted, principal in self._accepted:
             if hmac.compare_digest(digest, accepted):
@@ -114,10 +114,10 @@ def from_file(path: Path) -> str:
     try:
         path.stat()
     except FileNotFoundError:
-        return _create(path)
+        return _create_owner_token(path)
     except OSError as error:
         raise BadToken(f"the token file {path} cannot be read: {_reason(error)}") from None
-    if exposed_mode(path) is not None:
+    if mode_if_exposed(path) is not None:
         raise BadToken(f"others can read the token file {path}; run: chmod 600 {path}")
     try:
         token = path.read_text("utf-8").strip()
@@ -130,7 +130,7 @@ def from_file(path: Path) -> str:
 
 def rotate_owner(path: Path) -> str:
     """A new token for the owner, in place of the one in the file."""
-    token = _new()
+    token = _new_token()
     atomic.replace_file(path, f"{token}\n".encode())
     return token
 
@@ -157,7 +157,7 @@ def create(path: Path, name: str, profile: str, form: Form) -> str:
         known = clients(path)
         if any(client.name == name for client in known):
             raise BadToken(f"there is a token {name!r} already; rotate or revoke it, or choose another name")
-        return _saved(path, known, name, profile, form)
+        return _add(path, known, name, profile, form)
 
 
 def revoke(path: Path, name: str) -> None:
@@ -173,12 +173,12 @@ def rotate(path: Path, name: str) -> str:
     with atomic.folder_lock(path.parent):
         known = clients(path)
         old = _find(known, name)
-        return _saved(path, [client for client in known if client is not old], name, old.profile, old.form)
+        return _add(path, [client for client in known if client is not old], name, old.profile, old.form)
 
 
-def _saved(path: Path, known: list[ClientToken], name: str, profile: str, form: Form) -> str:
-    token = _new()
-    digest = _hashed(token.encode()).hex()
+def _add(path: Path, known: list[ClientToken], name: str, profile: str, form: Form) -> str:
+    token = _new_token()
+    digest = _hash(token.encode()).hex()
     _save(path, [*known, ClientToken(name, profile, form, digest, int(time.time()))])
     return token
 
@@ -203,7 +203,7 @@ def _client(entry: Any) -> ClientToken:
     return client
 
 
-def _create(path: Path) -> str:
+def _create_owner_token(path: Path) -> str:
     """The new token in `path`. Two daemons that start at once take turns: the second finds what the first has made."""
     try:
         with atomic.folder_lock(path.parent):
@@ -214,11 +214,11 @@ def _create(path: Path) -> str:
     return from_file(path)
 
 
-def _new() -> str:
+def _new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def _hashed(token: bytes) -> bytes:
+def _hash(token: bytes) -> bytes:
     # Our tokens are random and long, so a plain hash is enough; a slow one would be paid for on every request.
     return hashlib.sha256(token).digest()
 

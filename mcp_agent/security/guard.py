@@ -119,7 +119,7 @@ class Guard:
         if scope["type"] != "http":
             return
         try:
-            headers = _by_name(scope["headers"])
+            headers = _index_headers(scope["headers"])
             principal, limit = self._examine(scope, headers)
         except _Refused as refused:
             if self._refusals is not None and refused.reason is not None:
@@ -134,7 +134,7 @@ class Guard:
             return
         self._under_way[name] += 1
         try:
-            await self._app(scope, receive if limit is None else _Bounded(receive, limit), send)
+            await self._app(scope, receive if limit is None else _BoundedReceive(receive, limit), send)
         except _Refused as refused:
             # A body is read before anything is answered, so there is still an answer to give.
             await _answer(send, refused)
@@ -170,7 +170,7 @@ class Guard:
         most = MOST_RPC_BODY_BYTES if scope["path"] in _LARGE_PATHS else MOST_BODY_BYTES
         if content_length is not None:
             if int(content_length) > most:
-                raise _too_large(most)
+                raise _size_refusal(most)
             return principal, None
         return principal, most
 
@@ -191,21 +191,21 @@ class Guard:
         if bearer is not None and key is not None:
             raise _Refused(400, _ONE_TOKEN, reason="bad_header")
         if bearer is not None:
-            token = _bearer(bearer)
+            token = _bearer_token(bearer)
         elif key is not None:
             token = key
         else:
             if scope["path"] == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
                 return None
-            raise _unauthorized("a token is needed", "no_token")
+            raise _login_refusal("a token is needed", "no_token")
         principal = self._tokens.identify(token)
         if principal is None:
             event(log, logging.WARNING, "security.token_refused", path=scope["path"][:200])
-            raise _unauthorized("the token is not the right one", "wrong_token")
+            raise _login_refusal("the token is not the right one", "wrong_token")
         return principal
 
 
-class _Bounded:
+class _BoundedReceive:
     """A `receive` that stops a body of undeclared size once it is too large."""
 
     def __init__(self, receive: Receive, most: int) -> None:
@@ -218,11 +218,11 @@ class _Bounded:
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                raise _too_large(self._most)
+                raise _size_refusal(self._most)
         return message
 
 
-def _by_name(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
+def _index_headers(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
     """The headers by name; of those that stand twice, the first."""
     first = dict(reversed(headers))
     if len(first) != len(headers):
@@ -233,10 +233,10 @@ def _by_name(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
     return first
 
 
-def _bearer(value: bytes) -> bytes:
+def _bearer_token(value: bytes) -> bytes:
     scheme, _, token = value.partition(b" ")
     if scheme.lower() != b"bearer" or not token:
-        raise _unauthorized("the Authorization header must be: Bearer <token>", "bad_header")
+        raise _login_refusal("the Authorization header must be: Bearer <token>", "bad_header")
     return token.strip()
 
 
@@ -251,12 +251,12 @@ def _is_own_address(name: str, scope: Scope) -> bool:
         return False
 
 
-def _unauthorized(message: str, reason: Reason) -> _Refused:
+def _login_refusal(message: str, reason: Reason) -> _Refused:
     hint = "send it as: Authorization: Bearer <token>; mcp-agent serve says where the token is"
     return _Refused(401, message, hint, reason)
 
 
-def _too_large(most: int) -> _Refused:
+def _size_refusal(most: int) -> _Refused:
     return _Refused(413, f"a body may have {most} bytes")
 
 

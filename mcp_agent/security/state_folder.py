@@ -21,7 +21,7 @@ def secure_state_dir(config: Config) -> None:
             folder.chmod(stat.S_IMODE(folder.stat().st_mode) & 0o700)
 
 
-def exposed_mode(path: Path) -> int | None:
+def mode_if_exposed(path: Path) -> int | None:
     """The mode of a file or folder that group or others have access to; None if it is private or does not exist."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -33,5 +33,5 @@ def exposed_mode(path: Path) -> int | None:
 def exposure(config: Config) -> str | None:
     """A warning if others have access to the state folder, with the command that takes it away."""
     folder = config.state_dir
-    mode = exposed_mode(folder)
+    mode = mode_if_exposed(folder)
     return None if mode is None else f"others can get at {folder} ({mode:04o}); run: chmod 700 {folder}"

@@ -26,7 +26,7 @@ _MOST_RECORD_BYTES = 256 * 1024
 _GRACE_S = 1.0
 
 
-class Record:
+class CrashRecord:
     """The folder of this start of the daemon. Made at the first process, gone after an orderly end."""
 
     def __init__(self, folder: Path) -> None:
@@ -45,7 +45,7 @@ class Record:
         unfinished = self._parent / f".{self.boot}"
         unfinished.mkdir(mode=0o700, parents=True)
         own = os.getpid()
-        owner = {"pid": own, "started": process_tree.started(own), "machine": _machine()}
+        owner = {"pid": own, "started": process_tree.start_time(own), "machine": _boot_id()}
         (unfinished / "owner.json").write_bytes(orjson.dumps(owner))
         unfinished.rename(self.folder)
         self._file = os.open(
@@ -55,14 +55,14 @@ class Record:
     def add(self, pid: int) -> None:
         """Note a process that has just been started."""
         assert self._file is not None, "the folder is made before anything is started"
-        began = process_tree.started(pid)
-        if began is None:
+        start_time = process_tree.start_time(pid)
+        if start_time is None:
             return
-        self._alive[pid] = began
+        self._alive[pid] = start_time
         if self._size > _MOST_RECORD_BYTES:
             self._rewrite()
         else:
-            self._size += os.write(self._file, b"%d %d\n" % (pid, began))
+            self._size += os.write(self._file, b"%d %d\n" % (pid, start_time))
 
     def remove(self, pid: int) -> None:
         """Forget a process that is over. Its line stays until the file is written anew: its start time guards it."""
@@ -82,7 +82,7 @@ class Record:
         ended = 0
         for folder in self._parent.iterdir():
             if folder.is_dir() and not folder.name.startswith(".") and not _is_in_use(folder):
-                ended += _ended(folder)
+                ended += _end_processes(folder)
                 shutil.rmtree(folder, ignore_errors=True)
         return ended
 
@@ -96,21 +96,21 @@ class Record:
 def _is_in_use(folder: Path) -> bool:
     owner = _owner(folder)
     pid = owner.get("pid")
-    if owner.get("machine") != _machine() or not isinstance(pid, int):
+    if owner.get("machine") != _boot_id() or not isinstance(pid, int):
         return False
-    return process_tree.started(pid) == owner.get("started")
+    return process_tree.start_time(pid) == owner.get("started")
 
 
-def _ended(folder: Path) -> int:
+def _end_processes(folder: Path) -> int:
     """End the processes of a daemon that is gone. Numbers from before a restart of the machine mean nothing."""
-    tag = process_tree.tagged(f"{folder.name}-")
-    recorded = _processes(folder) if _owner(folder).get("machine") == _machine() else set()
+    tag = process_tree.environment_entry(f"{folder.name}-")
+    recorded = _processes(folder) if _owner(folder).get("machine") == _boot_id() else set()
 
     def members() -> set[Member]:
-        leaders = [member.pid for member in recorded if process_tree.started(member.pid) == member.started]
+        leaders = [member.pid for member in recorded if process_tree.start_time(member.pid) == member.start_time]
         return process_tree.find(tag, leaders)
 
-    count = process_tree.end_now(members, _GRACE_S)
+    count = process_tree.end_blocking(members, _GRACE_S)
     if count:
         event(log, logging.WARNING, "sessions.cleaned_up", boot=folder.name, processes=count)
     return count
@@ -120,8 +120,8 @@ def _processes(folder: Path) -> set[Member]:
     found = set()
     with contextlib.suppress(OSError, ValueError):
         for line in (folder / "processes").read_text().splitlines():
-            pid, began = line.split()
-            found.add(Member(int(pid), int(began)))
+            pid, start_time = line.split()
+            found.add(Member(int(pid), int(start_time)))
     return found
 
 
@@ -133,7 +133,7 @@ def _owner(folder: Path) -> dict[str, object]:
     return owner if isinstance(owner, dict) else {}
 
 
-def _machine() -> str:
+def _boot_id() -> str:
     """This start of the machine."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -20,11 +20,11 @@ from typing import Any
 from mcp_agent.logs import event
 from mcp_agent.security import auth_tokens
 from mcp_agent.sessions import process_tree
-from mcp_agent.sessions.crash_record import Record
+from mcp_agent.sessions.crash_record import CrashRecord
 from mcp_agent.sessions.output_log import OutputLog, Stream
 from mcp_agent.sessions.process import SHELL, Terminal, spawn
 from mcp_agent.sessions.process_tree import Member
-from mcp_agent.sessions.session import Capture, OutputListener, Session
+from mcp_agent.sessions.session import HeadTailBuffer, OutputListener, Session
 from tools.kit.errors import SessionLimit, SessionNotFound, from_os_error
 from tools.kit.records import record
 
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 
 _SET_CHILD_SUBREAPER = 36
 _ORPHANS_EVERY_S = 5.0
-_NOTED_AFTER_S = 0.05
+_RECORD_AFTER_S = 0.05
 _MOST_FINISHED = 200
 _MOST_KEPT_BYTES = 1024 * 1024 * 1024
-_QUIET = {"PAGER": "cat", "GIT_PAGER": "cat"}
+_NO_PAGER = {"PAGER": "cat", "GIT_PAGER": "cat"}
 
 
 @record
@@ -55,10 +55,10 @@ class Limits:
 class SessionManager:
     """Makes sessions and owns them, and the tasks that end them."""
 
-    def __init__(self, hub: OutputListener, record: Record, limits: Limits) -> None:
+    def __init__(self, hub: OutputListener, record: CrashRecord, limits: Limits) -> None:
         self.limits = limits
         self.is_closed = False
-        self.started = 0
+        self.started_count = 0
         self._hub = hub
         self._record = record
         self._sessions: dict[str, Session] = {}
@@ -68,7 +68,7 @@ class SessionManager:
         self._environment: dict[bytes, bytes] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: dict[Session, asyncio.TimerHandle] = {}
-        self._orphans: set[Member] = set()
+        self._orphan_zombies: set[Member] = set()
         self._orphan_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -93,21 +93,21 @@ class SessionManager:
         connection: str,
         environment: Mapping[str, str] | None = None,
         terminal: tuple[int, int] | None = None,
-        hears_stderr: bool = True,
+        reads_stderr: bool = True,
     ) -> Session:
         """A new session that every client hears of. Raises SessionLimit, or what the system says of `cwd`."""
         self._check_limit()
         session = self._session(command, cwd, connection)
-        session.log.to_file()
+        session.log.start_spool()
         session.has_terminal = terminal is not None
         try:
             self._spawn(
-                session, environment or {}, Terminal(*terminal) if terminal else None, hears_stderr, has_input=True
+                session, environment or {}, Terminal(*terminal) if terminal else None, reads_stderr, has_input=True
             )
         except Exception:
             session.log.remove()
             raise
-        self._note(session)
+        self._add_to_record(session)
         self._publish(session)
         return session
 
@@ -118,29 +118,35 @@ class SessionManager:
         *,
         connection: str,
         captures: Mapping[Stream, int],
-        hears_stderr: bool,
+        reads_stderr: bool,
         shell: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
-        removed: Callable[[str], bool] | None = None,
+        drops_variable: Callable[[str], bool] | None = None,
     ) -> Session:
         """A command of one call, its output collected up to so many bytes a stream. `release` it when it is over."""
         session = self._session(command, cwd, connection)
-        session.captures = {stream: Capture(most) for stream, most in captures.items()}
+        session.captures = {stream: HeadTailBuffer(most) for stream, most in captures.items()}
         self._spawn(
-            session, environment or {}, None, hears_stderr, has_input=False, shell=shell or SHELL, removed=removed
+            session,
+            environment or {},
+            None,
+            reads_stderr,
+            has_input=False,
+            shell=shell or SHELL,
+            drops_variable=drops_variable,
         )
         self._calls.add(session)
         # Most commands are over before that, and looking at a process that has just begun takes a third of its life.
-        self._timers[session] = _loop().call_later(_NOTED_AFTER_S, self._note, session)
+        self._timers[session] = _loop().call_later(_RECORD_AFTER_S, self._add_to_record, session)
         return session
 
-    def adopt(self, session: Session, ends_in_s: float | None) -> bool:
+    def promote(self, session: Session, ends_in_s: float | None) -> bool:
         """Turn a command of a call into a session. False if there are as many as there may be."""
         if self.is_closed or len(self.live) >= self.limits.sessions:
             return False
         self._calls.discard(session)
         self._cancel_timer(session)
-        self._note(session)
+        self._add_to_record(session)
         session.captures = {}
         self._publish(session, ends_in_s)
         return True
@@ -150,11 +156,11 @@ class SessionManager:
         self._calls.discard(session)
         self._cancel_timer(session)
         session.captures = {}
-        if session.child.is_quiet:
+        if session.child.has_closed_output:
             session.close()
         else:
             # Something it started still holds the pipe. It is read on, or it would die of a closed one.
-            session.child.heard = lambda stream, data: True
+            session.child.on_output = lambda stream, data: True
         if keeps_output and session.log.spool is not None:
             session.log.seal()
             self._keep(session)
@@ -172,10 +178,10 @@ class SessionManager:
 
     async def stop(self, session: Session, number: int, grace_s: float | None = None) -> bool:
         """End a session and all that it started, and wait for that. True if it had to be killed after its grace."""
-        async with session.is_ending:
+        async with session.stop_lock:
             child = session.child
-            child.is_held = True
-            tag = process_tree.tagged(self._tag(session) + "\0")
+            child.keeps_zombie = True
+            tag = process_tree.environment_entry(self._tag(session) + "\0")
 
             def members() -> set[Member]:
                 return process_tree.find(tag, () if child.is_reaped else (child.pid,))
@@ -185,7 +191,7 @@ class SessionManager:
                 escalated = await process_tree.end(members, number, grace)
                 # Its end is heard even if a client has not caught up with its output.
                 child.resume()
-                await session.over(2.0)
+                await session.wait_for_exit(2.0)
             finally:
                 child.reap()
             session.close()
@@ -193,14 +199,14 @@ class SessionManager:
 
     def abandon(self, session: Session, grace_s: float) -> None:
         """End a command that nobody waits for any more."""
-        self._own(self._abandoned(session, grace_s))
+        self._run_in_background(self._stop_and_release(session, grace_s))
 
-    def disconnected(self, connection: str) -> None:
+    def on_disconnect(self, connection: str) -> None:
         """A client is gone: its sessions go too, if that is how it is set."""
         if self.limits.stop_on_disconnect and connection:
             for session in self.live:
                 if session.connection == connection:
-                    self._own(self.stop(session, signal.SIGTERM))
+                    self._run_in_background(self.stop(session, signal.SIGTERM))
 
     async def end_all(self, grace_s: float | None = None) -> None:
         """End every process of this daemon. Exits are told; nothing can be started any more."""
@@ -208,9 +214,9 @@ class SessionManager:
         every = list({*self._sessions.values(), *self._calls, *self._timers})
         leaders = [session.child for session in every if not session.child.is_reaped]
         for child in leaders:
-            child.is_held = True
+            child.keeps_zombie = True
         if every or self._environment is not None:
-            tag = process_tree.tagged(f"{self._record.boot}-")
+            tag = process_tree.environment_entry(f"{self._record.boot}-")
 
             def members() -> set[Member]:
                 return process_tree.find(tag, [child.pid for child in leaders])
@@ -219,7 +225,7 @@ class SessionManager:
             await process_tree.end(members, signal.SIGTERM, grace)
         for session in every:
             session.child.resume()
-            await session.over(1.0)
+            await session.wait_for_exit(1.0)
         for child in leaders:
             child.reap()
         for task in self._tasks:
@@ -264,28 +270,28 @@ class SessionManager:
         session: Session,
         environment: Mapping[str, str],
         terminal: Terminal | None,
-        hears_stderr: bool,
+        reads_stderr: bool,
         *,
         has_input: bool,
         shell: Sequence[str] = SHELL,
-        removed: Callable[[str], bool] | None = None,
+        drops_variable: Callable[[str], bool] | None = None,
     ) -> None:
         assert self._environment is not None, "prepared with the session"
         ours = self._environment
-        if removed is not None:
-            ours = {name: value for name, value in ours.items() if not removed(os.fsdecode(name))}
+        if drops_variable is not None:
+            ours = {name: value for name, value in ours.items() if not drops_variable(os.fsdecode(name))}
         try:
             session.child = spawn(
                 session.command,
                 session.cwd,
-                {**ours, **_encoded(environment), **_encoded({process_tree.TAG: self._tag(session)})},
+                {**ours, **_encode(environment), **_encode({process_tree.TAG: self._tag(session)})},
                 shell=shell,
-                heard=session.hear,
-                ended=session.ended,
-                finished=session.finished,
+                on_output=session.on_output,
+                on_exit=session.on_exit,
+                on_output_closed=session.on_output_closed,
                 terminal=terminal,
                 has_input=has_input,
-                hears_stderr=hears_stderr,
+                reads_stderr=reads_stderr,
             )
         except OSError as error:
             if error.filename is None:
@@ -294,7 +300,7 @@ class SessionManager:
 
     def _publish(self, session: Session, ends_in_s: float | None = None) -> None:
         self._sessions[session.id] = session
-        self.started += 1
+        self.started_count += 1
         session.publish()
         left_s = max(0.0, self.limits.age_s - session.age_s)
         if ends_in_s is not None:
@@ -302,7 +308,7 @@ class SessionManager:
         session.expiry = _loop().call_later(left_s, self._expire, session)
         event(log, logging.INFO, "session.opened", session=session.id, pid=session.pid)
 
-    def exited(self, session: Session) -> None:
+    def on_exit(self, session: Session) -> None:
         """A session's leader has ended: its hour of being readable begins."""
         self._record.remove(session.pid)
         if not session.is_published:
@@ -325,7 +331,7 @@ class SessionManager:
 
     def _expire(self, session: Session) -> None:
         event(log, logging.INFO, "session.expired", session=session.id, age_s=round(session.age_s))
-        self._own(self.stop(session, signal.SIGTERM))
+        self._run_in_background(self.stop(session, signal.SIGTERM))
 
     def _forget(self, session: Session) -> None:
         """Its hour is over: nothing of it stays, nor of what it left running."""
@@ -333,11 +339,11 @@ class SessionManager:
         self._finished.pop(session, None)
         if self._sessions.pop(session.id, None) is not None:
             self._hub.drop_log(session.log)
-            if not session.child.is_quiet:
-                self._own(self.stop(session, signal.SIGTERM))
+            if not session.child.has_closed_output:
+                self._run_in_background(self.stop(session, signal.SIGTERM))
         session.log.remove()
 
-    def _note(self, session: Session) -> None:
+    def _add_to_record(self, session: Session) -> None:
         """Put a process on record, for the daemon that comes after a crash of this one."""
         if session.is_running:
             self._record.add(session.pid)
@@ -347,11 +353,11 @@ class SessionManager:
         if timer is not None:
             timer.cancel()
 
-    async def _abandoned(self, session: Session, grace_s: float) -> None:
+    async def _stop_and_release(self, session: Session, grace_s: float) -> None:
         await self.stop(session, signal.SIGTERM, grace_s)
         self.release(session, keeps_output=False)
 
-    def _own(self, work: Coroutine[Any, Any, Any]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -364,7 +370,7 @@ class SessionManager:
         self._record.open()
         secrets_of_ours = (auth_tokens.VARIABLE,)
         kept = {name: value for name, value in os.environ.items() if name not in secrets_of_ours}
-        self._environment = _encoded({**kept, **_QUIET})
+        self._environment = _encode({**kept, **_NO_PAGER})
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             self._orphan_timer = _loop().call_later(_ORPHANS_EVERY_S, self._reap_orphans)
@@ -381,14 +387,14 @@ class SessionManager:
         except ChildProcessError:
             return
         own = {session.pid for session in (*self._sessions.values(), *self._calls)}
-        dead = {member for member in process_tree.orphans(os.getsid(0)) if member.pid not in own}
-        for member in dead & self._orphans:
+        dead = {member for member in process_tree.orphan_zombies(os.getsid(0)) if member.pid not in own}
+        for member in dead & self._orphan_zombies:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(member.pid, os.WNOHANG)
-        self._orphans = dead
+        self._orphan_zombies = dead
 
 
-def _encoded(environment: Mapping[str, str]) -> dict[bytes, bytes]:
+def _encode(environment: Mapping[str, str]) -> dict[bytes, bytes]:
     """Encoded once and not at each start, where it takes a tenth of the time."""
     return {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
 

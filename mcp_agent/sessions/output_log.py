@@ -74,7 +74,7 @@ class Exit:
 
 
 class OutputLog:
-    """The output of one session. `numbered` gives the next number once the session is known to the hub."""
+    """The output of one session. `take_number` gives the next number once the session is known to the hub."""
 
     def __init__(
         self, session_id: str, path: Path, most_bytes: int, whole_bytes: int = 0, *, frees_in_place: bool = True
@@ -89,7 +89,7 @@ class OutputLog:
         self._whole_bytes = whole_bytes
         self._frees_in_place = frees_in_place
         self._has_no_file = False
-        self._numbered: Callable[[], int] | None = None
+        self._take_number: Callable[[], int] | None = None
         # One entry a piece: its offset doubled, plus one for stderr; and its number.
         self._starts = array("Q")
         self._numbers = array("Q")
@@ -116,20 +116,20 @@ class OutputLog:
     def append(self, stream: Stream, data: bytes) -> None:
         offset = self.end
         self._starts.append(offset << 1 | (stream == "stderr"))
-        self._numbers.append(self._numbered() if self._numbered is not None else 0)
+        self._numbers.append(self._take_number() if self._take_number is not None else 0)
         self._recent[offset] = data
         self._recent_bytes += len(data)
         self.end += len(data)
         if self.spool is not None:
             self.spool.append(data)
         elif self._recent_bytes > UNSPOOLED_BYTES:
-            self.to_file()
+            self.start_spool()
         if self._recent_bytes > RECENT_BYTES:
-            self._forget_recent()
+            self._evict_recent()
         if len(self._starts) > MOST_PIECES:
             self._drop_pieces()
 
-    def to_file(self) -> None:
+    def start_spool(self) -> None:
         """Keep the output in a file from here on, with what there is already. If there can be none, memory is all."""
         if self.spool is not None or self._has_no_file:
             return
@@ -141,13 +141,13 @@ class OutputLog:
             return
         self.spool.append(b"".join(self._recent.values()))
 
-    def publish(self, numbered: Callable[[], int]) -> None:
+    def publish(self, take_number: Callable[[], int]) -> None:
         """Number every piece there is and every one to come."""
-        self._numbered = numbered
+        self._take_number = take_number
         self._whole_bytes = 0
         if self.spool is not None:
             self.spool.whole_bytes = 0
-        self._numbers = array("Q", [numbered() for _ in self._numbers])
+        self._numbers = array("Q", [take_number() for _ in self._numbers])
 
     def excess(self) -> int:
         """Up to which offset old output must go before more is taken; 0 if there is room."""
@@ -157,7 +157,7 @@ class OutputLog:
         """Let the output between the head and `to` go."""
         assert self.spool is not None, "only a file can be over its limit"
         # Whole pieces: one that straddles an edge of the hole is gone with it.
-        head = self._head()
+        head = self._fix_head()
         last = bisect_right(self._starts, to << 1 | 1) - 1
         if last <= head:
             return
@@ -193,7 +193,7 @@ class OutputLog:
             return recent[mark.offset - start :]
         return b"" if self.spool is None else self.spool.read(mark.offset, mark.end - mark.offset)
 
-    def at(self, offset: int) -> Piece | Lost | None:
+    def piece_at(self, offset: int) -> Piece | Lost | None:
         """The piece that covers `offset`, from there on, with its bytes."""
         mark = self.mark(offset)
         if mark is None or isinstance(mark, Lost):
@@ -207,7 +207,7 @@ class OutputLog:
         """The number of the piece at `offset`, which must be before the end."""
         return self._numbers[bisect_right(self._starts, offset << 1 | 1) - 1]
 
-    def after(self, number: int) -> int:
+    def offset_after(self, number: int) -> int:
         """The offset behind the last piece whose number is not above `number`."""
         index = bisect_right(self._numbers, number)
         if index == len(self._numbers):
@@ -223,7 +223,7 @@ class OutputLog:
         at = offset
         parts: list[bytes] = []
         size = 0
-        while size < most_bytes and (found := self.at(at)) is not None:
+        while size < most_bytes and (found := self.piece_at(at)) is not None:
             if isinstance(found, Lost):
                 if parts:
                     break
@@ -240,9 +240,9 @@ class OutputLog:
             at = found.end
         return b"".join(parts).decode("utf-8", "replace"), offset, at
 
-    def whole(self) -> Iterator[bytes]:
+    def stored_output(self) -> Iterator[bytes]:
         """What is in files now, with a note where something is gone. Any thread may read it. Raises OSError."""
-        self.to_file()
+        self.start_spool()
         if self.spool is None:
             raise OSError(errno.ENOENT, "there is no file for it")
         end = self.spool.written
@@ -252,9 +252,9 @@ class OutputLog:
         head = list(self.spool.stretches(0, self._head_end))
         return chain(_bytes(head), [gone], _bytes(list(self.spool.stretches(self._lost_to, end))))
 
-    def sealed_file(self) -> Path | None:
+    def complete_file(self) -> Path | None:
         """The one file with all of the output, closed, to which nothing is added any more; None if there is none."""
-        self.to_file()
+        self.start_spool()
         if self.spool is None or self.spool.sole_file is None:
             return None
         self.seal()
@@ -265,17 +265,17 @@ class OutputLog:
         if self.spool is not None:
             self.spool.seal()
             if not self.spool.is_full:
-                self._forget_recent(keep=0)
+                self._evict_recent(keep=0)
 
     def remove(self) -> None:
         if self.spool is not None:
             self.spool.remove()
 
-    def _forget_recent(self, keep: int = RECENT_BYTES) -> None:
+    def _evict_recent(self, keep: int = RECENT_BYTES) -> None:
         while self._recent_bytes > keep and self._recent:
             self._recent_bytes -= len(self._recent.pop(next(iter(self._recent))))
 
-    def _head(self) -> int:
+    def _fix_head(self) -> int:
         """How many pieces are in the head, fixed when the first bytes behind it go."""
         if not self._head_pieces:
             self._head_pieces = max(1, bisect_right(self._starts, (HEAD_BYTES - 1) << 1 | 1))

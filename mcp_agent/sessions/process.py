@@ -31,7 +31,7 @@ _READS_AT_ONCE = 16
 _MOST_UNWRITTEN_S = 5.0
 SHELL = ("cmd.exe", "/c") if sys.platform == "win32" else ("/bin/sh", "-c")
 
-Heard = Callable[[Stream, bytes], bool]
+OnOutput = Callable[[Stream, bytes], bool]
 
 
 @record
@@ -65,26 +65,27 @@ class _Reader:
     descriptor: int
     stream: Stream
     is_pipe: bool = True
-    held: bytes = b""
+    incomplete: bytes = b""
     is_wide: bool = False
 
 
 @mutable
 class Child:
-    """A running command. `heard` is told of output and says whether it will take more; `ended` comes once.
+    """A running command. `on_output` gets its output and returns whether it takes more; `on_exit` is called once.
 
-    After `ended`, output that a grandchild still writes is heard until it lets go of the pipe (`is_quiet`).
+    After `on_exit`, a grandchild may still write to the pipe. Its output is delivered until it closes the pipe; then
+    `on_output_closed` is called.
     """
 
     process: subprocess.Popen[bytes]
     pidfd: int
-    heard: Heard
-    ended: Callable[[Status], None]
-    finished: Callable[[], None]
+    on_output: OnOutput
+    on_exit: Callable[[Status], None]
+    on_output_closed: Callable[[], None]
     status: Status | None = None
     is_paused: bool = False
     # While the tree is being ended, the dead leader is left unreaped: its number cannot be given to a stranger.
-    is_held: bool = False
+    keeps_zombie: bool = False
     _readers: dict[int, _Reader] = field(default_factory=dict)
     _stdin: int | None = None
     _terminal: int | None = None
@@ -99,7 +100,7 @@ class Child:
         return self.process.returncode is not None
 
     @property
-    def is_quiet(self) -> bool:
+    def has_closed_output(self) -> bool:
         """Whether nobody holds the other end of its output any more."""
         return not self._readers
 
@@ -118,9 +119,9 @@ class Child:
         if self.is_paused:
             self.is_paused = False
             for reader in list(self._readers.values()):
-                _loop().add_reader(reader.descriptor, self._readable, reader)
+                _loop().add_reader(reader.descriptor, self._on_readable, reader)
             if self._is_dead:
-                self._leader_ended()
+                self._on_leader_exit()
 
     async def write(self, data: bytes) -> int:
         """Give `data` to its standard input; fewer bytes are taken if it does not read for five seconds."""
@@ -129,7 +130,7 @@ class Child:
             try:
                 done += os.write(self._stdin, data[done : done + READ_BYTES])
             except BlockingIOError:
-                if not await _writable(self._stdin, _MOST_UNWRITTEN_S):
+                if not await _wait_until_writable(self._stdin, _MOST_UNWRITTEN_S):
                     break
             except OSError:
                 self.close_input()
@@ -144,7 +145,7 @@ class Child:
 
     def reap(self) -> None:
         """Let the number of a dead leader go."""
-        self.is_held = False
+        self.keeps_zombie = False
         if self._is_dead:
             self.process.poll()
 
@@ -159,13 +160,13 @@ class Child:
             os.close(self.pidfd)
             self.pidfd = -1
 
-    def _start(self, readers: list[_Reader]) -> None:
+    def _watch(self, readers: list[_Reader]) -> None:
         for reader in readers:
             self._readers[reader.descriptor] = reader
-            _loop().add_reader(reader.descriptor, self._readable, reader)
-        _loop().add_reader(self.pidfd, self._leader_ended)
+            _loop().add_reader(reader.descriptor, self._on_readable, reader)
+        _loop().add_reader(self.pidfd, self._on_leader_exit)
 
-    def _readable(self, reader: _Reader) -> None:
+    def _on_readable(self, reader: _Reader) -> None:
         for _ in range(_READS_AT_ONCE):
             try:
                 data = os.read(reader.descriptor, READ_BYTES)
@@ -180,7 +181,7 @@ class Child:
             if not data:
                 self._close_reader(reader)
                 return
-            self._hear(reader, data)
+            self._deliver(reader, data)
             if self.is_paused:
                 return
             if len(data) < READ_BYTES:
@@ -190,17 +191,17 @@ class Child:
                 reader.is_wide = True
                 disk.widen_pipe(reader.descriptor)
 
-    def _hear(self, reader: _Reader, data: bytes) -> None:
-        if reader.held:
-            data, reader.held = reader.held + data, b""
+    def _deliver(self, reader: _Reader, data: bytes) -> None:
+        if reader.incomplete:
+            data, reader.incomplete = reader.incomplete + data, b""
         if data[-1] >= 0x80 and (cut := utf8.incomplete_bytes(data)):
-            reader.held, data = data[-cut:], data[:-cut]
+            reader.incomplete, data = data[-cut:], data[:-cut]
             if not data:
                 return
-        if not self.heard(reader.stream, data):
+        if not self.on_output(reader.stream, data):
             self.pause()
 
-    def _leader_ended(self) -> None:
+    def _on_leader_exit(self) -> None:
         """The leader is dead: hear what it wrote, then say so. Another reader may come too late otherwise."""
         self._is_dead = True
         if self.status is not None or self.is_paused:
@@ -214,18 +215,18 @@ class Child:
         _loop().remove_reader(self.pidfd)
         os.close(self.pidfd)
         status = _status(self.pid)
-        if not self.is_held:
+        if not self.keeps_zombie:
             self.process.poll()
         self.pidfd = -1
         self.status = status
         self.close_input()
-        self.ended(status)
-        if self.is_quiet:
-            self.finished()
+        self.on_exit(status)
+        if self.has_closed_output:
+            self.on_output_closed()
 
     def _drain(self, reader: _Reader) -> None:
         """What is in the pipe now: all of what the leader wrote, perhaps more, never more than the pipe holds."""
-        left = _unread(reader.descriptor)
+        left = _unread_bytes(reader.descriptor)
         while left > 0:
             try:
                 data = os.read(reader.descriptor, min(left, READ_BYTES))
@@ -234,28 +235,28 @@ class Child:
             if not data:
                 break
             left -= len(data)
-            self._hear(reader, data)
-        if reader.held:
-            held, reader.held = reader.held, b""
-            self.heard(reader.stream, held)
+            self._deliver(reader, data)
+        if reader.incomplete:
+            rest, reader.incomplete = reader.incomplete, b""
+            self.on_output(reader.stream, rest)
         if self.is_paused:
             # Not here: the exit is about to be told, and the pipe is all but empty.
             self.is_paused = False
             for each in self._readers:
-                _loop().add_reader(each, self._readable, self._readers[each])
+                _loop().add_reader(each, self._on_readable, self._readers[each])
 
     def _close_reader(self, reader: _Reader) -> None:
         if self._readers.pop(reader.descriptor, None) is None:
             return
         _loop().remove_reader(reader.descriptor)
-        if reader.held:
-            held, reader.held = reader.held, b""
-            self.heard(reader.stream, held)
+        if reader.incomplete:
+            rest, reader.incomplete = reader.incomplete, b""
+            self.on_output(reader.stream, rest)
         if reader.descriptor == self._stdin:
             self._stdin = None
         os.close(reader.descriptor)
-        if self.status is not None and self.is_quiet:
-            self.finished()
+        if self.status is not None and self.has_closed_output:
+            self.on_output_closed()
 
     def _close_terminal(self) -> None:
         if self._terminal is not None:
@@ -268,24 +269,24 @@ def spawn(
     cwd: Path,
     environment: Mapping[bytes, bytes],
     *,
-    heard: Heard,
-    ended: Callable[[Status], None],
-    finished: Callable[[], None],
+    on_output: OnOutput,
+    on_exit: Callable[[Status], None],
+    on_output_closed: Callable[[], None],
     shell: Sequence[str] = SHELL,
     terminal: Terminal | None = None,
     has_input: bool = False,
-    hears_stderr: bool = True,
+    reads_stderr: bool = True,
 ) -> Child:
     """Start `command` under the shell in a session of its own. Raises OSError, with nothing left open."""
-    _hand_on_no_ignored_signals()
+    _reset_ignored_signals()
     opened: list[int] = []
     try:
         if terminal is not None:
-            return _spawn_on_terminal(command, cwd, environment, terminal, heard, ended, finished, opened)
+            return _spawn_on_terminal(command, cwd, environment, terminal, on_output, on_exit, on_output_closed, opened)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         opened += [out_read, out_write]
         error_read = error_write = -1
-        if hears_stderr:
+        if reads_stderr:
             error_read, error_write = os.pipe2(os.O_CLOEXEC)
             opened += [error_read, error_write]
         in_read = in_write = -1
@@ -298,11 +299,11 @@ def spawn(
             env=environment,
             stdin=in_read if has_input else subprocess.DEVNULL,
             stdout=out_write,
-            stderr=error_write if hears_stderr else subprocess.DEVNULL,
+            stderr=error_write if reads_stderr else subprocess.DEVNULL,
             start_new_session=True,
             restore_signals=True,
         )
-        child = Child(process, os.pidfd_open(process.pid), heard, ended, finished)
+        child = Child(process, os.pidfd_open(process.pid), on_output, on_exit, on_output_closed)
     except OSError:
         for descriptor in opened:
             os.close(descriptor)
@@ -312,17 +313,17 @@ def spawn(
             os.close(descriptor)
     os.set_blocking(out_read, False)
     readers = [_Reader(out_read, "stdout")]
-    if hears_stderr:
+    if reads_stderr:
         os.set_blocking(error_read, False)
         readers.append(_Reader(error_read, "stderr"))
     if has_input:
         os.set_blocking(in_write, False)
         child._stdin = in_write
-    child._start(readers)
+    child._watch(readers)
     return child
 
 
-def _hand_on_no_ignored_signals() -> None:
+def _reset_ignored_signals() -> None:
     """Give a signal that our parent has us ignore, as `nohup` does, a handler that does nothing.
 
     To us that is the same. But what is ignored stays so in every program that is started, and what has a handler does
@@ -340,9 +341,9 @@ def _spawn_on_terminal(
     cwd: Path,
     environment: Mapping[bytes, bytes],
     terminal: Terminal,
-    heard: Heard,
-    ended: Callable[[Status], None],
-    finished: Callable[[], None],
+    on_output: OnOutput,
+    on_exit: Callable[[Status], None],
+    on_output_closed: Callable[[], None],
     opened: list[int],
 ) -> Child:
     ours, theirs = os.openpty()
@@ -360,16 +361,16 @@ def _spawn_on_terminal(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    child = Child(process, os.pidfd_open(process.pid), heard, ended, finished)
+    child = Child(process, os.pidfd_open(process.pid), on_output, on_exit, on_output_closed)
     os.set_blocking(ours, False)
     child._stdin = ours
     # Kept until the leader is dead: with no user left, the terminal would say that it is over before it began.
     child._terminal = theirs
-    child._start([_Reader(ours, "stdout", is_pipe=False)])
+    child._watch([_Reader(ours, "stdout", is_pipe=False)])
     return child
 
 
-def _unread(descriptor: int) -> int:
+def _unread_bytes(descriptor: int) -> int:
     """How many bytes wait in a pipe or a terminal."""
     size: int = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0"))[0]
     return size
@@ -377,12 +378,12 @@ def _unread(descriptor: int) -> int:
 
 def _status(pid: int) -> Status:
     """How a dead child of ours ended, without reaping it."""
-    told = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-    assert told is not None, "its descriptor said that it is dead"
-    return Status.of(told.si_status if told.si_code == os.CLD_EXITED else -told.si_status)
+    info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    assert info is not None, "its descriptor said that it is dead"
+    return Status.of(info.si_status if info.si_code == os.CLD_EXITED else -info.si_status)
 
 
-async def _writable(descriptor: int, within_s: float) -> bool:
+async def _wait_until_writable(descriptor: int, within_s: float) -> bool:
     ready: asyncio.Future[None] = _loop().create_future()
 
     def wake() -> None:

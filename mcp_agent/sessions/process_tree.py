@@ -23,7 +23,7 @@ class Member(NamedTuple):
     """A process, by its number and the moment of its start: together they name one process for ever."""
 
     pid: int
-    started: int
+    start_time: int
 
 
 class _Entry(NamedTuple):
@@ -32,22 +32,22 @@ class _Entry(NamedTuple):
     parent: int
     group: int
     session: int
-    started: int
+    start_time: int
 
 
-def started(pid: int) -> int | None:
+def start_time(pid: int) -> int | None:
     """When the process began, in ticks since the machine did; None if there is none of that number."""
     entry = _entry(pid)
-    return None if entry is None else entry.started
+    return None if entry is None else entry.start_time
 
 
-def lives(member: Member) -> bool:
+def is_alive(member: Member) -> bool:
     """Whether exactly this process still runs; one that is only waiting to be reaped does not."""
     entry = _entry(member.pid)
-    return entry is not None and entry.started == member.started and entry.state not in "ZX"
+    return entry is not None and entry.start_time == member.start_time and entry.state not in "ZX"
 
 
-def tagged(value: str) -> bytes:
+def environment_entry(value: str) -> bytes:
     """What is in the environment of a process whose tag begins with `value`."""
     return f"{TAG}={value}".encode()
 
@@ -63,7 +63,7 @@ def find(tag: bytes, leaders: Iterable[int] = ()) -> set[Member]:
     found = {
         pid
         for pid, entry in entries.items()
-        if pid in leading or entry.session in leading or entry.group in leading or _has(pid, tag)
+        if pid in leading or entry.session in leading or entry.group in leading or _has_tag(pid, tag)
     }
     children: dict[int, list[int]] = {}
     for entry in entries.values():
@@ -74,7 +74,7 @@ def find(tag: bytes, leaders: Iterable[int] = ()) -> set[Member]:
             if child not in found:
                 found.add(child)
                 waiting.append(child)
-    return {Member(pid, entries[pid].started) for pid in found if entries[pid].state not in "ZX"}
+    return {Member(pid, entries[pid].start_time) for pid in found if entries[pid].state not in "ZX"}
 
 
 def send(member: Member, number: int) -> bool:
@@ -84,7 +84,7 @@ def send(member: Member, number: int) -> bool:
     except OSError:
         return False
     try:
-        if started(member.pid) != member.started:
+        if start_time(member.pid) != member.start_time:
             return False
         signal.pidfd_send_signal(descriptor, number)
     except OSError:
@@ -108,18 +108,18 @@ async def end(members: Callable[[], set[Member]], number: int, grace_s: float) -
                 break
             for member in found:
                 send(member, signal.SIGKILL)
-            await _gone(found, 0.5)
+            await _wait_for_death(found, 0.5)
             continue
         for member in _eldest_first(found - signalled):
             send(member, number)
             # A stopped process would not hear it.
             send(member, signal.SIGCONT)
         signalled |= found
-        await _gone(found, left)
+        await _wait_for_death(found, left)
     return escalated
 
 
-def end_now(members: Callable[[], set[Member]], grace_s: float) -> int:
+def end_blocking(members: Callable[[], set[Member]], grace_s: float) -> int:
     """The same without an event loop, for the start of a daemon. How many processes there were."""
     import time
 
@@ -139,20 +139,20 @@ def end_now(members: Callable[[], set[Member]], grace_s: float) -> int:
 
 def _eldest_first(members: Iterable[Member]) -> list[Member]:
     """A shell before what it runs: told last, it would report its child's death as its own exit code."""
-    return sorted(members, key=lambda member: (member.started, member.pid))
+    return sorted(members, key=lambda member: (member.start_time, member.pid))
 
 
-def orphans(own_session: int) -> set[Member]:
+def orphan_zombies(own_session: int) -> set[Member]:
     """Dead children of ours that no code of ours started: adopted ones, of other sessions than our own."""
     own = os.getpid()
     return {
-        Member(entry.pid, entry.started)
+        Member(entry.pid, entry.start_time)
         for entry in _entries()
         if entry.parent == own and entry.state == "Z" and entry.session != own_session
     }
 
 
-async def _gone(members: Iterable[Member], within_s: float) -> None:
+async def _wait_for_death(members: Iterable[Member], within_s: float) -> None:
     """Wait until all of them are dead, or for so long."""
     loop = asyncio.get_running_loop()
     held: list[int] = []
@@ -170,7 +170,7 @@ async def _gone(members: Iterable[Member], within_s: float) -> None:
             with contextlib.suppress(OSError):
                 descriptor = os.pidfd_open(member.pid)
                 held.append(descriptor)
-                if started(member.pid) == member.started:
+                if start_time(member.pid) == member.start_time:
                     left.add(descriptor)
                     loop.add_reader(descriptor, dead, descriptor)
         if left:
@@ -201,7 +201,7 @@ def _entry(pid: int) -> _Entry | None:
     return _Entry(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def _has(pid: int, tag: bytes) -> bool:
+def _has_tag(pid: int, tag: bytes) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

@@ -16,14 +16,14 @@ from mcp_agent.sessions.process import Child, Status
 from tools.files import utf8
 from tools.kit.records import mutable
 
-_LOOK_AGAIN_S = 0.05
+_RETRY_S = 0.05
 _MOST_READERS = 256
 _MOST_LINE_BYTES = 8_192
 # Behind a backslash a line goes on.
 _LINE_END = re.compile(rb"(?<!\\)[\r\n]")
 
 
-class Capture:
+class HeadTailBuffer:
     """The beginning and the end of one stream: half of `most_bytes` each, and how much there was in all."""
 
     def __init__(self, most_bytes: int) -> None:
@@ -72,12 +72,12 @@ class OutputListener(Protocol):
     def is_needed(self, log: OutputLog, to: int, release: Callable[[], None]) -> bool: ...
 
 
-class Keeper(Protocol):
+class SessionOwner(Protocol):
     """Who owns sessions and ends them."""
 
-    def exited(self, session: Session) -> None: ...
+    def on_exit(self, session: Session) -> None: ...
 
-    def adopt(self, session: Session, ends_in_s: float | None) -> bool: ...
+    def promote(self, session: Session, ends_in_s: float | None) -> bool: ...
 
     def release(self, session: Session, *, keeps_output: bool) -> None: ...
 
@@ -96,21 +96,21 @@ class Session:
     log: OutputLog
     hub: OutputListener
     connection: str
-    keeper: Keeper
-    captures: dict[Stream, Capture] = field(default_factory=dict)
+    owner: SessionOwner
+    captures: dict[Stream, HeadTailBuffer] = field(default_factory=dict)
     has_terminal: bool = False
     is_published: bool = False
     started_at: float = field(default_factory=time.time)
     started_monotonic: float = field(default_factory=time.monotonic)
     status: Status | None = None
-    is_ending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    stop_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     expiry: asyncio.TimerHandle | None = None
     _child: Child | None = None
-    _given: dict[str, int] = field(default_factory=dict)
+    _read_positions: dict[str, int] = field(default_factory=dict)
     _waiters: set[asyncio.Future[None]] = field(default_factory=set)
     _exit_waiters: set[asyncio.Future[None]] = field(default_factory=set)
     _retry: asyncio.TimerHandle | None = None
-    _begun_line: bytes = b""
+    _input_line: bytes = b""
 
     @property
     def child(self) -> Child:
@@ -151,11 +151,11 @@ class Session:
 
     def publish(self) -> None:
         """From here on every client hears of it, from its first byte."""
-        self.log.to_file()
+        self.log.start_spool()
         self.is_published = True
         self.hub.add_log(self.log)
 
-    def hear(self, stream: Stream, data: bytes) -> bool:
+    def on_output(self, stream: Stream, data: bytes) -> bool:
         """The child has printed. False to let it wait: a client that keeps taking would lose something."""
         self.log.append(stream, data)
         if self.captures:
@@ -166,61 +166,61 @@ class Session:
             _wake(self._waiters)
         if self.is_published and self.status is None:
             self.hub.notify_output(self.log)
-        return self._has_room()
+        return self._make_room()
 
-    def ended(self, status: Status) -> None:
+    def on_exit(self, status: Status) -> None:
         self.status = status
         if self.is_published:
             self.hub.notify_exit(self.log, status.exit_code, status.signal)
         _wake(self._waiters)
         _wake(self._exit_waiters)
-        self.keeper.exited(self)
+        self.owner.on_exit(self)
 
-    def finished(self) -> None:
+    def on_output_closed(self) -> None:
         """Nobody holds its output any more."""
         self.log.seal()
 
-    async def changed(self, within_s: float | None) -> bool:
+    async def wait_for_output(self, within_s: float | None) -> bool:
         """Wait for output or the exit. False if neither came in time."""
-        return await self._woken(self._waiters, within_s)
+        return await self._wait(self._waiters, within_s)
 
-    async def over(self, within_s: float | None) -> bool:
+    async def wait_for_exit(self, within_s: float | None) -> bool:
         """Wait for the exit. False if it did not come in time."""
-        return not self.is_running or await self._woken(self._exit_waiters, within_s)
+        return not self.is_running or await self._wait(self._exit_waiters, within_s)
 
-    def given_to(self, reader: str) -> int:
+    def read_position(self, reader: str) -> int:
         """Where the output that `reader` was last given ended."""
-        return self._given.get(reader, 0)
+        return self._read_positions.get(reader, 0)
 
-    def give(self, reader: str, offset: int) -> None:
-        self._given.pop(reader, None)
-        self._given[reader] = offset
-        while len(self._given) > _MOST_READERS:
-            del self._given[next(iter(self._given))]
+    def set_read_position(self, reader: str, offset: int) -> None:
+        self._read_positions.pop(reader, None)
+        self._read_positions[reader] = offset
+        while len(self._read_positions) > _MOST_READERS:
+            del self._read_positions[next(iter(self._read_positions))]
 
     def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
         return self.log.text(offset, most_bytes)
 
-    def captured(self, stream: Stream) -> tuple[str, str, int]:
+    def captured_output(self, stream: Stream) -> tuple[str, str, int]:
         capture = self.captures.get(stream)
         return ("", "", 0) if capture is None else capture.text()
 
-    def whole(self) -> Iterator[bytes]:
+    def stored_output(self) -> Iterator[bytes]:
         """All of its output that is kept, to be read from any thread. Raises OSError, also while it is read."""
-        return self.log.whole()
+        return self.log.stored_output()
 
-    def sealed_file(self) -> Path | None:
+    def complete_file(self) -> Path | None:
         """The one file with all of its output, to which nothing is added any more; None if there is none."""
-        return self.log.sealed_file()
+        return self.log.complete_file()
 
     async def write(self, data: bytes) -> int:
-        begun = self._begun_line + data
-        self._begun_line = begun[max((end.end() for end in _LINE_END.finditer(begun)), default=0) :][-_MOST_LINE_BYTES:]
+        begun = self._input_line + data
+        self._input_line = begun[max((end.end() for end in _LINE_END.finditer(begun)), default=0) :][-_MOST_LINE_BYTES:]
         return await self.child.write(data)
 
     @property
     def unfinished_line(self) -> str:
-        return self._begun_line.decode("utf-8", "replace")
+        return self._input_line.decode("utf-8", "replace")
 
     def close_input(self) -> None:
         if not self.has_terminal:
@@ -230,17 +230,17 @@ class Session:
     def takes_input(self) -> bool:
         return self.child.takes_input
 
-    def adopt(self, ends_in_s: float | None) -> bool:
-        return self.keeper.adopt(self, ends_in_s)
+    def promote(self, ends_in_s: float | None) -> bool:
+        return self.owner.promote(self, ends_in_s)
 
     def release(self, *, keeps_output: bool) -> None:
-        self.keeper.release(self, keeps_output=keeps_output)
+        self.owner.release(self, keeps_output=keeps_output)
 
     def abandon(self, grace_s: float) -> None:
-        self.keeper.abandon(self, grace_s)
+        self.owner.abandon(self, grace_s)
 
     async def stop(self, number: int, grace_s: float | None = None) -> bool:
-        return await self.keeper.stop(self, number, grace_s)
+        return await self.owner.stop(self, number, grace_s)
 
     def close(self) -> None:
         """Let go of everything but the output."""
@@ -251,26 +251,26 @@ class Session:
         self.child.close()
         self.log.seal()
 
-    def _has_room(self) -> bool:
+    def _make_room(self) -> bool:
         to = self.log.excess()
         if not to:
             return True
-        if self.is_published and self.hub.is_needed(self.log, to, self._look_again):
+        if self.is_published and self.hub.is_needed(self.log, to, self._retry_after_backpressure):
             if self._retry is None:
-                self._retry = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look_again)
+                self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._retry_after_backpressure)
             return False
         self.log.free(to)
         return True
 
-    def _look_again(self) -> None:
+    def _retry_after_backpressure(self) -> None:
         """A client has moved on, or has had its time: go on if nobody needs what must go."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
-        if self._has_room():
+        if self._make_room():
             self.child.resume()
 
-    async def _woken(self, waiters: set[asyncio.Future[None]], within_s: float | None) -> bool:
+    async def _wait(self, waiters: set[asyncio.Future[None]], within_s: float | None) -> bool:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiters.add(waiter)
         try:

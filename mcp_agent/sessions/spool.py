@@ -52,7 +52,7 @@ class Spool:
         self.written = 0
         self.kept_from = _HEAD_KEPT_BYTES
         self.is_full = False
-        first = _Segment(0, path, _created(path))
+        first = _Segment(0, path, _create_file(path))
         self._segments = [first]
         self._segment_bytes: int | None = None
         if not (frees_in_place and _can_punch(first.descriptor)):
@@ -74,12 +74,12 @@ class Spool:
         if self.is_full or self._segments[-1].descriptor is None:
             return False
         try:
-            descriptor = self._writable()
+            descriptor = self._append_descriptor()
             written = os.write(descriptor, data)
             while written < len(data):
                 written += os.write(descriptor, data[written:])
         except OSError as error:
-            self._stop("spool.not_writable", error)
+            self._mark_full("spool.not_writable", error)
             return False
         self.written += len(data)
         return True
@@ -109,7 +109,7 @@ class Spool:
         try:
             _punch(descriptor, self.kept_from, to - self.kept_from)
         except OSError as error:
-            self._stop("spool.not_freed", error)
+            self._mark_full("spool.not_freed", error)
             return
         self.kept_from = to
 
@@ -117,7 +117,7 @@ class Spool:
         """Bytes of the output, fewer if somebody has deleted a file. The caller asks only for what is kept."""
         parts = []
         while length > 0 and offset < self.written:
-            index = self._index(offset)
+            index = self._segment_index(offset)
             part = _read(self._segments[index], offset, min(length, self._end(index) - offset))
             if not part:
                 break
@@ -129,7 +129,7 @@ class Spool:
     def stretches(self, start: int, end: int) -> Iterator[tuple[Path, int, int]]:
         """Where the output from `start` to `end` is: files, the offset in each, and how many bytes of it."""
         while start < end:
-            index = self._index(start)
+            index = self._segment_index(start)
             segment, stop = self._segments[index], min(end, self._end(index))
             yield segment.path, start - segment.start, stop - start
             start = stop
@@ -146,12 +146,12 @@ class Spool:
         for segment in self._segments:
             segment.path.unlink(missing_ok=True)
 
-    def _writable(self) -> int:
+    def _append_descriptor(self) -> int:
         """The descriptor of the file that takes the next bytes. Raises OSError."""
         last = self._segments[-1]
         if self._segment_bytes is not None and self.written - last.start >= self._segment_bytes:
             path = self.path.with_name(f"{self.path.name}.{self.written}")
-            last = _Segment(self.written, path, _created(path))
+            last = _Segment(self.written, path, _create_file(path))
             self._segments.append(last)
         assert last.descriptor is not None, "only an open spool is written to"
         return last.descriptor
@@ -173,22 +173,22 @@ class Spool:
                     os.close(going.descriptor)
                     going.path.unlink(missing_ok=True)
             except OSError as error:
-                self._stop("spool.not_freed", error)
+                self._mark_full("spool.not_freed", error)
                 return
 
-    def _index(self, offset: int) -> int:
+    def _segment_index(self, offset: int) -> int:
         return bisect_right(self._segments, offset, key=lambda segment: segment.start) - 1
 
     def _end(self, index: int) -> int:
         following = index + 1
         return self._segments[following].start if following < len(self._segments) else self.written
 
-    def _stop(self, name: str, error: OSError) -> None:
+    def _mark_full(self, name: str, error: OSError) -> None:
         self.is_full = True
         event(log, logging.WARNING, name, path=str(self.path), message=str(error))
 
 
-def _created(path: Path) -> int:
+def _create_file(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 

@@ -84,14 +84,14 @@ class AuditLog:
         try:
             if self._path.stat().st_size >= _MOST_BYTES:
                 for number in range(_KEPT_FILES - 1, 0, -1):
-                    older = self._rotated_path(number)
+                    older = self._rotation_path(number)
                     if older.exists():
-                        older.replace(self._rotated_path(number + 1))
-                self._path.replace(self._rotated_path(1))
+                        older.replace(self._rotation_path(number + 1))
+                self._path.replace(self._rotation_path(1))
         except FileNotFoundError:
             pass
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self._path, flags, 0o600)
 
-    def _rotated_path(self, number: int) -> Path:
+    def _rotation_path(self, number: int) -> Path:
         return self._path.with_name(f"{FILE_NAME}.{number}")

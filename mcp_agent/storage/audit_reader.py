@@ -73,7 +73,7 @@ class Trail:
         """The newest `count` matching lines, or all of them, oldest first."""
         found: list[Line] = []
         for path in self._files():
-            if wanted.since is not None and _modified_at(path) < wanted.since.timestamp():
+            if wanted.since is not None and _mtime(path) < wanted.since.timestamp():
                 break
             own = [line for line in self._lines(path) if wanted.matches(line)]
             found = [*own, *found]
@@ -171,7 +171,7 @@ def _time(line: Line) -> datetime:
     return datetime.fromisoformat(line["ts"])
 
 
-def _modified_at(path: Path) -> float:
+def _mtime(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

@@ -127,7 +127,7 @@ class Events:
         number = int(text)
         for log in self._hub.logs:
             if log.exit is None or log.exit.number > number:
-                cursor.add(log, log.after(number))
+                cursor.add(log, log.offset_after(number))
         return b": resumed\n\n"
 
 

@@ -12,7 +12,16 @@ from registry.catalog import discover
 from tests.compact.host import CompactHost, compact_host
 from tools.kit.results import Result
 from tools.kit.spec import Tool
-from tools.kit.summaries import any_item, brief, counted, ends, last_line, line_count, matches_summary, shortened
+from tools.kit.summaries import (
+    any_item,
+    last_line,
+    line_count,
+    matches_summary,
+    quantity,
+    short_path,
+    shorten,
+    shorten_middle,
+)
 
 
 @pytest.mark.parametrize("tool", discover().tools, ids=lambda tool: tool.name)
@@ -214,20 +223,23 @@ def test_an_entry_is_told_by_the_names_it_has(entry: Any, item: tuple[str, str])
 
 
 def test_words_for_summaries() -> None:
-    assert shortened("two\n  words", 20) == "two words"
-    assert (shortened("x" * 101, 100), len(shortened(" " * 5_000 + "x", 100)) <= 100) == ("x" * 97 + "...", True)
-    assert (brief("/short"), len(brief("/" + "a" * 90)), brief("/" + "a" * 90 + "/app.py")[-7:]) == (
+    assert shorten("two\n  words", 20) == "two words"
+    assert (shorten("x" * 101, 100), len(shorten(" " * 5_000 + "x", 100)) <= 100) == ("x" * 97 + "...", True)
+    assert (short_path("/short"), len(short_path("/" + "a" * 90)), short_path("/" + "a" * 90 + "/app.py")[-7:]) == (
         "/short",
         40,
         "/app.py",
     )
-    assert [counted(0, "line"), counted(1, "match", "matches"), counted(4_812, "line")] == [
+    assert [quantity(0, "line"), quantity(1, "match", "matches"), quantity(4_812, "line")] == [
         "0 lines",
         "1 match",
         "4,812 lines",
     ]
     assert [line_count(text) for text in ("", "a", "a\n", "a\nb")] == [0, 1, 1, 2]
     assert [last_line(text) for text in ("", "a\nb\n\n", " x ")] == ["", "b", "x"]
-    assert (ends("short", 10), ends("a long path is not there", 16)) == ("short", "a long...t there")
+    assert (shorten_middle("short", 10), shorten_middle("a long path is not there", 16)) == (
+        "short",
+        "a long...t there",
+    )
     assert matches_summary([{"path": "a"}] * 20_001, is_cut=False) == "20,001 matches, the first in a"
     assert matches_summary([{"path": "a"}, {"path": "b"}], is_cut=False) == "2 matches in 2 files, the first a"

@@ -15,7 +15,7 @@ def test_what_a_reader_takes_can_be_read_though_moving_on_lets_it_go(tmp_path: P
     log = OutputLog("s1", tmp_path / "s1.log", 8 * _MIB)
     numbers = itertools.count(1)
     log.publish(lambda: next(numbers))
-    log.to_file()
+    log.start_spool()
     written = [bytes([65 + index % 26]) * 65_536 for index in range(256)]
     for block in written:
         log.append("stdout", block)

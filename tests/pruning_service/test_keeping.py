@@ -23,7 +23,7 @@ def test_the_same_text_of_the_same_owner_is_kept_once(tmp_path: Path) -> None:
     store = KeptTexts(tmp_path, 3_600)
     first, again, other = store.keep("me", "text"), store.keep("me", "text"), store.keep("you", "text")
     assert (first == again, first == other, len(list(tmp_path.iterdir()))) == (True, False, 2)
-    assert (store.kept("me", first), store.kept("you", first)) == ("text", None)
+    assert (store.find_text("me", first), store.find_text("you", first)) == ("text", None)
 
 
 def test_no_more_is_kept_than_there_may_be_and_the_oldest_go_first(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_no_more_is_kept_than_there_may_be_and_the_oldest_go_first(tmp_path: Pat
         ids.append(store.keep("me", f"{number} " * 2_000))
         os.utime(tmp_path / ids[-1], (number + 4e9, number + 4e9))
         assert _size(tmp_path) <= 100_000
-    kept = [prune_id for prune_id in ids if store.kept("me", prune_id) is not None]
+    kept = [prune_id for prune_id in ids if store.find_text("me", prune_id) is not None]
     assert kept == ids[-len(kept) :]
     assert len(kept) >= 5
 
@@ -42,7 +42,7 @@ def test_what_is_too_old_is_gone_even_before_it_is_swept(tmp_path: Path) -> None
     store = KeptTexts(tmp_path, 60)
     prune_id = store.keep("me", "text")
     os.utime(tmp_path / prune_id, (1, 1))
-    assert store.kept("me", prune_id) is None
+    assert store.find_text("me", prune_id) is None
     store.sweep()
     assert list(tmp_path.iterdir()) == []
 
@@ -51,13 +51,13 @@ def test_what_is_kept_is_for_its_owner_s_eyes(tmp_path: Path) -> None:
     folder = tmp_path / "pruned"
     prune_id = KeptTexts(folder, 60).keep("me", "text \ud800 with half a character")
     assert (folder.stat().st_mode & 0o777, (folder / prune_id).stat().st_mode & 0o777) == (0o700, 0o600)
-    assert KeptTexts(folder, 60).kept("me", prune_id) == "text \ud800 with half a character"
+    assert KeptTexts(folder, 60).find_text("me", prune_id) == "text \ud800 with half a character"
 
 
 @pytest.mark.parametrize("prune_id", ["", "prn_", "../token", "prn_../../../x", "prn_" + "a" * 16 + "\n"])
 def test_an_id_is_never_a_path(tmp_path: Path, prune_id: str) -> None:
     (tmp_path / "token").write_text("secret")
-    assert KeptTexts(tmp_path / "pruned", 60).kept("me", prune_id) is None
+    assert KeptTexts(tmp_path / "pruned", 60).find_text("me", prune_id) is None
 
 
 async def _selected(workers: WorkerPool, text: str = CODE, timeout_s: float = 10.0) -> Selection:

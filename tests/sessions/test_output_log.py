@@ -38,16 +38,16 @@ def _fill(log: OutputLog, size: int) -> bytes:
 def test_pieces_keep_their_stream_their_offset_and_their_order(log: OutputLog) -> None:
     log.append("stdout", b"one")
     log.append("stderr", b"two")
-    assert log.at(0) == Piece(1, 0, "stdout", b"one")
-    assert log.at(3) == Piece(2, 3, "stderr", b"two")
-    assert log.at(4) == Piece(2, 4, "stderr", b"wo")
-    assert log.at(6) is None
+    assert log.piece_at(0) == Piece(1, 0, "stdout", b"one")
+    assert log.piece_at(3) == Piece(2, 3, "stderr", b"two")
+    assert log.piece_at(4) == Piece(2, 4, "stderr", b"wo")
+    assert log.piece_at(6) is None
 
 
 def test_output_that_left_memory_is_read_from_the_file(log: OutputLog) -> None:
     written = _fill(log, 2 * _MIB)
     assert log.path.read_bytes() == written
-    first = log.at(0)
+    first = log.piece_at(0)
     assert isinstance(first, Piece)
     assert first.data == written[:65_536]
 
@@ -55,7 +55,7 @@ def test_output_that_left_memory_is_read_from_the_file(log: OutputLog) -> None:
 def test_a_full_spool_keeps_the_first_megabyte_and_the_newest(log: OutputLog) -> None:
     written = _fill(log, 40 * _MIB)
     kept, place, lost = b"", 0, []
-    while (found := log.at(place)) is not None:
+    while (found := log.piece_at(place)) is not None:
         if isinstance(found, Lost):
             lost.append(found)
             place = found.end
@@ -70,7 +70,9 @@ def test_a_full_spool_keeps_the_first_megabyte_and_the_newest(log: OutputLog) ->
 
 def test_what_is_copied_whole_says_how_much_is_gone(log: OutputLog) -> None:
     written = _fill(log, 40 * _MIB)
-    head, note, tail = re.split(rb"\n\[\xe2\x80\xa6 (\d+) bytes are gone \xe2\x80\xa6]\n", b"".join(log.whole()))
+    head, note, tail = re.split(
+        rb"\n\[\xe2\x80\xa6 (\d+) bytes are gone \xe2\x80\xa6]\n", b"".join(log.stored_output())
+    )
     assert (written[: len(head)], written[-len(tail) :]) == (head, tail)
     assert len(head) + int(note) + len(tail) == len(written)
 
@@ -78,14 +80,14 @@ def test_what_is_copied_whole_says_how_much_is_gone(log: OutputLog) -> None:
 def test_a_number_leads_back_to_the_place_behind_its_piece(log: OutputLog) -> None:
     for text in (b"a", b"bb", b"ccc"):
         log.append("stdout", text)
-    assert [log.after(number) for number in (0, 1, 2, 3, 9)] == [0, 1, 3, 6, 6]
+    assert [log.offset_after(number) for number in (0, 1, 2, 3, 9)] == [0, 1, 3, 6, 6]
 
 
 def test_a_number_whose_piece_is_gone_leads_into_the_hole(log: OutputLog) -> None:
     _fill(log, 40 * _MIB)
     # The 320th piece ended at 20 MiB.
-    place = log.after(320)
-    found = log.at(place)
+    place = log.offset_after(320)
+    found = log.piece_at(place)
     assert isinstance(found, Lost)
     assert 18 * _MIB <= place <= 20 * _MIB
     assert found.end > 30 * _MIB
@@ -104,19 +106,19 @@ def test_very_many_small_pieces_cost_bounded_memory(log: OutputLog) -> None:
     for _ in range(logs.MOST_PIECES + 1_000):
         log.append("stdout", b"x")
     assert len(log._starts) <= logs.MOST_PIECES
-    end_of_head = log.at(logs.MOST_PIECES // 8)
+    end_of_head = log.piece_at(logs.MOST_PIECES // 8)
     assert isinstance(end_of_head, Lost)
-    assert log.at(log.end - 1) is not None
+    assert log.piece_at(log.end - 1) is not None
 
 
 def test_a_file_that_takes_no_more_leaves_the_newest_in_memory(log: OutputLog) -> None:
-    log.to_file()
+    log.start_spool()
     assert log.spool is not None
     log.append("stdout", b"first")
     log.spool.is_full = True
     for _ in range(32):
         log.append("stdout", b"y" * 65_536)
-    assert log.at(0) == Piece(1, 0, "stdout", b"first")
-    gone = log.at(5)
+    assert log.piece_at(0) == Piece(1, 0, "stdout", b"first")
+    gone = log.piece_at(5)
     assert isinstance(gone, Lost)
-    assert isinstance(log.at(gone.end), Piece)
+    assert isinstance(log.piece_at(gone.end), Piece)

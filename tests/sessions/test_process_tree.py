@@ -50,7 +50,7 @@ async def test_stop_leaves_nothing_alive(shell: ShellHost, command: str, nap: st
 async def test_a_process_that_took_over_a_number_is_never_signalled() -> None:
     stranger = _stranger()
     try:
-        began = process_tree.started(stranger.pid)
+        began = process_tree.start_time(stranger.pid)
         assert began is not None
         assert process_tree.send(Member(stranger.pid, began - 1), signal.SIGKILL) is False
         assert await process_tree.end(lambda: set(), signal.SIGKILL, 0.1) is False
@@ -66,7 +66,7 @@ async def test_a_session_that_is_over_does_not_lead_to_who_has_its_number_now(sh
     """The number of a leader counts for finding its processes only until it is reaped."""
     session_id = await shell.start("true")
     session = shell.daemon.sessions.find(session_id)
-    await session.over(PATIENCE_S)
+    await session.wait_for_exit(PATIENCE_S)
     assert session.child.is_reaped
     stranger = _stranger()
     try:

@@ -47,7 +47,7 @@ class ShellHost:
 
     def processes(self) -> set[process_tree.Member]:
         """Every living process that this daemon started, and all that those started."""
-        return process_tree.find(process_tree.tagged(f"{self.daemon.hub.boot}-"))
+        return process_tree.find(process_tree.environment_entry(f"{self.daemon.hub.boot}-"))
 
 
 @contextlib.asynccontextmanager

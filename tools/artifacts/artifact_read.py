@@ -13,7 +13,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result, Stretch
 from tools.kit.spec import tool
-from tools.kit.summaries import brief
+from tools.kit.summaries import short_path
 
 
 @record
@@ -31,7 +31,7 @@ class Part(Result):
         return f"{header}\n{self.content}"
 
     def summary(self) -> str:
-        return f"bytes {self.offset:,} to {self._end:,} of {self.size:,} of {brief(self.ref)}"
+        return f"bytes {self.offset:,} to {self._end:,} of {self.size:,} of {short_path(self.ref)}"
 
     @property
     def asked_text(self) -> str:

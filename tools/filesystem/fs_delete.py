@@ -13,7 +13,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import brief
+from tools.kit.summaries import short_path
 
 
 @record
@@ -28,7 +28,7 @@ class Deleted(Result):
         return f"{self.path} deleted · {undo_note(self.undo_id, self.why)}"
 
     def summary(self) -> str:
-        return f"{brief(self.path)} deleted; {undo_note(self.undo_id, self.why)}"
+        return f"{short_path(self.path)} deleted; {undo_note(self.undo_id, self.why)}"
 
 
 @tool("filesystem", effect="write", title="Delete a file or folder", destructive=True)

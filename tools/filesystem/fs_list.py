@@ -16,7 +16,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import Item, brief, counted, folders_in
+from tools.kit.summaries import Item, folder_count, quantity, short_path
 
 _CHECK_EVERY = 500
 _REPORT_EVERY = 5_000
@@ -48,10 +48,10 @@ class Listing(Result):
         return "\n".join([header, *(_line(entry, prefix) for entry in self.entries)])
 
     def summary(self) -> str:
-        folders = folders_in(self.entries)
+        folders = folder_count(self.entries)
         kinds = [(folders, "folder"), (len(self.entries) - folders, "file")]
-        counts = " and ".join(counted(number, noun) for number, noun in kinds if number) or "nothing"
-        return f"{counts} in {brief(self.path)}{', and more follow' if self.next is not None else ''}"
+        counts = " and ".join(quantity(number, noun) for number, noun in kinds if number) or "nothing"
+        return f"{counts} in {short_path(self.path)}{', and more follow' if self.next is not None else ''}"
 
     @property
     def listed(self) -> str:

@@ -16,7 +16,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import brief
+from tools.kit.summaries import short_path
 
 _UNDO = "undo://"
 
@@ -34,7 +34,7 @@ class Moved(Result):
         return f"{self.from_} moved to {self.to} · {undo_note(self.undo_id, self.why)}"
 
     def summary(self) -> str:
-        return f"{brief(self.from_)} moved to {brief(self.to)}"
+        return f"{short_path(self.from_)} moved to {short_path(self.to)}"
 
 
 @tool("filesystem", effect="write", title="Move a file or folder", destructive=True)

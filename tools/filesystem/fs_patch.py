@@ -19,7 +19,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import brief, counted
+from tools.kit.summaries import quantity, short_path
 
 
 @record
@@ -49,13 +49,13 @@ class Patched(Result):
         return f"{header}\n{self.diff or ''}"
 
     def summary(self) -> str:
-        what = counted(self.operations_applied, "operation")
+        what = quantity(self.operations_applied, "operation")
         if self.preview is not None:
             missed = sum(not each["changed"] for each in self.preview)
             note = f", {missed} would not" if missed else ""
-            return f"dry run: {what} would change {brief(self.path)}{note}"
+            return f"dry run: {what} would change {short_path(self.path)}{note}"
         signs = [line[:1] for line in (self.diff or "").splitlines() if not line.startswith(("---", "+++"))]
-        return f"{what} applied to {brief(self.path)}: +{signs.count('+')} -{signs.count('-')} lines"
+        return f"{what} applied to {short_path(self.path)}: +{signs.count('+')} -{signs.count('-')} lines"
 
 
 @tool("filesystem", effect="write", title="Patch a file", destructive=True)

@@ -14,7 +14,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result, Stretch
 from tools.kit.spec import tool
-from tools.kit.summaries import brief, counted, line_count
+from tools.kit.summaries import line_count, quantity, short_path
 
 _INSTANT_BYTES = 128 * 1024
 
@@ -37,8 +37,9 @@ class FileText(Result):
         return f"{' · '.join([self.path, shown, *notes])}\n{self.content}"
 
     def summary(self) -> str:
-        lines = counted(line_count(self.content), "line")
-        return f"{f'the first {lines} of' if self.truncated else f'{lines},'} {self.size:,} bytes of {brief(self.path)}"
+        lines = quantity(line_count(self.content), "line")
+        how_many = f"the first {lines} of" if self.truncated else f"{lines},"
+        return f"{how_many} {self.size:,} bytes of {short_path(self.path)}"
 
     @property
     def asked_text(self) -> str | None:

@@ -15,7 +15,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import brief
+from tools.kit.summaries import short_path
 
 _MOST_BYTES = 400_000
 # Counting to the end of a file of this size costs less than a round trip to ask how long it is.
@@ -44,7 +44,7 @@ class Lines(Result):
     def summary(self) -> str:
         total = f" of {self.total_lines:,}" if self.total_lines is not None else ""
         cut = "; the rest is too long for one answer" if self.truncated else ""
-        return f"lines {self.start_line:,} to {self.end_line:,}{total} of {brief(self.path)}{cut}"
+        return f"lines {self.start_line:,} to {self.end_line:,}{total} of {short_path(self.path)}{cut}"
 
     @property
     def asked_text(self) -> str:

@@ -15,7 +15,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import Item, brief, counted, folders_in
+from tools.kit.summaries import Item, folder_count, quantity, short_path
 from tools.search.engine import TIME_LIMIT_S
 from tools.search.globs import Glob, read_glob
 from tools.search.walk import Walk
@@ -42,10 +42,10 @@ class Matches(Result):
     def summary(self) -> str:
         if not self.matches:
             return "nothing of that name"
-        folders = folders_in(self.matches)
+        folders = folder_count(self.matches)
         kinds = [(len(self.matches) - folders, "file"), (folders, "folder")]
-        counts = " and ".join(counted(number, noun) for number, noun in kinds if number)
-        return f"{counts}{', and more' if self.truncated else ''}; the first is {brief(self.matches[0]['path'])}"
+        counts = " and ".join(quantity(number, noun) for number, noun in kinds if number)
+        return f"{counts}{', and more' if self.truncated else ''}; the first is {short_path(self.matches[0]['path'])}"
 
     @property
     def listed(self) -> str:

@@ -18,7 +18,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import brief, counted
+from tools.kit.summaries import quantity, short_path
 
 Mode = Literal["overwrite", "append", "create_if_missing"]
 
@@ -42,9 +42,9 @@ class Written(Result):
 
     def summary(self) -> str:
         if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:
-            return f"{brief(self.path)} is there already; nothing was written"
+            return f"{short_path(self.path)} is there already; nothing was written"
         what = "changed" if self.existed else "new"
-        return f"{counted(self.bytes_written, 'byte')} written to {brief(self.path)} ({what})"
+        return f"{quantity(self.bytes_written, 'byte')} written to {short_path(self.path)} ({what})"
 
 
 @tool("filesystem", effect="write", title="Write a file", destructive=True)

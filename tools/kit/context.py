@@ -80,7 +80,7 @@ class ShellSession(Protocol):
     @property
     def takes_input(self) -> bool: ...
 
-    async def changed(self, within_s: float | None) -> bool:
+    async def wait_for_output(self, within_s: float | None) -> bool:
         """Wait for output or the exit. False if neither came in time."""
 
     def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
@@ -90,28 +90,28 @@ class ShellSession(Protocol):
     def unfinished_line(self) -> str:
         """What was written to its standard input since the last end of a line."""
 
-    def captured(self, stream: Literal["stdout", "stderr"]) -> tuple[str, str, int]:
+    def captured_output(self, stream: Literal["stdout", "stderr"]) -> tuple[str, str, int]:
         """The beginning and the end of a stream, and how many bytes are missing between them."""
 
-    def whole(self) -> Iterator[bytes]:
+    def stored_output(self) -> Iterator[bytes]:
         """All of its output that is kept, to be read from any thread. Raises OSError, also while it is read."""
 
-    def sealed_file(self) -> Path | None:
+    def complete_file(self) -> Path | None:
         """The one file with all of its output, to which nothing is added any more; None if there is none."""
 
-    def given_to(self, reader: str) -> int: ...
+    def read_position(self, reader: str) -> int: ...
 
-    def give(self, reader: str, offset: int) -> None: ...
+    def set_read_position(self, reader: str, offset: int) -> None: ...
 
     async def write(self, data: bytes) -> int:
         """Write to its standard input; how many bytes it took."""
 
     def close_input(self) -> None: ...
 
-    async def over(self, within_s: float | None) -> bool:
+    async def wait_for_exit(self, within_s: float | None) -> bool:
         """Wait for the exit. False if it did not come in time."""
 
-    def adopt(self, ends_in_s: float | None) -> bool:
+    def promote(self, ends_in_s: float | None) -> bool:
         """Make a session of a call's command, to be ended then. False if there are as many as there may be."""
 
     def release(self, *, keeps_output: bool) -> None:
@@ -135,7 +135,7 @@ class Sessions(Protocol):
         connection: str,
         environment: Mapping[str, str] | None = None,
         terminal: tuple[int, int] | None = None,
-        hears_stderr: bool = True,
+        reads_stderr: bool = True,
     ) -> ShellSession:
         """A new session. Raises SessionLimit, or what the system says of `cwd`."""
 
@@ -146,14 +146,15 @@ class Sessions(Protocol):
         *,
         connection: str,
         captures: Mapping[Literal["stdout", "stderr"], int],
-        hears_stderr: bool,
+        reads_stderr: bool,
         shell: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
-        removed: Callable[[str], bool] | None = None,
+        drops_variable: Callable[[str], bool] | None = None,
     ) -> ShellSession:
-        """A command of this call alone, to be released, adopted or abandoned.
+        """A command of this call alone, to be released, promoted or abandoned.
 
-        Its environment is ours without what is `removed`, then `environment`. Raises what the system says of `cwd`.
+        Its environment is ours without the variables for which `drops_variable` is true, then `environment`. Raises
+        what the system says of `cwd`.
         """
 
     def find(self, session_id: str) -> ShellSession:
@@ -208,7 +209,7 @@ class Pruner(Protocol):
     async def keep(self, owner: str, text: str) -> str:
         """Keep a text for its owner; the id to ask for it by. The same text has the same id."""
 
-    async def kept(self, owner: str, prune_id: str) -> str | None:
+    async def find_text(self, owner: str, prune_id: str) -> str | None:
         """The text of that id, or None if there is none of this owner, or not any more."""
 
 
@@ -216,7 +217,7 @@ class Cancelled(Exception):
     """The caller is gone or has called off; raised by `ToolContext.check` and caught by the dispatcher."""
 
 
-def _unheard(*_: object) -> None:
+def _ignore(*_: object) -> None:
     pass
 
 
@@ -228,8 +229,8 @@ class ToolContext:
     paths: OpenPaths
     # Set by the dispatcher when nobody waits for the answer any more.
     is_cancelled: bool = False
-    report: Callable[[float, float | None, str | None], None] = field(default=_unheard)
-    tell: Callable[[LogLevel, str], None] = field(default=_unheard)
+    report: Callable[[float, float | None, str | None], None] = field(default=_ignore)
+    tell: Callable[[LogLevel, str], None] = field(default=_ignore)
     sessions: Sessions | None = None
     # Who asks, as far as one conversation goes: what was given to one client has not been given to another.
     connection: str = ""

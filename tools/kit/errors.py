@@ -217,7 +217,7 @@ class Denied(ToolError):
         return told if self.rule is None else {"error": {**told["error"], "rule": self.rule}}
 
     @property
-    def in_a_sentence(self) -> str:
+    def message_with_hint(self) -> str:
         """All that there is to say, for an error that has no place for a hint."""
         return self.message if self.hint is None else f"{self.message} ({self.hint})"
 

@@ -43,12 +43,12 @@ class PruningMetadata:
     prune_id: str | None = None
 
     @classmethod
-    def skipped(cls, reason: Reason, raw_bytes: int) -> PruningMetadata:
+    def of_skip(cls, reason: Reason, raw_bytes: int) -> PruningMetadata:
         """No engine was asked."""
         return cls(attempted=False, applied=False, fallback=False, raw_bytes=raw_bytes, reason=reason)
 
     @classmethod
-    def failed(cls, code: ErrorCode, message: str, raw_bytes: int, duration_ms: int) -> PruningMetadata:
+    def of_failure(cls, code: ErrorCode, message: str, raw_bytes: int, duration_ms: int) -> PruningMetadata:
         """An engine was asked and its answer is of no use, so the raw output is what you see."""
         return cls(
             attempted=True,

@@ -143,7 +143,7 @@ class Parameters:
             )
         )
 
-    def and_also(self, name: str, hint: Any) -> Parameters:
+    def with_parameter(self, name: str, hint: Any) -> Parameters:
         """These, and one more that may be left out."""
         return Parameters((*self._by_name.values(), _parameter(name, hint, None)))
 
@@ -176,15 +176,17 @@ class Parameters:
                 checked[parameter.keyword] = parameter.check(value, f"{path}.{name}" if path else name, issues)
             elif parameter.required:
                 where = _join(path, name)
-                issues.append(Issue(where, "invalid_type", f"{where} is missing: {_told(parameter)}"))
+                issues.append(Issue(where, "invalid_type", f"{where} is missing: {_expectation(parameter)}"))
             else:
                 checked[parameter.keyword] = parameter.default
         if not arguments.keys() <= self._by_name.keys():
             unknown = [name for name in arguments if name not in self._by_name]
-            issues.append(Issue(path, "unrecognized_keys", "; ".join(self._unknown(name) for name in unknown)))
+            issues.append(
+                Issue(path, "unrecognized_keys", "; ".join(self._advice_on_unknown(name) for name in unknown))
+            )
         return checked
 
-    def _unknown(self, name: str) -> str:
+    def _advice_on_unknown(self, name: str) -> str:
         near = get_close_matches(name, self._by_name, n=1)
         known = f"did you mean {near[0]}?" if near else f"it takes {', '.join(self._by_name) or 'no arguments'}"
         return f"there is no argument {name[:60]!r} ({known})"
@@ -216,7 +218,9 @@ class _Scalar(NamedTuple):
                 return float(value)
             if self.type is int and float(value).is_integer():
                 return int(value)
-        issues.append(Issue(path, "invalid_type", f"{path} must be {_a(self.json_type)}, not {_named(value)}"))
+        issues.append(
+            Issue(path, "invalid_type", f"{path} must be {_with_article(self.json_type)}, not {_describe(value)}")
+        )
         return value
 
 
@@ -231,7 +235,7 @@ class _Choice(NamedTuple):
             if value != self.options[0]:
                 issues.append(Issue(path, "invalid_literal", f"{path} can only be {self.options[0]!r}"))
         elif not isinstance(value, str):
-            issues.append(Issue(path, "invalid_type", f"{path} must be a string, not {_named(value)}"))
+            issues.append(Issue(path, "invalid_type", f"{path} must be a string, not {_describe(value)}"))
         elif value not in self.options:
             listed = ", ".join(self.options)
             issues.append(Issue(path, "invalid_enum_value", f"{path} is {value[:60]!r} and must be one of {listed}"))
@@ -246,7 +250,7 @@ class _List(NamedTuple):
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
         if not isinstance(value, list):
-            issues.append(Issue(path, "invalid_type", f"{path} must be an array, not {_named(value)}"))
+            issues.append(Issue(path, "invalid_type", f"{path} must be an array, not {_describe(value)}"))
             return value
         return [self.element.check(item, f"{path}.{index}", issues) for index, item in enumerate(value)]
 
@@ -257,12 +261,12 @@ class _StringMap:
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
         if not isinstance(value, dict):
-            issues.append(Issue(path, "invalid_type", f"{path} must be an object, not {_named(value)}"))
+            issues.append(Issue(path, "invalid_type", f"{path} must be an object, not {_describe(value)}"))
             return value
         for key, item in value.items():
             if not isinstance(item, str):
                 where = f"{path}.{key}"
-                issues.append(Issue(where, "invalid_type", f"{where} must be a string, not {_named(item)}"))
+                issues.append(Issue(where, "invalid_type", f"{where} must be a string, not {_describe(item)}"))
         return value
 
 
@@ -275,7 +279,7 @@ class _Record(NamedTuple):
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
         if not isinstance(value, dict):
-            issues.append(Issue(path, "invalid_type", f"{path} must be an object, not {_named(value)}"))
+            issues.append(Issue(path, "invalid_type", f"{path} must be an object, not {_describe(value)}"))
             return value
         before = len(issues)
         checked = self.parameters.check(value, path, issues)
@@ -283,14 +287,14 @@ class _Record(NamedTuple):
 
 
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
-    kind, field = _understood(hint)
+    kind, field = _read_hint(hint)
     required = default is inspect.Parameter.empty or default is dataclasses.MISSING
     return Parameter(
         name.removesuffix("_"), name, kind, field, required, None if required else default, field.has_bounds
     )
 
 
-def _understood(hint: Any) -> tuple[Kind, Field]:
+def _read_hint(hint: Any) -> tuple[Kind, Field]:
     field = Field()
     if get_origin(hint) is Annotated:
         hint, *extras = get_args(hint)
@@ -299,7 +303,7 @@ def _understood(hint: Any) -> tuple[Kind, Field]:
         present = [option for option in get_args(hint) if option is not type(None)]
         if len(present) != 1:
             raise TypeError(f"an argument may be optional, not one of several types: {hint}")
-        kind, inner = _understood(present[0])
+        kind, inner = _read_hint(present[0])
         return kind, field if field != Field() else inner
     return _kind(hint), field
 
@@ -326,11 +330,11 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-def _told(parameter: Parameter) -> str:
-    return parameter.field.description or f"it must be {_a(parameter.kind.schema()['type'])}"
+def _expectation(parameter: Parameter) -> str:
+    return parameter.field.description or f"it must be {_with_article(parameter.kind.schema()['type'])}"
 
 
-def _a(noun: str) -> str:
+def _with_article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
@@ -342,7 +346,7 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _named(value: Any) -> str:
+def _describe(value: Any) -> str:
     """A JSON value as its type and, where it is short, itself."""
     match value:
         case bool():

@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[_T]) -> type[_T]:
     """Make a record of a class with annotated fields. Two are equal if they are of one class and all fields are."""
-    for name, method in (("__eq__", _is_equal), ("__hash__", _hash), ("__repr__", _shown)):
+    for name, method in (("__eq__", _is_equal), ("__hash__", _hash), ("__repr__", _repr)):
         if name not in cls.__dict__:
             setattr(cls, name, method)
     return dataclass(slots=True, eq=False, repr=False)(cls)
@@ -37,7 +37,7 @@ def _hash(self: Any) -> int:
     return hash(_values(self))
 
 
-def _shown(self: Any) -> str:
+def _repr(self: Any) -> str:
     shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
     return f"{type(self).__qualname__}({shown})"
 

@@ -47,7 +47,7 @@ class Rule:
     def refusal(self, what: str, matched: str) -> Denied:
         return Denied(
             f"{what} is denied by the rule {self.id}: {self.reason}",
-            hint=f"{_shown(matched)} is what the rule is about; its owner can change it in {self.where}. "
+            hint=f"{_quote(matched)} is what the rule is about; its owner can change it in {self.where}. "
             "Do the work without it, or ask them.",
             rule=self.id,
         )
@@ -87,7 +87,7 @@ class PathRules(_Rules):
         self._globs = tuple((rule, tuple(_globs(rule))) for rule in rules)
         denying = [glob.pattern.pattern for _, each in self._globs for glob in each if glob.denies]
         # Almost no path is denied: one look at all globs together says so.
-        self._any = _compiled(_either(denying))
+        self._any = _compile_glob(_union(denying))
         # Paths that were asked about lately and are not denied: a call asks about its own more than once.
         self._passed: set[str] = set()
 
@@ -107,7 +107,7 @@ class PathRules(_Rules):
                 if fitting and fitting[-1].denies:
                     return Match(rule, fitting[-1].text)
         except TimeoutError:
-            raise _took_too_long("path") from None
+            raise _time_limit_denial("path") from None
         return None
 
 
@@ -116,12 +116,12 @@ class CommandRules(_Rules):
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         super().__init__(rules)
-        self._patterns = tuple((rule, _expression(pattern)) for rule in rules for pattern in rule.patterns)
+        self._patterns = tuple((rule, _compile_expression(pattern)) for rule in rules for pattern in rule.patterns)
 
     def match(self, command: str) -> Match | None:
         """The first rule that a command fits, as it stands or without its quotes. Raises Denied if out of time."""
         deadline = time.monotonic() + TIME_LIMIT_S
-        plain = unquoted(command)
+        plain = strip_quotes(command)
         for text in (command,) if plain == command else (command, plain):
             for rule, pattern in self._patterns:
                 left_s = deadline - time.monotonic()
@@ -130,7 +130,7 @@ class CommandRules(_Rules):
                         raise TimeoutError
                     found = pattern.search(text, timeout=left_s)
                 except TimeoutError:
-                    raise _took_too_long("command", rule) from None
+                    raise _time_limit_denial("command", rule) from None
                 if found is not None:
                     return Match(rule, found[0])
         return None
@@ -152,7 +152,7 @@ class Deny(NamedTuple):
 NOTHING = Deny()
 
 
-def together(denials: Sequence[Deny]) -> Deny:
+def merge(denials: Sequence[Deny]) -> Deny:
     """The rules of all of them, each once."""
     several = [deny for deny in denials if deny != NOTHING]
     if len(several) < 2:
@@ -162,7 +162,7 @@ def together(denials: Sequence[Deny]) -> Deny:
     return Deny(PathRules(paths) if paths else None, CommandRules(commands) if commands else None)
 
 
-def unquoted(command: str) -> str:
+def strip_quotes(command: str) -> str:
     """A command without quotes and backslashes, its continued lines joined, so that `r\\m "-rf"` reads `rm -rf`."""
     return _QUOTING.sub("", command.replace("\\\n", ""))
 
@@ -174,17 +174,17 @@ def _globs(rule: Rule) -> Iterator[_Glob]:
         raise InvalidPattern("there is nothing but exceptions in it")
     for text in rule.patterns:
         denies = not text.startswith("!")
-        for glob in _from_root(text.removeprefix("!").rstrip("/")):
+        for glob in _anchor(text.removeprefix("!").rstrip("/")):
             try:
                 source = GitIgnoreSpecPattern(glob).regex
             except ValueError as error:
                 raise InvalidPattern(f"the glob {text!r} cannot be read: {str(error).lower()}") from None
             if source is None:
                 raise InvalidPattern(f"the glob {text!r} fits no path")
-            yield _Glob(text, denies, _compiled(source.pattern))
+            yield _Glob(text, denies, _compile_glob(source.pattern))
 
 
-def _from_root(glob: str) -> list[str]:
+def _anchor(glob: str) -> list[str]:
     """The glob as it counts from the root of the file system: by its name, and by where that leads today."""
     if not glob.startswith(("/", "~")):
         return [glob if glob.startswith("**/") else f"**/{glob}"] if glob else [""]
@@ -198,21 +198,21 @@ def _from_root(glob: str) -> list[str]:
     return ["/".join([_MAGIC.sub(r"\\\g<0>", place), *parts[plain:]]) for place in places]
 
 
-def _either(sources: Sequence[str]) -> str:
+def _union(sources: Sequence[str]) -> str:
     """One expression for all of these; how they begin, most of them alike, is tried once."""
     deep = [source.removeprefix(_AT_ANY_DEPTH) for source in sources if source.startswith(_AT_ANY_DEPTH)]
     placed = [source for source in sources if not source.startswith(_AT_ANY_DEPTH)]
     return "|".join([*([f"{_AT_ANY_DEPTH}(?:{'|'.join(deep)})"] if deep else []), *placed])
 
 
-def _compiled(source: str) -> Pattern[str]:
+def _compile_glob(source: str) -> Pattern[str]:
     import regex
 
     # A name may have a line end in it, which a dot must not stop at.
     return regex.compile(source, regex.DOTALL | (regex.IGNORECASE if _IGNORES_CASE else 0))
 
 
-def _expression(pattern: str) -> Pattern[str]:
+def _compile_expression(pattern: str) -> Pattern[str]:
     import regex
 
     try:
@@ -221,7 +221,7 @@ def _expression(pattern: str) -> Pattern[str]:
         raise InvalidPattern(f"no regular expression: {error}") from None
 
 
-def _took_too_long(what: str, rule: Rule | None = None) -> Denied:
+def _time_limit_denial(what: str, rule: Rule | None = None) -> Denied:
     named = "the deny rules" if rule is None else f"the deny rule {rule.id}"
     where = "" if rule is None else f" in {rule.where}"
     return Denied(
@@ -231,5 +231,5 @@ def _took_too_long(what: str, rule: Rule | None = None) -> Denied:
     )
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…")

@@ -72,8 +72,10 @@ class Tool:
         """What callers may pass: the tool's own arguments, and those that the host adds and takes out again."""
         parameters = self.own_parameters
         if self.takes_focus:
-            parameters = parameters.and_also(FOCUS, FocusQuestion)
-        return parameters.and_also(CURSOR, Cursor) if self.takes_cursor and not self.has_own_cursor else parameters
+            parameters = parameters.with_parameter(FOCUS, FocusQuestion)
+        return (
+            parameters.with_parameter(CURSOR, Cursor) if self.takes_cursor and not self.has_own_cursor else parameters
+        )
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:

@@ -27,26 +27,26 @@ class Item(NamedTuple):
     is_whole: bool = True
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """`text` on one line and within `most` characters, with dots where it was cut."""
     line = " ".join(text[: most * 4].split())
     return line if len(line) <= most and len(text) <= most * 4 else f"{line[: most - 3]}..."
 
 
-def ends(text: str, most: int) -> str:
-    """As `shortened`, with the end of the text too: the news of an error is often behind a long path."""
+def shorten_middle(text: str, most: int) -> str:
+    """As `shorten`, with the end of the text too: the news of an error is often behind a long path."""
     line = " ".join(text[:2_000].split())
     half = (most - 3) // 2
     return line if len(line) <= most else f"{line[:half]}...{line[len(line) - most + 3 + half :]}"
 
 
-def brief(path: str) -> str:
+def short_path(path: str) -> str:
     """A path for a summary: the end of a long one, which is what tells it from others."""
     line = path.replace("\n", " ")
     return line if len(line) <= _BRIEF_CHARS else f"...{line[3 - _BRIEF_CHARS :]}"
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def quantity(number: int, noun: str, plural: str | None = None) -> str:
     """Such as "1 file" and "4,812 lines"."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
@@ -66,18 +66,18 @@ def matches_summary(matches: Sequence[Mapping[str, Any]], *, is_cut: bool) -> st
     """How many lines were found, in how many files, and in which of them most; by the `path` of each."""
     if not matches:
         return "no matches"
-    found = f"{'the first ' if is_cut else ''}{counted(len(matches), 'match', 'matches')}"
+    found = f"{'the first ' if is_cut else ''}{quantity(len(matches), 'match', 'matches')}"
     if len(matches) > _COUNTED_MATCHES:
-        return f"{found}, the first in {brief(matches[0]['path'])}"
+        return f"{found}, the first in {short_path(matches[0]['path'])}"
     counts = Counter(map(itemgetter("path"), matches))
     first, (most, number) = next(iter(counts)), counts.most_common(1)[0]
     if len(counts) == 1:
-        return f"{found} in {brief(first)}"
-    where = f"most in {brief(most)}" if number > 1 else f"the first {brief(first)}"
-    return f"{found} in {counted(len(counts), 'file')}, {where}"
+        return f"{found} in {short_path(first)}"
+    where = f"most in {short_path(most)}" if number > 1 else f"the first {short_path(first)}"
+    return f"{found} in {quantity(len(counts), 'file')}, {where}"
 
 
-def folders_in(entries: Iterable[Mapping[str, Any]]) -> int:
+def folder_count(entries: Iterable[Mapping[str, Any]]) -> int:
     """How many of the found are folders; by the `type` of each."""
     return list(map(itemgetter("type"), entries)).count("directory")
 

@@ -118,9 +118,9 @@ async def bash(
     try:
         ctx.check_command(command)
     except Denied as error:
-        raise failure(ctx, "bash", "spawn_error", error.in_a_sentence, question, rule=error.rule) from error
+        raise failure(ctx, "bash", "spawn_error", error.message_with_hint, question, rule=error.rule) from error
     async with _started(ctx, root, command, cwd, env, limit, question) as session:
-        is_over = await session.over(timeout_ms / 1000)
+        is_over = await session.wait_for_exit(timeout_ms / 1000)
         if not is_over and session.is_running:
             await session.stop(signal.SIGTERM, _GRACE_S)
         stdout, out_cut = _printed(session, "stdout", limit)
@@ -202,7 +202,7 @@ async def _started(
             ctx.paths.check(root.absolute(cwd or "."))
             ctx.paths.check_open(descriptor)
         except Denied as error:
-            raise problem(error.in_a_sentence, error.rule) from error
+            raise problem(error.message_with_hint, error.rule) from error
         try:
             # By its descriptor: the folder that was checked is the folder that it starts in.
             session = ctx.sessions.execute(
@@ -211,10 +211,10 @@ async def _started(
                 connection=ctx.connection,
                 # Of what is captured the first half is the beginning, and that is what is kept.
                 captures={"stdout": 2 * limit, "stderr": 2 * limit},
-                hears_stderr=True,
+                reads_stderr=True,
                 shell=_shell(),
                 environment=env,
-                removed=lambda name: _LOADS_CODE.fullmatch(name) is not None,
+                drops_variable=lambda name: _LOADS_CODE.fullmatch(name) is not None,
             )
         except (OSError, ToolError) as error:
             raise failure(ctx, "bash", "spawn_error", str(error), question) from error
@@ -232,7 +232,7 @@ def _shell() -> tuple[str, ...]:
 
 
 def _printed(session: ShellSession, stream: Literal["stdout", "stderr"], limit: int) -> tuple[str, bool]:
-    head, tail, missing = session.captured(stream)
+    head, tail, missing = session.captured_output(stream)
     data = (head if missing else head + tail).encode()
     kept = data[: utf8.boundary(data, limit)]
     return kept.decode("utf-8", "replace"), bool(missing) or len(kept) < len(data)

@@ -31,7 +31,7 @@ def failure(
     if question is not None:
         # A failure has no output that could be pruned.
         reason = "output_empty" if ctx.pruner is not None and ctx.pruner.is_on else "disabled_or_unconfigured"
-    pruning = PruningMetadata.skipped(reason, 0)
+    pruning = PruningMetadata.of_skip(reason, 0)
     fields: dict[str, Any] = {"tool": tool, **printed, "pruning": pruning.as_object()}
     return Failed(code, message, fields=fields, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule)
 

@@ -247,7 +247,7 @@ class Search:
             self.ctx.paths.check(self.root.absolute(path))
             self.ctx.paths.check_open(descriptor)
         except Denied as error:
-            raise self._failed("invalid_path", f"{path}: {error.in_a_sentence}", rule=error.rule) from error
+            raise self._failed("invalid_path", f"{path}: {error.message_with_hint}", rule=error.rule) from error
 
     def _engine_failed(self, error: EngineError) -> Failed:
         if error.kind == "spawn":

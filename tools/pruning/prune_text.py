@@ -15,7 +15,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import counted
+from tools.kit.summaries import quantity
 from tools.pruning.engine import GaveUp, Selection, SourceType, render
 
 log = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ class Pruned(Result):
     def summary(self) -> str:
         total, kept = self.stats["original_lines"], self.stats["kept_lines"]
         if self.warnings:
-            return f"not pruned ({', '.join(self.warnings)}): all {counted(total, 'line')}"
-        return f"{kept:,} of {counted(total, 'line')} kept; recover_text brings any other back"
+            return f"not pruned ({', '.join(self.warnings)}): all {quantity(total, 'line')}"
+        return f"{kept:,} of {quantity(total, 'line')} kept; recover_text brings any other back"
 
     @property
     def asked_text(self) -> str:

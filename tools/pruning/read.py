@@ -16,7 +16,7 @@ from tools.kit.params import Field, Issue
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import brief, counted, line_count
+from tools.kit.summaries import line_count, quantity, short_path
 from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.pruning.failures import check_path, failure, raise_issues
 from tools.pruning.prune_text import pruner_of
@@ -50,9 +50,9 @@ class ReadText(Result):
         return f"{' · '.join(facts)}\n{self.content}"
 
     def summary(self) -> str:
-        lines = counted(line_count(self.content), "line")
+        lines = quantity(line_count(self.content), "line")
         of = f"{lines} kept of" if self.pruning.applied else f"the first {lines} of" if self.truncated else f"{lines},"
-        return f"{of} {self.bytes:,} bytes of {brief(self.file_path)}"
+        return f"{of} {self.bytes:,} bytes of {short_path(self.file_path)}"
 
     @property
     def pruning_metadata(self) -> PruningMetadata:
@@ -130,7 +130,7 @@ def _data(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question:
     except (OutsideRoot, NotThere) as error:
         raise problem("invalid_path", str(error)) from error
     except Denied as error:
-        raise problem("permission_denied", error.in_a_sentence, error.rule) from error
+        raise problem("permission_denied", error.message_with_hint, error.rule) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise problem(_CODES.get(error.errno or 0, "io_error"), f"{path}: {reason}") from error

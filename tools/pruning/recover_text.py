@@ -12,7 +12,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import counted, line_count
+from tools.kit.summaries import line_count, quantity
 from tools.pruning.prune_text import SMALL_CHARS, pruner_of
 
 PRUNE_ID_NOT_FOUND = -32004
@@ -35,7 +35,7 @@ class Recovered(Result):
         return self.raw_text
 
     def summary(self) -> str:
-        return f"{counted(line_count(self.raw_text), 'line')} of {self.metadata['prune_id']} brought back"
+        return f"{quantity(line_count(self.raw_text), 'line')} of {self.metadata['prune_id']} brought back"
 
     @property
     def asked_text(self) -> str:
@@ -54,7 +54,7 @@ async def recover_text(
     for index, each in enumerate(ranges):
         if each.start_line < 1 or each.end_line < each.start_line:
             raise Refused(INVALID_RANGE, "invalid_range", {"code": "invalid_range", "range": index})
-    text = await pruner_of(ctx).kept(ctx.owner, prune_id)
+    text = await pruner_of(ctx).find_text(ctx.owner, prune_id)
     if text is None:
         data = {
             "code": "prune_id_not_found",

@@ -12,7 +12,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import counted, last_line
+from tools.kit.summaries import last_line, quantity
 from tools.shell.shell_exec import check_text, folder_for, sessions
 
 MOST_WAIT_MS = 30_000
@@ -65,9 +65,9 @@ class Sent(Result):
         facts = [f"session {self.session_id}"]
         if self.running is not None:
             facts.append("runs" if self.running else f"ended with exit {self.exit_code}")
-        facts.append(f"{counted(self.bytes_written, 'byte')} written" if self.bytes_written else "nothing written")
+        facts.append(f"{quantity(self.bytes_written, 'byte')} written" if self.bytes_written else "nothing written")
         if self.output is not None and self.offset is not None and self.next_offset is not None:
-            facts.append(f"{counted(self.next_offset - self.offset, 'byte')} printed")
+            facts.append(f"{quantity(self.next_offset - self.offset, 'byte')} printed")
             facts += [f"last: {last}"] if (last := last_line(self.output)) else []
         return ", ".join(facts)
 
@@ -135,7 +135,7 @@ async def shell_start_session(
         connection=ctx.connection,
         environment=env,
         terminal=(cols, rows) if pty else None,
-        hears_stderr=capture_stderr,
+        reads_stderr=capture_stderr,
     )
     return Started(session_id=session.id, pid=session.pid, output_path=session.output_path)
 
@@ -165,18 +165,18 @@ async def shell_send_input(
     if input:
         # Rules see the whole line so far, because a command may be sent in pieces.
         ctx.check_command(session.unfinished_line + input)
-    offset = session.given_to(ctx.connection) if since is None else since if since >= 0 else session.end + since
+    offset = session.read_position(ctx.connection) if since is None else since if since >= 0 else session.end + since
     offset = min(max(offset, 0), session.end)
-    heard = session.end if input else offset
+    new_from = session.end if input else offset
     written = await session.write(input.encode("utf-8", "surrogatepass")) if input else 0
     if eof:
         session.close_input()
     if wait_ms is None:
         return Sent(session_id=session_id, bytes_written=written)
     wait_ms = min(wait_ms, MOST_WAIT_MS)
-    matched = await _wait(session, heard, offset, wait_ms / 1000, pattern)
+    matched = await _wait(session, new_from, offset, wait_ms / 1000, pattern)
     text, begins, end = session.text(offset, _PAGE_BYTES)
-    session.give(ctx.connection, end)
+    session.set_read_position(ctx.connection, end)
     return Sent(
         session_id=session_id,
         bytes_written=written,
@@ -215,10 +215,10 @@ async def shell_stop_session(
     )
 
 
-async def _wait(session: ShellSession, heard: int, offset: int, wait_s: float, pattern: Any) -> bool | None:
+async def _wait(session: ShellSession, new_from: int, offset: int, wait_s: float, pattern: Any) -> bool | None:
     """Wait for the end, the pattern, a pause after output, or the time limit. True if the pattern was found.
 
-    `heard` is where output counts as new; the pattern is looked for from `offset` on.
+    `new_from` is where output counts as new; the pattern is looked for from `offset` on.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
@@ -233,9 +233,9 @@ async def _wait(session: ShellSession, heard: int, offset: int, wait_s: float, p
         left_s = deadline - loop.time()
         if not session.is_running or left_s <= 0:
             return None if pattern is None else False
-        has_begun = session.end > heard
+        has_begun = session.end > new_from
         within_s = min(left_s, PAUSE_S) if has_begun and pattern is None else left_s
-        if not await session.changed(within_s) and has_begun and pattern is None:
+        if not await session.wait_for_output(within_s) and has_begun and pattern is None:
             return None
 
 

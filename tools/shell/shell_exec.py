@@ -17,7 +17,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import counted, last_line, line_count
+from tools.kit.summaries import last_line, line_count, quantity
 
 DEFAULT_TIMEOUT_S = 600
 GRACE_S = 1.0
@@ -118,7 +118,7 @@ async def shell_exec(
         folder_for(ctx, cwd),
         connection=ctx.connection,
         captures={"stdout": max_output_bytes, "stderr": max_output_bytes},
-        hears_stderr=capture_stderr,
+        reads_stderr=capture_stderr,
     )
     timed_out = False
     try:
@@ -153,7 +153,7 @@ def _amount(stdout: str, stderr: str, missing_bytes: int) -> str:
     if size > _COUNTED_CHARS or missing_bytes:
         # The number of lines in what was left out is not known.
         return f"{size / 1_000_000:.1f} MB"
-    return counted(line_count(stdout) + line_count(stderr), "line") if size else "no output"
+    return quantity(line_count(stdout) + line_count(stderr), "line") if size else "no output"
 
 
 def sessions(ctx: ToolContext) -> Sessions:
@@ -186,13 +186,13 @@ async def _wait_for_end(session: ShellSession, began: float, timeout_s: float | 
         left_s = limit_s - spent_s
         if yields:
             if spent_s * 1000 >= yield_ms:
-                if session.adopt(None if timeout_s is None else left_s):
+                if session.promote(None if timeout_s is None else left_s):
                     return False
                 # No more sessions are allowed now: wait, and try again when one may have ended.
                 left_s = min(left_s, 1.0)
             else:
                 left_s = min(left_s, yield_ms / 1000 - spent_s)
-        await session.over(left_s)
+        await session.wait_for_exit(left_s)
     return True
 
 
@@ -202,7 +202,7 @@ def _is_due(began: float, timeout_s: float | None) -> bool:
 
 def _session_result(ctx: ToolContext, session: ShellSession, began: float, timeout_s: float | None) -> Executed:
     text, _, end = session.text(max(0, session.end - _SESSION_PAGE_BYTES), _SESSION_PAGE_BYTES)
-    session.give(ctx.connection, end)
+    session.set_read_position(ctx.connection, end)
     return Executed(
         exit_code=None,
         stdout=text,
@@ -211,35 +211,35 @@ def _session_result(ctx: ToolContext, session: ShellSession, began: float, timeo
         output_path=session.output_path,
         running=True,
         session_id=session.id,
-        duration_s=_since(began),
+        duration_s=_elapsed_s(began),
     )
 
 
-def _result(session: ShellSession, began: float, hears_stderr: bool, timed_out: bool) -> Executed:
-    out, out_missing = _fit(*session.captured("stdout"), _MOST_WIRE_BYTES)
+def _result(session: ShellSession, began: float, reads_stderr: bool, timed_out: bool) -> Executed:
+    out, out_missing = _fit(*session.captured_output("stdout"), _MOST_WIRE_BYTES)
     room = _MOST_WIRE_BYTES - _wire_bytes(out)
-    error, error_missing = _fit(*session.captured("stderr"), max(room, _MOST_WIRE_BYTES // 4))
+    error, error_missing = _fit(*session.captured_output("stderr"), max(room, _MOST_WIRE_BYTES // 4))
     if _wire_bytes(out) + _wire_bytes(error) > _MOST_WIRE_BYTES:
-        out, out_missing = _fit(*session.captured("stdout"), _MOST_WIRE_BYTES * 3 // 4)
+        out, out_missing = _fit(*session.captured_output("stdout"), _MOST_WIRE_BYTES * 3 // 4)
     missing = out_missing + error_missing
     return Executed(
         exit_code=TIMED_OUT if timed_out else session.exit_code,
         stdout=out,
-        stderr=error if hears_stderr else None,
+        stderr=error if reads_stderr else None,
         signal=None if timed_out else session.signal,
         timed_out=True if timed_out else None,
         truncated=True if missing else None,
         missing_bytes=missing or None,
-        duration_s=_since(began),
+        duration_s=_elapsed_s(began),
     )
 
 
 async def _keep_output(ctx: ToolContext, session: ShellSession) -> str | None:
     """Keep all of a command's output as an artifact. None if that fails; its output file is still there."""
     try:
-        if (file := session.sealed_file()) is not None:
+        if (file := session.complete_file()) is not None:
             return await asyncio.to_thread(ctx.artifacts.keep_file, "shell", file)
-        return await asyncio.to_thread(ctx.artifacts.keep, "shell", session.whole())
+        return await asyncio.to_thread(ctx.artifacts.keep, "shell", session.stored_output())
     except OSError as error:
         ctx.log("warning", f"the whole output could not be kept: {error.strerror or error}")
         return None
@@ -272,5 +272,5 @@ def _wire_bytes(text: str) -> int:
     return len(once) + len(once) + once.count(b"\\") + once.count(b'"')
 
 
-def _since(began: float) -> float:
+def _elapsed_s(began: float) -> float:
     return round(time.monotonic() - began, 3)

@@ -106,7 +106,7 @@ class PrunerRun:
         self.mcp_servers = {}
         known: dict[str, Any] = {"reason": reason, "exit_code": exit_code, "signal": signal}
         event(log, logging.WARNING, "mcp_pruner.degraded", **{k: v for k, v in known.items() if v is not None})
-        if pid is not None and (began := process_tree.started(pid)) is not None:
+        if pid is not None and (began := process_tree.start_time(pid)) is not None:
             # With the moment of its start: by the end of the phase the number may be another process's.
             self._remaining = process_tree.Member(pid, began)
 
@@ -120,7 +120,7 @@ class PrunerRun:
         elif state == "run:mcp_pruner_degraded":
             remaining = self._remaining
             if remaining is not None:
-                process_tree.end_now(lambda: {remaining} if process_tree.lives(remaining) else set(), _GRACE_S)
+                process_tree.end_blocking(lambda: {remaining} if process_tree.is_alive(remaining) else set(), _GRACE_S)
             event(log, logging.INFO, "mcp_pruner.shutdown_after_degraded")
 
     def _disable(self, reason: Literal["config_disabled", "config_invalid", "start_failed"]) -> None:

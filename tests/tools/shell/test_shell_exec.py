@@ -204,10 +204,10 @@ async def test_a_command_waits_on_where_there_is_no_room_for_a_session(tmp_path:
 
 async def test_a_hundred_commands_leave_neither_a_zombie_nor_a_descriptor(shell: ShellHost) -> None:
     await shell.call("shell_exec", command="true")
-    before = _descriptors(), process_tree.orphans(os.getsid(0))
+    before = _descriptors(), process_tree.orphan_zombies(os.getsid(0))
     for _ in range(100):
         await shell.call("shell_exec", command="true")
-    assert (_descriptors(), process_tree.orphans(os.getsid(0))) == before
+    assert (_descriptors(), process_tree.orphan_zombies(os.getsid(0))) == before
 
 
 async def test_a_command_with_a_nul_is_an_argument_that_does_not_fit(shell: ShellHost) -> None:
