@@ -65,14 +65,12 @@ def http_app(
             default=_not_found,
         )
 
-    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
         # A table finds a path without parameters in a fraction of what matching patterns costs.
         app = plain.get(scope["path"]) or patterns()
         await app(scope, receive, send)
 
-    return Guard(
-        routed, tokens, streams, names, is_open_to_the_network=is_open_to_the_network, refusals=daemon.refusals
-    )
+    return Guard(route, tokens, streams, names, is_open_to_the_network=is_open_to_the_network, refusals=daemon.refusals)
 
 
 class _App:

@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -162,17 +163,15 @@ class _Server(uvicorn.Server):
         # As uvicorn does it, with a limit on the time of a TLS handshake, which it has no setting for.
         loop, ssl = asyncio.get_running_loop(), self.config.ssl
         limit_s = None if ssl is None else _HANDSHAKE_S
+        make_connection = partial(Connection, self.config, self.server_state, {})
         self.servers = [
             await loop.create_server(
-                self._connection, sock=listener, ssl=ssl, ssl_handshake_timeout=limit_s, backlog=_BACKLOG
+                make_connection, sock=listener, ssl=ssl, ssl_handshake_timeout=limit_s, backlog=_BACKLOG
             )
             for listener in sockets or ()
         ]
         self.started = True
         self._ready()
-
-    def _connection(self) -> Connection:
-        return Connection(self.config, self.server_state, {})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Before uvicorn waits for connections: the last events of our streams are the exits of sessions, so a process

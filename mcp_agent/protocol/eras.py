@@ -61,11 +61,11 @@ class Envelope:
 
 
 def is_stateless(message: Message) -> bool:
-    """Whether a message belongs to the era without handshakes: it carries that era's mark."""
+    """Whether a message is of the era without handshakes: its `_meta` names the version."""
     return META_VERSION in message.meta
 
 
-def negotiated(requested: Any) -> str:
+def negotiate_version(requested: Any) -> str:
     """The version that a handshake settles on."""
     return requested if requested in HANDSHAKE_VERSIONS else LATEST_HANDSHAKE
 
@@ -75,7 +75,7 @@ def http_status(error: RpcError) -> int:
     return _HTTP_STATUS.get(error.code, 200)
 
 
-def unsupported(requested: str) -> RpcError:
+def unsupported_version(requested: str) -> RpcError:
     supported = [*STATELESS_VERSIONS, *reversed(HANDSHAKE_VERSIONS)]
     return RpcError(
         UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": supported, "requested": requested}
@@ -97,7 +97,7 @@ def envelope(message: Message, headers: Sequence[tuple[bytes, bytes]] | None = N
     if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, f"params._meta.{META_VERSION} must be a string")
     if version not in STATELESS_VERSIONS:
-        raise unsupported(version)
+        raise unsupported_version(version)
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"params._meta.{META_CAPABILITIES} must be an object")
     level = meta.get(META_LOG_LEVEL)
@@ -116,13 +116,13 @@ def check_arguments(message: Message, headers: Sequence[tuple[bytes, bytes]], na
         found = [value for key, value in headers if key == name]
         value = arguments.get(argument)
         if len(found) > 1:
-            raise _mismatch(f"the header {_cased(name)} stands twice")
+            raise _mismatch(f"the header {_spell(name)} stands twice")
         if value is not None:
             text = value if isinstance(value, str) else orjson.dumps(value).decode()
             present = {name: found[0]} if found else {}
             _compare(name, present, text, f"params.arguments.{argument}")
         elif found:
-            raise _mismatch(f"the header {_cased(name)} is there and params.arguments.{argument} is not")
+            raise _mismatch(f"the header {_spell(name)} is there and params.arguments.{argument} is not")
 
 
 def client_name(info: Any) -> str:
@@ -138,7 +138,7 @@ def _check_headers(message: Message, headers: Sequence[tuple[bytes, bytes]]) -> 
         names = [name for name, _ in headers]
         for name in _ROUTING_HEADERS:
             if names.count(name) > 1:
-                raise _mismatch(f"the header {_cased(name)} stands twice")
+                raise _mismatch(f"the header {_spell(name)} stands twice")
     _compare(b"mcp-protocol-version", found, message.meta.get(META_VERSION), _VERSION_SOURCE)
     _compare(b"mcp-method", found, message.method, "method")
     key = _NAME_PARAMS.get(message.method)
@@ -149,15 +149,15 @@ def _check_headers(message: Message, headers: Sequence[tuple[bytes, bytes]]) -> 
 def _compare(name: bytes, found: Mapping[bytes, bytes], expected: Any, source: str) -> None:
     raw = found.get(name)
     if raw is None:
-        raise _mismatch(f"the header {_cased(name)} is missing")
+        raise _mismatch(f"the header {_spell(name)} is missing")
     raw = raw.strip(b" \t")  # The parser of HTTP leaves what follows a value on it.
     is_wrapped = raw.startswith(b"=?base64?") and name not in _PLAIN_HEADERS
-    value = _unwrapped(raw) if is_wrapped else raw.decode("latin-1")
+    value = _unwrap(raw) if is_wrapped else raw.decode("latin-1")
     if value != expected:
-        raise _mismatch(f"the header {_cased(name)} is not what {source} is")
+        raise _mismatch(f"the header {_spell(name)} is not what {source} is")
 
 
-def _unwrapped(raw: bytes) -> str | None:
+def _unwrap(raw: bytes) -> str | None:
     """A header value out of its Base64 wrapping, if that is whole; None if it cannot be taken out."""
     if not (raw.endswith(b"?=") and len(raw) >= 11):
         return raw.decode("latin-1")
@@ -173,5 +173,5 @@ def _mismatch(what: str) -> RpcError:
     return RpcError(HEADER_MISMATCH, f"Header mismatch: {what}")
 
 
-def _cased(name: bytes) -> str:
+def _spell(name: bytes) -> str:
     return name.decode().title().replace("Mcp-Protocol", "MCP-Protocol")

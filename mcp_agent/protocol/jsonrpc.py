@@ -58,6 +58,14 @@ class NoParams(RpcError):
 
 
 @record
+class Answer:
+    """The body of a response, and the HTTP status that goes with it."""
+
+    body: bytes
+    status: int = 200
+
+
+@record
 class Message:
     """A request (with an id) or a notification (without one)."""
 

@@ -35,7 +35,7 @@ class ArtifactResources:
     def __init__(self, store: ArtifactStore) -> None:
         self._store = store
 
-    def listed(self, caller: Caller) -> list[dict[str, Any]]:
+    def entries(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {
                 "uri": artifact.reference,
@@ -86,7 +86,7 @@ class UndoResources:
         self._gate = gate
         self._journal = journal
 
-    def listed(self, caller: Caller) -> list[dict[str, Any]]:
+    def entries(self, caller: Caller) -> list[dict[str, Any]]:
         if not self._gate.offers(caller.access, "filesystem"):
             return []
         return [

@@ -8,8 +8,8 @@ from typing import Any
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.types import Event, Gap, MayHear, ResourceUpdated, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.protocol import eras, jsonrpc
+from mcp_agent.protocol.conversation import session_notification
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, Message, RpcError
-from mcp_agent.protocol.methods import session_notification
 
 METHOD = "subscriptions/listen"
 # Our own key beside the protocol's: output and exits of shell sessions.
@@ -31,15 +31,15 @@ class Filter:
         self.uris = frozenset(uris)
         self.shell = asked.get(SHELL_KEY) is True
 
-    def honored(self, *, may_hear: bool) -> dict[str, Any]:
-        honored: dict[str, Any] = {}
+    def accepted_keys(self, *, may_hear: bool) -> dict[str, Any]:
+        accepted: dict[str, Any] = {}
         if self.shell and may_hear:
-            honored[SHELL_KEY] = True
+            accepted[SHELL_KEY] = True
         if self.tools:
-            honored["toolsListChanged"] = True
+            accepted["toolsListChanged"] = True
         if self.uris:
-            honored["resourceSubscriptions"] = sorted(self.uris)
-        return honored
+            accepted["resourceSubscriptions"] = sorted(self.uris)
+        return accepted
 
     def notification(self, event: Event, meta: dict[str, Any]) -> bytes | None:
         match event:
@@ -62,7 +62,7 @@ async def listen(message: Message, hub: EventHub, may_hear: MayHear) -> AsyncGen
     try:
         yield jsonrpc.notification(
             "notifications/subscriptions/acknowledged",
-            {"notifications": wanted.honored(may_hear=may_hear()), "_meta": meta},
+            {"notifications": wanted.accepted_keys(may_hear=may_hear()), "_meta": meta},
         )
         async for notification in subscription.messages(lambda event: wanted.notification(event, meta)):
             yield notification

@@ -2,81 +2,59 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import orjson
 
 from mcp_agent import __version__
-from mcp_agent.calls.call import Call, Caller, Failure, Refusal, Success
+from mcp_agent.calls.call import Answer as ToolAnswer
+from mcp_agent.calls.call import Blocks, Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.events.types import (
-    Event,
-    Gap,
-    Notice,
-    ResourceUpdated,
-    SessionEvent,
-    SessionExit,
-    SessionOutput,
-    ToolsChanged,
-)
+from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.events.types import Notice
+from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.forms import tool_result
+from mcp_agent.protocol.conversation import LOG_LEVELS, Conversation, is_heard
 from mcp_agent.protocol.instructions import LiveSession, instructions
-from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Message, Payload, RpcError
+from mcp_agent.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MOST_BATCH,
+    Answer,
+    Message,
+    Payload,
+    RpcError,
+)
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate
 from tools.kit.context import LogLevel
-from tools.kit.records import mutable, record
+from tools.kit.records import record
 from tools.kit.spec import Tool
+
+log = logging.getLogger(__name__)
 
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
 _SERVER_META = {eras.META_SERVER: SERVER_INFO}
-LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
-# What a method that need not wait gives.
+# The results of methods that have nothing to await.
 _READY = (dict, orjson.Fragment)
 _RESOURCE_NOT_FOUND = -32002
 _LIST_TTL_MS = 1_000
 _MOST_WATCHED = 1_000
 _MOST_COMPLETIONS = 100
+# Kept free for each answer of a batch, so that it can at least say that the answer does not fit.
+_EXCUSE_BYTES = 8_000
 _CACHED = frozenset(
     ["server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list"]
 )
 
 Notify = Callable[[bytes], None]
-
-
-@mutable
-class Conversation:
-    """What a handshake client is remembered by between its requests."""
-
-    version: str
-    client: str = ""
-    log_level: str = "warning"
-    watched: set[str] = field(default_factory=set)
-
-    def notification(self, event: Event) -> bytes | None:
-        """The event as this client hears it, or None if it did not ask for it."""
-        match event:
-            case ToolsChanged():
-                return jsonrpc.notification("notifications/tools/list_changed")
-            case ResourceUpdated(uri):
-                return (
-                    jsonrpc.notification("notifications/resources/updated", {"uri": uri}) if self.hears(uri) else None
-                )
-            case Notice(level):
-                if not is_heard(level, self.log_level):
-                    return None
-                return jsonrpc.notification("notifications/message", event.as_object())
-            case SessionOutput() | SessionExit() | Gap():
-                return session_notification(event)
-
-    def hears(self, uri: str) -> bool:
-        return uri in self.watched
 
 
 @record
@@ -112,14 +90,48 @@ class Methods:
         self._live_sessions = live_sessions
         self._tool_entries: dict[Tool, orjson.Fragment] = {}
 
-    async def answer(self, request: Request) -> Payload:
+    async def answer(self, request: Request) -> Answer:
+        """The response to a request, as bytes. Never raises, except for cancellation."""
+        message = request.message
+        assert message.id is not None, "a notification is not answered"
+        try:
+            return Answer(jsonrpc.response(message.id, await self.result(request)))
+        except RpcError as error:
+            status = eras.http_status(error) if request.conversation is None else 200
+            return Answer(jsonrpc.failure(message.id, error), status)
+        except Exception:
+            # A boundary: what nobody foresaw is logged here, and its text does not reach the wire.
+            event(log, logging.ERROR, "tool.internal_error", exc=True, method=message.method)
+            return Answer(jsonrpc.failure(message.id, RpcError(INTERNAL_ERROR, "Internal error")))
+
+    async def answer_batch(self, values: list[Any], request_of: Callable[[Message], Request]) -> bytes | None:
+        """The answers to several messages as one array; None if none of them wants one. Raises RpcError."""
+        if not values or len(values) > MOST_BATCH:
+            raise RpcError(INVALID_REQUEST, f"a batch has 1 to {MOST_BATCH} messages, not {len(values)}")
+        answers: list[bytes] = []
+        room = MOST_MESSAGE_BYTES - _EXCUSE_BYTES * len(values)
+        for value in values:
+            try:
+                message = jsonrpc.message(value)
+                if message is None or message.id is None:
+                    continue
+                answer = (await self.answer(request_of(message))).body
+                if len(answer) > room:
+                    raise RpcError(INTERNAL_ERROR, "the answer does not fit beside the others; ask for it alone")
+                answers.append(answer)
+                room -= len(answer)
+            except RpcError as error:
+                answers.append(jsonrpc.failure(jsonrpc.id_of(value), error))
+        return b"[" + b",".join(answers) + b"]" if answers else None
+
+    async def result(self, request: Request) -> Payload:
         """The result of a request. Raises RpcError."""
         method = request.message.method
         is_stateless = request.conversation is None
-        answer = (_STATELESS if is_stateless else _HANDSHAKE).get(method)
-        if answer is None:
+        function = (_STATELESS if is_stateless else _HANDSHAKE).get(method)
+        if function is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
-        result = answer(self, request)
+        result = function(self, request)
         payload = result if isinstance(result, _READY) else await result
         if is_stateless and isinstance(payload, dict):
             payload = {"resultType": "complete", **payload, "_meta": _SERVER_META}
@@ -128,8 +140,8 @@ class Methods:
                 payload["cacheScope"] = "private"
         return payload
 
-    def told(self, error: RpcError) -> RpcError:
-        """The error as a client hears it whose message could not be read as a request."""
+    def reading_error(self, error: RpcError) -> RpcError:
+        """The error for a message that could not be read as a request. A program may have its own form for it."""
         return error
 
     def capabilities(self, request: Request) -> dict[str, Any]:
@@ -147,7 +159,7 @@ class Methods:
         params = request.message.params
         if not isinstance(params.get("protocolVersion"), str):
             raise RpcError(INVALID_PARAMS, "initialize needs params.protocolVersion, a string")
-        request.conversation.version = eras.negotiated(params["protocolVersion"])
+        request.conversation.version = eras.negotiate_version(params["protocolVersion"])
         request.conversation.client = eras.client_name(params.get("clientInfo"))
         return {
             "protocolVersion": request.conversation.version,
@@ -196,7 +208,7 @@ class Methods:
 
     def _resources_list(self, request: Request) -> Payload:
         self._check_cursor(request)
-        return {"resources": [entry for kind in self._resources for entry in kind.listed(request.caller)]}
+        return {"resources": [entry for kind in self._resources for entry in kind.entries(request.caller)]}
 
     def _templates_list(self, request: Request) -> Payload:
         self._check_cursor(request)
@@ -227,7 +239,7 @@ class Methods:
 
     def _prompts_list(self, request: Request) -> Payload:
         self._check_cursor(request)
-        return {"prompts": [entry for some in self._prompts for entry in some.listed(request.caller)]}
+        return {"prompts": [entry for some in self._prompts for entry in some.entries(request.caller)]}
 
     async def _prompts_get(self, request: Request) -> Payload:
         name, arguments = request.message.params.get("name"), request.message.params.get("arguments") or {}
@@ -237,7 +249,7 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "params.arguments of prompts/get must be an object of strings")
         caller = request.caller
         for some in self._prompts:
-            entry = next((entry for entry in some.listed(caller) if entry["name"] == name), None)
+            entry = next((entry for entry in some.entries(caller) if entry["name"] == name), None)
             if entry is None:
                 continue
             required = [each["name"] for each in entry.get("arguments", ()) if each.get("required")]
@@ -293,16 +305,24 @@ class Methods:
         return entry
 
 
-def session_notification(event: SessionEvent, meta: Mapping[str, Any] | None = None) -> bytes:
-    """What happens in a session, as an MCP client hears it: its own object as params."""
-    name = "shell_session_gap" if isinstance(event, Gap) else event.name
-    params = event.as_object()
-    return jsonrpc.notification(f"notifications/{name}", params if meta is None else {**params, "_meta": meta})
+def tool_result(outcome: ToolAnswer) -> dict[str, Any]:
+    """The result of `tools/call`: what the dispatcher has written, in the envelope of MCP.
 
-
-def is_of_shell(notification: bytes) -> bool:
-    """Whether a notification is one of `session_notification`'s, which only who may use the shell may hear."""
-    return notification.startswith(b'{"jsonrpc":"2.0","method":"notifications/shell_session_')
+    Some clients show a model only `content`, some only `structuredContent`, and one appends the second where the two
+    differ. So an object is sent as both, letter for letter the same. A rendering or a short result is sent alone.
+    """
+    written = outcome.written
+    is_error = isinstance(outcome, Failure)
+    if isinstance(written, bytes):
+        return {
+            "content": [{"type": "text", "text": written.decode()}],
+            "structuredContent": orjson.Fragment(written),
+            "isError": is_error,
+        }
+    if isinstance(written, Blocks):
+        return {"content": orjson.Fragment(written.encoded), "isError": is_error}
+    text = written if isinstance(written, str) else written.encoded.decode()
+    return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 
 def tool_entry(tool: Tool) -> dict[str, Any]:
@@ -314,11 +334,6 @@ def tool_entry(tool: Tool) -> dict[str, Any]:
         "inputSchema": tool.input_schema,
         "annotations": tool.annotations,
     }
-
-
-def is_heard(level: str, from_level: str) -> bool:
-    """Whether a message of `level` is for one who listens from `from_level` on."""
-    return level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(from_level)
 
 
 def new_call_id() -> str:

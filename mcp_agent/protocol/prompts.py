@@ -11,7 +11,7 @@ from mcp_agent.calls.call import Caller
 class Prompts(Protocol):
     """Some prompts from one place. What asks for a prompt by name gets None where the prompt is not one of these."""
 
-    def listed(self, caller: Caller) -> list[dict[str, Any]]: ...
+    def entries(self, caller: Caller) -> list[dict[str, Any]]: ...
 
     async def get(self, caller: Caller, name: str, arguments: Mapping[str, str]) -> dict[str, Any] | None:
         """The result of `prompts/get`. Every argument that the listed prompt requires is there."""

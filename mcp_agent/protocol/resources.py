@@ -33,7 +33,7 @@ _SESSION_PAGE_BYTES = 128 * 1024
 class Resources(Protocol):
     """One kind of resource. What asks for a URI gets None where it is of another kind, or nothing is there."""
 
-    def listed(self, caller: Caller) -> list[dict[str, Any]]: ...
+    def entries(self, caller: Caller) -> list[dict[str, Any]]: ...
 
     def templates(self, caller: Caller) -> list[dict[str, Any]]: ...
 
@@ -50,7 +50,7 @@ class HostResources:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
-    def listed(self, caller: Caller) -> list[dict[str, Any]]:
+    def entries(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {
                 "uri": TOOLS_URI,
@@ -117,7 +117,7 @@ class SessionResources:
         self._gate = gate
         self._sessions = sessions
 
-    def listed(self, caller: Caller) -> list[dict[str, Any]]:
+    def entries(self, caller: Caller) -> list[dict[str, Any]]:
         if not self._gate.offers(caller.access, "shell"):
             return []
         return [

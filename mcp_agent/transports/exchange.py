@@ -19,8 +19,7 @@ from functools import cached_property
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.protocol import jsonrpc
-from mcp_agent.protocol.answering import Answer
-from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, RequestId, RpcError
+from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, Answer, RequestId, RpcError
 from mcp_agent.transports.http import send_json
 from mcp_agent.transports.replay import Replay, event_id, new_stream
 from mcp_agent.transports.sse_frames import message_frame, priming_frame, send_frames
@@ -32,11 +31,11 @@ RESUME_WITHIN_S = 30.0
 
 
 class Watch:
-    """Looks after exchanges that are not over at once. One timer for all of them: most never live to see it."""
+    """Watches the clients of exchanges that take a while. One timer for all: most exchanges end before it fires."""
 
     def __init__(self) -> None:
         self._under_way: set[Exchange] = set()
-        self._is_set = False
+        self._is_ticking = False
 
     @cached_property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -45,22 +44,22 @@ class Watch:
 
     def add(self, exchange: Exchange) -> None:
         self._under_way.add(exchange)
-        if not self._is_set:
-            self._set()
+        if not self._is_ticking:
+            self._start_timer()
 
     def remove(self, exchange: Exchange) -> None:
         self._under_way.discard(exchange)
 
-    def _set(self) -> None:
-        self._is_set = True
-        self.loop.call_later(_WATCH_EVERY_S, self._look)
+    def _start_timer(self) -> None:
+        self._is_ticking = True
+        self.loop.call_later(_WATCH_EVERY_S, self._check)
 
-    def _look(self) -> None:
-        self._is_set = False
+    def _check(self) -> None:
+        self._is_ticking = False
         for exchange in tuple(self._under_way):
-            exchange.look_out()
+            exchange.watch_client()
         if self._under_way:
-            self._set()
+            self._start_timer()
 
 
 class Exchange:
@@ -71,9 +70,9 @@ class Exchange:
     _side_task: asyncio.Task[None] | None = None
     _is_streaming = False
     _client_left = False
-    _is_called_off = False
+    _is_cancelled = False
     _is_answered = False
-    _said = 0
+    _sent = 0
     _replay: Replay | None = None
     _primes = False
     _readers = 0
@@ -98,8 +97,8 @@ class Exchange:
         self._loop = watch.loop
         self._thread = threading.get_ident()
 
-    def keep_in(self, replay: Replay, *, primes: bool) -> None:
-        """Let a client whose connection breaks take the stream up again; `primes` says that it knows of that."""
+    def make_resumable(self, replay: Replay, *, primes: bool) -> None:
+        """Let a client whose connection breaks resume the stream; `primes` says that it can be given an id at once."""
         self._replay, self._primes = replay, primes
 
     def notify(self, message: bytes) -> None:
@@ -112,8 +111,8 @@ class Exchange:
             self._loop.call_soon_threadsafe(self._queue, message)
 
     def cancel(self) -> None:
-        """The client has called its request off with a message of its own."""
-        self._is_called_off = True
+        """Cancel the work: the client has sent a message that says so."""
+        self._is_cancelled = True
         if self._worker is not None:
             self._worker.cancel()
 
@@ -126,7 +125,7 @@ class Exchange:
                 self._start_stream()
             answer = await work
         except asyncio.CancelledError:
-            if not (self._client_left or self._is_called_off):
+            if not (self._client_left or self._is_cancelled):
                 raise
             if self._worker is not None:
                 self._worker.uncancel()
@@ -154,15 +153,15 @@ class Exchange:
         """Send what was said after the message with number `after`, on a new connection, and go on from there."""
         assert self._replay is not None, "only a stream with ids can be found to be resumed"
         self._unsent = deque(self._replay.after(self.stream, after))
-        await self._written(self._new_reader(), scope, receive, send, headers)
+        await self._write_stream(self._new_reader(), scope, receive, send, headers)
 
-    def look_out(self) -> None:
-        """The work is taking its time: look out for a client that leaves, and for the moment to open a stream."""
+    def watch_client(self) -> None:
+        """Watch for a client that leaves, and for the moment when the response becomes a stream."""
         if self._worker is None or self._side_task is not None:
             return
-        self._side_task = asyncio.create_task(self._wait_for_the_end())
+        self._side_task = asyncio.create_task(self._watch_client())
 
-    async def _wait_for_the_end(self) -> None:
+    async def _watch_client(self) -> None:
         try:
             async with asyncio.timeout(_STREAM_AFTER_S if self._accepts_stream else None):
                 while (await self._receive())["type"] != "http.disconnect":
@@ -171,7 +170,7 @@ class Exchange:
             self._side_task = None
             self._start_stream()
         else:
-            self._leave()
+            self._cancel_work()
 
     def _queue(self, message: bytes) -> None:
         if self._worker is not None:
@@ -181,10 +180,10 @@ class Exchange:
         if len(self._unsent) >= _MOST_UNSENT:
             # A client that does not read loses progress notifications, never the answer, which comes last.
             self._unsent.popleft()
-        self._said += 1
+        self._sent += 1
         if self._replay is not None:
-            self._replay.keep(self.stream, self._said, message)
-        self._unsent.append((self._said, message))
+            self._replay.keep(self.stream, self._sent, message)
+        self._unsent.append((self._sent, message))
         self._woken.set()
 
     def _start_stream(self) -> None:
@@ -198,21 +197,23 @@ class Exchange:
         self._side_task = asyncio.create_task(self._stream())
 
     async def _stream(self) -> None:
-        await self._written(self._new_reader(), self._scope, self._receive, self._send, self.headers)
+        await self._write_stream(self._new_reader(), self._scope, self._receive, self._send, self.headers)
 
-    async def _written(self, reader: int, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+    async def _write_stream(
+        self, reader: int, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]
+    ) -> None:
         try:
             if await send_frames(self._events(reader), scope, receive, send, headers):
-                self._leave()
+                self._cancel_work()
         except asyncio.CancelledError:
             # The daemon stops.
-            self._leave()
+            self._cancel_work()
             raise
         finally:
-            self._lose(reader)
+            self._on_connection_lost(reader)
 
     def _new_reader(self) -> int:
-        """The connection that is written to from now on; the one before it stops."""
+        """The number of the connection that is written to from now on; the one before it stops."""
         self._readers += 1
         self._woken.set()
         if self._grace is not None:
@@ -232,16 +233,16 @@ class Exchange:
                 self._woken.clear()
                 await self._woken.wait()
 
-    def _lose(self, reader: int) -> None:
-        """A connection is gone. If it was the last and there is work left, wait for the client to come back."""
+    def _on_connection_lost(self, reader: int) -> None:
+        """Wait for the client to come back if its stream can be resumed; else cancel the work."""
         if self._worker is None or self._client_left or self._readers != reader:
             return
         if self._replay is None:
-            self._leave()
+            self._cancel_work()
         else:
-            self._grace = self._loop.call_later(RESUME_WITHIN_S, self._leave)
+            self._grace = self._loop.call_later(RESUME_WITHIN_S, self._cancel_work)
 
-    def _leave(self) -> None:
+    def _cancel_work(self) -> None:
         self._client_left = True
         if self._worker is not None:
             self._worker.cancel()

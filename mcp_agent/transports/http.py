@@ -57,6 +57,11 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return found
 
 
+def header_text(scope: Scope, name: bytes) -> str | None:
+    raw = header(scope, name)
+    return None if raw is None else raw.decode("latin-1")
+
+
 async def send_json(send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
     raw = [_JSON_TYPE, (b"content-length", b"%d" % len(body))]
     if headers:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.subscription import Subscription
+from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.eras import LATEST_HANDSHAKE
 from mcp_agent.protocol.jsonrpc import RequestId
-from mcp_agent.protocol.methods import Conversation
 from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.replay import Replay, new_stream
 

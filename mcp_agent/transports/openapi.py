@@ -15,8 +15,7 @@ from mcp_agent import __version__
 from mcp_agent.calls.call import Call, Compact, Failure, Page, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
-from mcp_agent.protocol.answering import Answer
-from mcp_agent.protocol.jsonrpc import RpcError
+from mcp_agent.protocol.jsonrpc import Answer, RpcError
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import ClientLeft, caller, read_body, send_error, send_object

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.protocol.answering import Answer
-from mcp_agent.protocol.jsonrpc import RpcError
+from mcp_agent.protocol.jsonrpc import Answer, RpcError
 from mcp_agent.pruning_service.host_pruner import FOCUS_KEEP_LINES, FOCUS_PRUNE_RATIO
 from mcp_agent.security.guard import MOST_RPC_BODY_BYTES
 from mcp_agent.transports.exchange import Exchange, Watch
@@ -36,7 +35,7 @@ class Prune:
         self._gate = gate
         self._pruner = pruner
         self._watch = Watch()
-        self._parameters = Parameters.of_function(_asked)
+        self._parameters = Parameters.of_function(_body_fields)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -45,7 +44,7 @@ class Prune:
         try:
             self._gate.admit(caller(scope, "prune").access, "prune_text")
             value = await read_json(receive, MOST_RPC_BODY_BYTES)
-            arguments = self._parameters.parse(_known(value))
+            arguments = self._parameters.parse(_known_fields(value))
         except ClientLeft:
             return
         except (ToolDisabled, UnknownTool) as error:
@@ -57,9 +56,9 @@ class Prune:
         except InvalidParams as error:
             await send_error(send, 422, error.message, "the body is a JSON object with code and query")
             return
-        await Exchange(scope, receive, send, self._watch).run(0, self._answered(**arguments))
+        await Exchange(scope, receive, send, self._watch).run(0, self._answer(**arguments))
 
-    async def _answered(
+    async def _answer(
         self,
         code: str,
         query: str,
@@ -68,7 +67,7 @@ class Prune:
         min_keep_lines: int,
     ) -> Answer:
         if len(code) > self._pruner.max_input_chars:
-            return await asyncio.to_thread(_written, code, None, "input_too_large")
+            return await asyncio.to_thread(_service_answer, code, None, "input_too_large")
         try:
             selection = await self._pruner.select(
                 code,
@@ -79,13 +78,13 @@ class Prune:
                 timeout_s=_TIMEOUT_S,
             )
         except GaveUp:
-            return await asyncio.to_thread(_written, code, None, "timeout")
+            return await asyncio.to_thread(_service_answer, code, None, "timeout")
         except RuntimeError as error:
-            return await asyncio.to_thread(_written, code, None, f"internal_error: {error}")
-        return await asyncio.to_thread(_written, code, selection, None)
+            return await asyncio.to_thread(_service_answer, code, None, f"internal_error: {error}")
+        return await asyncio.to_thread(_service_answer, code, selection, None)
 
 
-def _asked(
+def _body_fields(
     *,
     code: str,
     query: str,
@@ -93,18 +92,18 @@ def _asked(
     max_prune_ratio: Annotated[float, Field(minimum=0, maximum=1)] = FOCUS_PRUNE_RATIO,
     min_keep_lines: Annotated[int, Field(minimum=0, maximum=1_000_000_000)] = FOCUS_KEEP_LINES,
 ) -> None:
-    """What is heard of a body; `query` and `code` are all that it must have."""
+    """The fields that are read from a body; only `query` and `code` are required."""
 
 
-_FIELDS = frozenset(inspect.signature(_asked).parameters)
+_FIELDS = frozenset(inspect.signature(_body_fields).parameters)
 
 
-def _known(body: Any) -> dict[str, Any]:
-    """Without what else clients of such services send: settings of a model, such as a threshold."""
+def _known_fields(body: Any) -> dict[str, Any]:
+    """The fields above. Clients of such services send more: settings of a model, such as a threshold."""
     return {name: value for name, value in body.items() if name in _FIELDS} if isinstance(body, dict) else {}
 
 
-def _written(code: str, selection: Selection | None, problem: str | None) -> Answer:
+def _service_answer(code: str, selection: Selection | None, problem: str | None) -> Answer:
     lines = code.split("\n")
     left: list[str] = []
     following = 0

@@ -50,7 +50,7 @@ def event_id(stream: str, number: int) -> str:
     return f"{stream}-{number}"
 
 
-def parsed(raw: bytes) -> tuple[str, int] | None:
+def parse_event_id(raw: bytes) -> tuple[str, int] | None:
     """The stream and the number in an event's id, or None if it is none of ours."""
     stream, dash, number = raw.decode("latin-1").rpartition("-")
     return (stream, int(number)) if dash and number.isascii() and number.isdigit() and len(number) < 16 else None

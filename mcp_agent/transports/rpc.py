@@ -7,9 +7,9 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.answering import answered, answered_batch
+from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.jsonrpc import Message, RpcError
-from mcp_agent.protocol.methods import Conversation, Methods, Request
+from mcp_agent.protocol.methods import Methods, Request
 from mcp_agent.security.guard import MOST_RPC_BODY_BYTES
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_empty, send_error, send_json
@@ -29,7 +29,7 @@ class Rpc:
             # A text to prune may be as long as a body: the pruner has its own limit, and lets longer ones through.
             value = await read_json(receive, MOST_RPC_BODY_BYTES)
             if isinstance(value, list):
-                body = await answered_batch(self._methods, value, lambda each: _request(each, scope))
+                body = await self._methods.answer_batch(value, lambda each: _request(each, scope))
                 await (send_empty(send, 204) if body is None else send_json(send, 200, body))
                 return
             message = jsonrpc.message(value)
@@ -42,7 +42,7 @@ class Rpc:
         except RpcError as error:
             await send_json(send, 400, jsonrpc.failure(jsonrpc.id_of(value), error))
             return
-        await Exchange(scope, receive, send, self._watch).run(message.id, answered(self._methods, request))
+        await Exchange(scope, receive, send, self._watch).run(message.id, self._methods.answer(request))
 
 
 def _request(message: Message, scope: Scope) -> Request:

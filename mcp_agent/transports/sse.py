@@ -19,9 +19,9 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.events.subscription import Subscription
 from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.answering import answered, answered_batch
+from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
-from mcp_agent.protocol.methods import Conversation, Methods, Request
+from mcp_agent.protocol.methods import Methods, Request
 from mcp_agent.transports.events import named_frame
 from mcp_agent.transports.http import ClientLeft, caller, principal, read_body, send_empty, send_error, send_json
 from mcp_agent.transports.sse_frames import message_frame, send_frames
@@ -116,7 +116,7 @@ class Sse:
         try:
             value = jsonrpc.decode(await read_body(receive))
             if isinstance(value, list):
-                body = await answered_batch(self._methods, value, lambda each: self._request(client, each))
+                body = await self._methods.answer_batch(value, lambda each: self._request(client, each))
                 if body is not None:
                     client.say(body)
             else:
@@ -144,7 +144,7 @@ class Sse:
 
     async def _answer(self, client: SseClient, message: Message, request_id: RequestId) -> None:
         try:
-            client.say((await answered(self._methods, self._request(client, message))).body)
+            client.say((await self._methods.answer(self._request(client, message))).body)
         finally:
             client.in_flight.pop(request_id, None)
 

@@ -21,11 +21,11 @@ from mcp_agent.calls.call import Caller
 from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.answering import answered, answered_batch
+from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RequestId, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
-from mcp_agent.protocol.methods import Conversation, Request
+from mcp_agent.protocol.methods import Request
 from registry.gate import Access
 
 log = logging.getLogger(__name__)
@@ -41,8 +41,8 @@ _GRACE_S = 2.0
 
 async def serve_stdio(host: Host) -> None:
     """Answer messages from standard input until it ends, or a signal comes."""
-    with_output = _claimed_output()
-    server = _StdioServer(host, with_output)
+    output = _claim_stdout()
+    server = _StdioServer(host, output)
     await server.run(_lines())
 
 
@@ -59,7 +59,7 @@ class _StdioServer:
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         self._host.clean_up()
         tasks: set[asyncio.Task[None]] = set()
-        following, telling = asyncio.create_task(self._host.follow_registry()), asyncio.create_task(self._tell())
+        following, sending = asyncio.create_task(self._host.follow_registry()), asyncio.create_task(self._send_events())
         reading = asyncio.create_task(self._read(lines, tasks))
         signals.on_signals(reading.cancel)
         try:
@@ -69,11 +69,11 @@ class _StdioServer:
                 reading.result()
                 if asked := tasks - self._listening:
                     await asyncio.wait(asked, timeout=_FINISH_S)
-            # In both cases exits are told.
+            # In both cases the exits of sessions are sent.
             await self._host.stop(_GRACE_S)
-            await asyncio.wait([telling, *tasks], timeout=_FINISH_S)
+            await asyncio.wait([sending, *tasks], timeout=_FINISH_S)
         finally:
-            for each in (*tasks, reading, following, telling):
+            for each in (*tasks, reading, following, sending):
                 each.cancel()
             self._out.close()
 
@@ -85,8 +85,8 @@ class _StdioServer:
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
 
-    async def _tell(self) -> None:
-        """Send a handshake client what changed, once it has said that it is ready."""
+    async def _send_events(self) -> None:
+        """Send events to a handshake client, once it has said that it is ready."""
         subscription = self._host.hub.subscribe(self._may_hear)
         async for notification in subscription.messages(self._conversation.notification):
             if self._is_open:
@@ -107,12 +107,12 @@ class _StdioServer:
             if message is None:
                 return
             if message.id is None:
-                self._hear(message)
+                self._on_notification(message)
             else:
                 await self._answer(message, message.id)
         except RpcError as error:
             event(log, logging.INFO, "tool.request_parse_failed", message=error.message)
-            self._out.write(jsonrpc.failure(jsonrpc.id_of(value), self._host.methods.told(error)))
+            self._out.write(jsonrpc.failure(jsonrpc.id_of(value), self._host.methods.reading_error(error)))
 
     async def _answer(self, message: Message, request_id: RequestId) -> None:
         task = asyncio.current_task()
@@ -128,7 +128,7 @@ class _StdioServer:
                     await self._out.has_room()
                     self._out.write(each)
             else:
-                answer = await answered(self._host.methods, self._request(message))
+                answer = await self._host.methods.answer(self._request(message))
                 self._out.write(answer.body)
         finally:
             del self._in_flight[request_id]
@@ -137,17 +137,19 @@ class _StdioServer:
     async def _serve_batch(self, values: list[Any]) -> None:
         if self._conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, "this version of MCP has no batches: send one message at a time")
-        body = await answered_batch(self._host.methods, values, self._request)
+        body = await self._host.methods.answer_batch(values, self._request)
         if body is not None:
             self._out.write(body)
 
     def _request(self, message: Message) -> Request:
         if eras.is_stateless(message):
-            caller = _named(self._caller, eras.envelope(message).client)
+            caller = _with_client(self._caller, eras.envelope(message).client)
             return Request(message, caller, None, self._out.write)
-        return Request(message, _named(self._caller, self._conversation.client), self._conversation, self._out.write)
+        return Request(
+            message, _with_client(self._caller, self._conversation.client), self._conversation, self._out.write
+        )
 
-    def _hear(self, message: Message) -> None:
+    def _on_notification(self, message: Message) -> None:
         if message.method == "notifications/initialized":
             self._is_open = True
         elif message.method == "notifications/cancelled":
@@ -158,7 +160,7 @@ class _StdioServer:
 
 
 class _Output:
-    """Writes messages, so that a client that stops reading stops only what it would have read.
+    """Writes messages without blocking the event loop when the client stops reading.
 
     A short message that the pipe has room for is written at once; anything else is left to a thread.
     """
@@ -185,7 +187,7 @@ class _Output:
             self._changed.notify()
 
     async def has_room(self) -> None:
-        """Wait until few messages are unwritten: what a client has not asked for is not heaped up before it."""
+        """Wait until few messages are unwritten (backpressure): events do not pile up before a client that is slow."""
         while len(self._waiting) > _MANY_UNWRITTEN and not self._is_closed:  # noqa: ASYNC110 - a thread empties it
             await asyncio.sleep(_LOOK_AGAIN_S)
 
@@ -223,8 +225,8 @@ class _Output:
         return True
 
 
-def _claimed_output() -> int:
-    """The descriptor of standard output, kept for us; everybody else's prints go to stderr from here on."""
+def _claim_stdout() -> int:
+    """Our own descriptor of standard output. Whatever else prints to it goes to stderr from here on."""
     sys.stdout.flush()
     own = os.dup(1)
     os.set_inheritable(own, False)
@@ -282,9 +284,9 @@ async def _lines_of_file() -> AsyncIterator[bytes]:
         with os.fdopen(os.dup(0), "rb") as stream:
             while line := stream.readline(MOST_LINE_BYTES):
                 room.acquire()
-                if not _handed(loop, arrived.put_nowait, line):
+                if not _hand_over(loop, arrived.put_nowait, line):
                     return
-        _handed(loop, arrived.put_nowait, None)
+        _hand_over(loop, arrived.put_nowait, None)
 
     threading.Thread(target=read, name="stdin-reader", daemon=True).start()
     while (line := await arrived.get()) is not None:
@@ -292,7 +294,7 @@ async def _lines_of_file() -> AsyncIterator[bytes]:
         yield line
 
 
-def _handed(loop: asyncio.AbstractEventLoop, put: Callable[[bytes | None], None], line: bytes | None) -> bool:
+def _hand_over(loop: asyncio.AbstractEventLoop, put: Callable[[bytes | None], None], line: bytes | None) -> bool:
     try:
         loop.call_soon_threadsafe(put, line)
     except RuntimeError:
@@ -300,5 +302,5 @@ def _handed(loop: asyncio.AbstractEventLoop, put: Callable[[bytes | None], None]
     return True
 
 
-def _named(caller: Caller, client: str) -> Caller:
+def _with_client(caller: Caller, client: str) -> Caller:
     return Caller(caller.name, caller.access, caller.transport, client, caller.form)

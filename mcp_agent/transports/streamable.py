@@ -15,17 +15,18 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.events.types import MayHear
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.answering import answered, answered_batch
+from mcp_agent.protocol.conversation import Conversation, is_of_shell
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
-from mcp_agent.protocol.methods import Conversation, Methods, Request, is_of_shell
+from mcp_agent.protocol.methods import Methods, Request
 from mcp_agent.transports import replay
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
     header,
+    header_text,
     principal,
     read_body,
     send_empty,
@@ -61,7 +62,7 @@ class StreamableHttp:
         match scope["method"]:
             case "POST":
                 await self._post(scope, receive, send)
-            case "GET" | "DELETE" if _version(scope) in eras.STATELESS_VERSIONS:
+            case "GET" | "DELETE" if header_text(scope, b"mcp-protocol-version") in eras.STATELESS_VERSIONS:
                 await send_error(send, 405, "this version of MCP has only POST here", headers={"allow": "POST"})
             case "GET":
                 await self._get(scope, receive, send)
@@ -71,7 +72,7 @@ class StreamableHttp:
                 await send_error(send, 405, "use POST, GET or DELETE here", headers=_ALLOW)
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        accepts_json, accepts_stream = accepted(scope)
+        accepts_json, accepts_stream = accepted_types(scope)
         if not (accepts_json or accepts_stream):
             await send_error(send, 406, "Accept must allow application/json or text/event-stream")
             return
@@ -91,12 +92,12 @@ class StreamableHttp:
         if message is None:
             await send_empty(send, 202)
             return
-        version = _version(scope)
+        version = header_text(scope, b"mcp-protocol-version")
         exchange = Exchange(scope, receive, send, self._watch, accepts_json=accepts_json, accepts_stream=accepts_stream)
         if eras.is_stateless(message) or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
             await self._stateless(message, exchange, scope, receive, send)
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
-            await send_json(send, 400, jsonrpc.failure(message.id, eras.unsupported(version)))
+            await send_json(send, 400, jsonrpc.failure(message.id, eras.unsupported_version(version)))
         else:
             await self._handshake(message, exchange, version, scope, send)
 
@@ -118,7 +119,7 @@ class StreamableHttp:
             await send_json(send, eras.http_status(error), jsonrpc.failure(message.id, error))
             return
         if message.method == LISTEN:
-            if not accepted(scope)[1]:
+            if not accepted_types(scope)[1]:
                 await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
                 return
             access = caller(scope, _TRANSPORT).access
@@ -127,7 +128,7 @@ class StreamableHttp:
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
         request = Request(message, who, None, exchange.notify)
-        await exchange.run(message.id, answered(self._methods, request))
+        await exchange.run(message.id, self._methods.answer(request))
 
     async def _handshake(
         self, message: Message, exchange: Exchange, version: str | None, scope: Scope, send: Send
@@ -141,7 +142,7 @@ class StreamableHttp:
             exchange.headers["mcp-session-id"] = session.id
         else:
             session = self._session(scope, version)
-            if session is None and _session_id(scope) is not None:
+            if session is None and header_text(scope, b"mcp-session-id") is not None:
                 error = RpcError(INVALID_REQUEST, f"Session not found; {_OPEN_FIRST}")
                 await send_json(send, 404, jsonrpc.failure(message.id, error))
                 return
@@ -156,37 +157,37 @@ class StreamableHttp:
         who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection)
         request = Request(message, who, conversation, exchange.notify)
         if session is None:
-            await exchange.run(message.id, answered(self._methods, request))
+            await exchange.run(message.id, self._methods.answer(request))
             return
         session.in_flight[message.id] = exchange
         # Before the handshake nobody knows which version the client speaks.
-        exchange.keep_in(session.replay, primes=message.method != "initialize" and _knows_priming(conversation))
+        exchange.make_resumable(session.replay, primes=message.method != "initialize" and _takes_priming(conversation))
         try:
-            await exchange.run(message.id, answered(self._methods, request))
+            await exchange.run(message.id, self._methods.answer(request))
         finally:
             session.in_flight.pop(message.id, None)
             session.used_at = time.monotonic()
 
     async def _batch(self, values: list[Any], scope: Scope, receive: Receive, send: Send) -> None:
         """Several messages in one array, as the protocol had it up to 2025-03-26."""
-        version = _version(scope)
+        version = header_text(scope, b"mcp-protocol-version")
         session = self._session(scope, version)
         conversation = session.conversation if session else Conversation(version or eras.HEADERLESS_VERSION)
         if conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, f"MCP {conversation.version} has no batches: send one message at a time")
         who = caller(scope, _TRANSPORT, client=conversation.client)
-        body = await answered_batch(self._methods, values, lambda message: Request(message, who, conversation))
+        body = await self._methods.answer_batch(values, lambda message: Request(message, who, conversation))
         await (send_empty(send, 202) if body is None else send_json(send, 200, body))
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not accepted(scope)[1]:
+        if not accepted_types(scope)[1]:
             await send_error(
                 send, 406, "the answer to GET is a text/event-stream", "clients of MCP ask for it themselves"
             )
             return
-        session = self._session(scope, _version(scope))
+        session = self._session(scope, header_text(scope, b"mcp-protocol-version"))
         if session is None:
-            status = 400 if _session_id(scope) is None else 404
+            status = 400 if header_text(scope, b"mcp-session-id") is None else 404
             await send_error(send, status, "a GET here belongs to an open session", _OPEN_FIRST)
             return
         session.open_streams += 1
@@ -200,12 +201,12 @@ class StreamableHttp:
     async def _stream(self, session: HttpSession, scope: Scope, receive: Receive, send: Send) -> None:
         """The session's own stream, or the rest of the one that `Last-Event-ID` names."""
         headers = {"mcp-session-id": session.id}
-        stream, number = replay.parsed(header(scope, b"last-event-id") or b"") or ("", 0)
+        stream, number = replay.parse_event_id(header(scope, b"last-event-id") or b"") or ("", 0)
         if not replay.is_of_request(stream):
             after = number if stream == session.stream else None
             access = caller(scope, _TRANSPORT).access
-            told = _told(session, after, lambda: self._gate.offers(access, "shell"))
-            await send_frames(told, scope, receive, send, headers)
+            frames = _session_frames(session, after, lambda: self._gate.offers(access, "shell"))
+            await send_frames(frames, scope, receive, send, headers)
             return
         for exchange in session.in_flight.values():
             if exchange.stream == stream:
@@ -214,12 +215,12 @@ class StreamableHttp:
         if not session.replay.knows(stream):
             await send_error(send, 410, "what followed that event is no longer kept", "send the request again")
             return
-        await send_frames(_kept(session, stream, number), scope, receive, send, headers)
+        await send_frames(_replay_frames(session, stream, number), scope, receive, send, headers)
 
     async def _delete(self, scope: Scope, send: Send) -> None:
-        session = self._session(scope, _version(scope))
+        session = self._session(scope, header_text(scope, b"mcp-protocol-version"))
         if session is None:
-            status = 400 if _session_id(scope) is None else 404
+            status = 400 if header_text(scope, b"mcp-session-id") is None else 404
             await send_error(send, status, "there is no such session to end")
             return
         self._sessions.end(session)
@@ -227,22 +228,22 @@ class StreamableHttp:
 
     def _session(self, scope: Scope, version: str | None) -> HttpSession | None:
         """The session that a request belongs to; None if it names none, or one that is not there for its sender."""
-        session_id = _session_id(scope)
+        session_id = header_text(scope, b"mcp-session-id")
         if session_id is None:
             return None
         spoken = version if version in eras.HANDSHAKE_VERSIONS else eras.LATEST_HANDSHAKE
         return self._sessions.find(session_id, principal(scope).name, spoken)
 
 
-async def _told(session: HttpSession, after: int | None, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
-    """What a session's client hears on its own stream. A second stream takes over from the first."""
+async def _session_frames(session: HttpSession, after: int | None, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
+    """The frames of a session's own stream. A second stream takes over from the first."""
     session.subscription = subscription = session.subscription.hand_over(may_hear)
     if after is not None:
         for number, message in list(session.replay.after(session.stream, after)):
             # The owner may have taken the shell away from this client since.
             if may_hear() or not is_of_shell(message):
                 yield message_frame(message, replay.event_id(session.stream, number))
-    elif _knows_priming(session.conversation):
+    elif _takes_priming(session.conversation):
         yield priming_frame(replay.event_id(session.stream, session.said))
     async with aclosing(subscription.messages(session.conversation.notification)) as messages:
         async for message in messages:
@@ -257,13 +258,13 @@ async def _frames(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes
             yield message_frame(message)
 
 
-async def _kept(session: HttpSession, stream: str, after: int) -> AsyncGenerator[bytes, None]:
+async def _replay_frames(session: HttpSession, stream: str, after: int) -> AsyncGenerator[bytes, None]:
     for number, message in list(session.replay.after(stream, after)):
         yield message_frame(message, replay.event_id(stream, number))
 
 
-def _knows_priming(conversation: Conversation) -> bool:
-    """Whether the client takes an event without a message for what it is; those of older versions may not."""
+def _takes_priming(conversation: Conversation) -> bool:
+    """Whether the client understands an event without a message. Clients of older versions may not."""
     return conversation.version >= "2025-11-25"
 
 
@@ -274,17 +275,7 @@ def _cancel(session: HttpSession, message: Message) -> None:
         exchange.cancel()
 
 
-def _version(scope: Scope) -> str | None:
-    raw: bytes | None = scope["state"]["headers"].get(b"mcp-protocol-version")
-    return None if raw is None else raw.decode("latin-1")
-
-
-def _session_id(scope: Scope) -> str | None:
-    raw: bytes | None = scope["state"]["headers"].get(b"mcp-session-id")
-    return None if raw is None else raw.decode("latin-1")
-
-
-def accepted(scope: Scope) -> tuple[bool, bool]:
+def accepted_types(scope: Scope) -> tuple[bool, bool]:
     """Whether the client reads JSON, and whether it reads a stream. One that does not say reads JSON.
 
     HTTP/1.0 has no streams, so a client that reads both gets JSON there, however long it takes.

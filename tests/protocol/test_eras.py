@@ -40,12 +40,12 @@ def _wrapped(text: str) -> bytes:
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_a_handshake_settles_on_the_version_that_was_asked_for(version: str) -> None:
-    assert eras.negotiated(version) == version
+    assert eras.negotiate_version(version) == version
 
 
 @pytest.mark.parametrize("version", ["2026-07-28", "2030-01-01", "", "latest"])
 def test_a_handshake_for_another_version_settles_on_the_latest(version: str) -> None:
-    assert eras.negotiated(version) == "2025-11-25"
+    assert eras.negotiate_version(version) == "2025-11-25"
 
 
 def test_a_message_belongs_to_the_stateless_era_by_its_mark() -> None:
@@ -133,7 +133,7 @@ def test_an_envelope_with_parts_that_do_not_fit_is_refused(meta: dict[str, Any],
 
 
 def test_a_version_that_is_not_spoken_here_is_told_which_ones_are() -> None:
-    assert eras.unsupported("2030-01-01").as_object() == {
+    assert eras.unsupported_version("2030-01-01").as_object() == {
         "code": UNSUPPORTED_VERSION,
         "message": "Unsupported protocol version",
         "data": {

@@ -13,8 +13,9 @@ from mcp_agent.calls.call import Caller
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from mcp_agent.protocol import eras
+from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.jsonrpc import Message, RpcError
-from mcp_agent.protocol.methods import Conversation, Request
+from mcp_agent.protocol.methods import Request
 from registry.catalog import Catalog, discover
 from registry.gate import Access
 from tests.conformance import server
@@ -35,7 +36,7 @@ async def _answer(
     conversation = None if stateless else Conversation(eras.LATEST_HANDSHAKE, log_level="info")
     notify = None if heard is None else lambda message: heard.append(json.loads(message)["params"])
     request = Request(Message(1, method, params), Caller("a-test", Access(), "http"), conversation, notify)
-    return await host.methods.answer(request)
+    return await host.methods.result(request)
 
 
 async def test_the_name_in_a_template_is_completed_from_the_callers_tools(host: Daemon) -> None:

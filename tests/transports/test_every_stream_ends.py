@@ -75,9 +75,9 @@ STREAMS = [
     Stream("/sse", _get("/sse"), "Sse.stream"),
     Stream("/sse with named events", _get("/sse?events=named"), "Sse.stream"),
     Stream("the stream of a session", _get("/mcp", *_SESSION), "StreamableHttp._stream"),
-    Stream("a call in a session", _post("tools/call", _CALL, *_SESSION), "Exchange._written"),
-    Stream("a call without a session", _post("tools/call", _CALL), "Exchange._written"),
-    Stream("a stateless call", _stateless("tools/call", _CALL), "Exchange._written"),
+    Stream("a call in a session", _post("tools/call", _CALL, *_SESSION), "Exchange._write_stream"),
+    Stream("a call without a session", _post("tools/call", _CALL), "Exchange._write_stream"),
+    Stream("a stateless call", _stateless("tools/call", _CALL), "Exchange._write_stream"),
     Stream("subscriptions/listen", _stateless("subscriptions/listen", _LISTEN), "StreamableHttp._stateless"),
     Stream("/events", _get("/events"), "Events.__call__"),
 ]
@@ -179,7 +179,7 @@ async def _call_to_resume(daemon: Daemon, token: str) -> Stream:
     async with asyncio.timeout(PATIENCE_S), connected(daemon) as (reader, writer):
         writer.write(_post("tools/call", _CALL, *_BROKEN)(token))
         last = (await reader.readuntil(b"id: ") and await reader.readline()).decode().strip()
-    return Stream("a call taken up again", _get("/mcp", *_BROKEN, f"Last-Event-ID: {last}"), "Exchange._written")
+    return Stream("a call taken up again", _get("/mcp", *_BROKEN, f"Last-Event-ID: {last}"), "Exchange._write_stream")
 
 
 async def _end(pair: Pair) -> float:

@@ -6,7 +6,7 @@ import asyncio
 
 from starlette.types import Message
 
-from mcp_agent.protocol.answering import Answer
+from mcp_agent.protocol.jsonrpc import Answer
 from mcp_agent.transports.exchange import Exchange, Watch
 
 

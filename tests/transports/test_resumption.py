@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_agent.protocol.answering import Answer
+from mcp_agent.protocol.jsonrpc import Answer
 from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.guard import OpenStreams
 from mcp_agent.transports import exchange
@@ -168,7 +168,7 @@ async def test_work_whose_client_stays_away_is_called_off(monkeypatch: pytest.Mo
     state = {"principal": Principal("a-test"), "streams": OpenStreams()}
     scope = {"type": "http", "http_version": "1.1", "method": "POST", "state": state}
     waiting = Exchange(scope, receive, send, Watch(), accepts_json=False, accepts_stream=True)
-    waiting.keep_in(Replay(), primes=True)
+    waiting.make_resumable(Replay(), primes=True)
     async with within():
         await waiting.run(1, work())
     assert is_called_off.is_set()

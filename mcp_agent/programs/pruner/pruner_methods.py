@@ -27,31 +27,31 @@ _ANSWERED = frozenset(("initialize", "ping", "tools/list", "tools/call"))
 class PruningMethods(Methods):
     """The methods of `mcp-pruner http`."""
 
-    async def answer(self, request: Request) -> Payload:
+    async def result(self, request: Request) -> Payload:
         if request.message.method == "notifications/initialized":
             # Proxies that know no notifications send it with an id.
             return {}
-        answer = await super().answer(request)
+        result = await super().result(request)
         if request.message.method == "initialize":
             return {
-                "protocolVersion": answer_of(answer)["protocolVersion"],
+                "protocolVersion": result_object(result)["protocolVersion"],
                 "serverInfo": {"name": "mcp-pruner", "version": __version__},
                 # The two lists are there for clients that ask regardless, and stay empty.
                 "capabilities": {"tools": {"listChanged": False}, "resources": {}, "prompts": {}},
                 "instructions": _INSTRUCTIONS,
             }
-        return answer
+        return result
 
 
 class ReadingMethods(Methods):
     """The methods of `mcp-pruner` over stdio. Parameters that do not fit are told with every issue, always alike."""
 
-    def told(self, error: RpcError) -> RpcError:
+    def reading_error(self, error: RpcError) -> RpcError:
         if isinstance(error, NoParams) and error.method in _ANSWERED:
             return _invalid(error.method, {}, [("", "invalid_type")])
         return error
 
-    async def answer(self, request: Request) -> Payload:
+    async def result(self, request: Request) -> Payload:
         method, params = request.message.method, request.message.params
         if method not in _ANSWERED:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
@@ -60,18 +60,18 @@ class ReadingMethods(Methods):
             told = "; ".join(f"{path}: {code}" for path, code in issues)
             event(log, logging.INFO, "tool.request_invalid", message=f"{method}: {told}")
             raise _invalid(method, params, issues)
-        answer = await super().answer(request)
+        result = await super().result(request)
         if method == "initialize":
             return {
-                "protocolVersion": answer_of(answer)["protocolVersion"],
+                "protocolVersion": result_object(result)["protocolVersion"],
                 "serverInfo": {"name": "@jeeves/mcp-pruner", "version": __version__},
                 "capabilities": {"tools": {"listChanged": False}},
                 "jeeves": _SCHEMA_VERSION,
             }
-        return answer
+        return result
 
 
-def answer_of(payload: Payload) -> dict[str, Any]:
+def result_object(payload: Payload) -> dict[str, Any]:
     assert isinstance(payload, dict), "what initialize answers is not encoded yet"
     return payload
 

@@ -28,7 +28,7 @@ def pruner_app(host: Host, tokens: Tokens | None, *, is_open_to_the_network: boo
 
     artifacts = Artifacts(host.artifacts)
 
-    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
         match scope["path"].split("/"):
             case ["", "artifacts", domain, name]:
                 await artifacts({**scope, "path_params": {"domain": domain, "id": name}}, receive, send)
@@ -36,7 +36,7 @@ def pruner_app(host: Host, tokens: Tokens | None, *, is_open_to_the_network: boo
                 await paths.get(scope["path"], _not_found)(scope, receive, send)
 
     names = addresses.own_names() if is_open_to_the_network else ()
-    return Guard(routed, tokens, OpenStreams(), names, is_open_to_the_network=is_open_to_the_network, takes_names=False)
+    return Guard(route, tokens, OpenStreams(), names, is_open_to_the_network=is_open_to_the_network, takes_names=False)
 
 
 class _Health:

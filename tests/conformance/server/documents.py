@@ -16,7 +16,7 @@ _TEMPLATE = "test://template/{id}/data"
 
 
 class FixtureResources:
-    def listed(self, caller: Caller) -> list[dict[str, Any]]:
+    def entries(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {"uri": _TEXT, "name": "static-text", "description": "A text.", "mimeType": "text/plain"},
             {"uri": _BINARY, "name": "static-binary", "description": "An image.", "mimeType": "image/png"},
@@ -43,7 +43,7 @@ class FixtureResources:
 
 
 class FixturePrompts:
-    def listed(self, caller: Caller) -> list[dict[str, Any]]:
+    def entries(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {"name": "test_simple_prompt", "description": "A prompt."},
             {"name": "test_prompt_with_arguments", "description": "A prompt.", "arguments": _needed("arg1", "arg2")},

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
-from mcp_agent.protocol.forms import tool_result
+from mcp_agent.protocol.methods import tool_result
 from mcp_agent.sessions import process_tree
 from registry.gate import Access
 from tests.support.shell_host import ShellHost, shell_host
