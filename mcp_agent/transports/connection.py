@@ -59,7 +59,8 @@ class Connection(HttpToolsProtocol):
     _quiet_since = 0.0
     _head_timer: asyncio.TimerHandle | None = None
     _ignores_input = False
-    _first_line = b""
+    # The bytes of a head up to its first line end; None where the head begins in the middle of a read.
+    _first_line: bytes | None = b""
     _drained_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
@@ -87,8 +88,8 @@ class Connection(HttpToolsProtocol):
         if self._ignores_input:
             return
         self._unread_bytes += len(data)
-        if self.is_idle and b"\n" not in self._first_line:
-            self._first_line += data
+        if self.is_idle and b"\n" not in (self._first_line or b""):
+            self._first_line = (self._first_line or b"") + data
         super().data_received(data)
         if self._unread_bytes > MOST_HEAD_BYTES:
             self._refuse(431, _HEAD_TOO_LARGE)
@@ -128,7 +129,9 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._unread_bytes, self._drained_bytes, self._first_line = 0, 0, b""
+        self._unread_bytes = self._drained_bytes = 0
+        # A body that came after the answer may share its last read with the next head.
+        self._first_line = None if self.is_idle else b""
         if not self.parser.should_upgrade():
             super().on_message_complete()
 

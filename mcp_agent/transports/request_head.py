@@ -21,10 +21,10 @@ _CODING = HeadProblem(501, "the only transfer encoding here is chunked")
 
 
 def head_problem(
-    line: bytes, method: bytes, target: bytes, version: bytes, headers: Sequence[tuple[bytes, bytes]]
+    line: bytes | None, method: bytes, target: bytes, version: bytes, headers: Sequence[tuple[bytes, bytes]]
 ) -> HeadProblem | None:
-    """Why a head is refused, or None. `line` has the bytes of its first line; the others are what was read in it."""
-    if not line.startswith(b"%b %b HTTP/%b\r\n" % (method, target, version)):
+    """Why a head is refused, or None. `line` has the bytes of its first line, if they are known."""
+    if line is not None and not line.startswith(b"%b %b HTTP/%b\r\n" % (method, target, version)):
         return _FIRST_LINE
     if not target.startswith(b"/"):
         scheme, _, rest = target.partition(b"://")
