@@ -35,10 +35,10 @@ from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from registry.tools_json_file import RegistryFile
+from tools.context import ToolContext
 from tools.files.journal import Journal
 from tools.files.journal_records import Limits as JournalLimits
 from tools.files.paths import OpenPaths
-from tools.kit.context import ToolContext
 from tools.search.engine import find_engine
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.gate import Access, Grant
 from registry.profiles import Form
-from tools.kit.context import LogLevel, ToolContext
+from tools.context import LogLevel, ToolContext
 from tools.kit.errors import ToolError
 from tools.kit.records import record
 from tools.kit.results import Result

@@ -17,7 +17,7 @@ from mcp_agent.calls.shaping import Shaped, Shaper
 from mcp_agent.compact.cursors import is_cursor
 from mcp_agent.logs import event
 from registry.gate import Gate, Shape, UnknownTool
-from tools.kit.context import Cancelled, ToolContext
+from tools.context import Cancelled, ToolContext
 from tools.kit.errors import InternalError, InvalidParams, Refused, Timeout, ToolDisabled, ToolError
 from tools.kit.focus import FOCUS
 from tools.kit.results import Result

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.focus import PruningMetadata
 from tools.kit.records import record
 from tools.kit.results import Block, Result, Stretch

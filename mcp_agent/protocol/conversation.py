@@ -17,7 +17,7 @@ from mcp_agent.events.types import (
     ToolsChanged,
 )
 from mcp_agent.protocol import jsonrpc
-from tools.kit.context import LogLevel
+from tools.context import LogLevel
 from tools.kit.records import mutable
 
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)

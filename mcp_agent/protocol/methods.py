@@ -34,7 +34,7 @@ from mcp_agent.protocol.jsonrpc import (
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate
-from tools.kit.context import LogLevel
+from tools.context import LogLevel
 from tools.kit.records import record
 from tools.kit.spec import Tool
 

@@ -15,7 +15,7 @@ from mcp_agent.security.guard import MOST_RPC_BODY_BYTES
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_error
 from registry.gate import Gate, UnknownTool
-from tools.kit.context import Pruner
+from tools.context import Pruner
 from tools.kit.errors import InvalidParams, ToolDisabled
 from tools.kit.llm_tokens import estimate_roughly
 from tools.kit.params import Field, Parameters

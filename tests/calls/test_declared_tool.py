@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result

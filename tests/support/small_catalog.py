@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from registry.catalog import Catalog
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.spec import Effect, Tool, tool
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
+from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.sources import Source, open_source
-from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
 from tools.kit.records import record

@@ -11,9 +11,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 
+from tools.context import ToolContext
 from tools.files import disk
 from tools.files.paths import to_wire
-from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, IsSpecial, NotADirectory, NotAFile, NotFound, from_os_error
 from tools.kit.records import record
 

@@ -6,8 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from tools.context import ToolContext
 from tools.files.paths import to_wire
-from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error
 
 

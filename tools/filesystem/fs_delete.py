@@ -5,9 +5,9 @@ from __future__ import annotations
 import stat
 from typing import Annotated
 
+from tools.context import ToolContext
 from tools.files.paths import to_wire
 from tools.filesystem.changes import resolve_name, undo_note
-from tools.kit.context import ToolContext
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record

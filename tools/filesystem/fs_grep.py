@@ -8,9 +8,9 @@ import time
 from contextlib import nullcontext
 from typing import Annotated, NotRequired, TypedDict
 
+from tools.context import ToolContext
 from tools.files.paths import on_one_line, to_wire
 from tools.files.sources import open_files_below, open_source, source
-from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.records import record

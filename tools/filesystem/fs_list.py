@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from tools.context import ToolContext
 from tools.files.paths import from_wire, on_one_line, to_wire
-from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record

@@ -7,10 +7,10 @@ import stat
 from pathlib import Path
 from typing import Annotated
 
+from tools.context import ToolContext
 from tools.files.journal_records import Entry
 from tools.files.paths import to_wire
 from tools.filesystem.changes import make_parents, resolve_name, undo_note
-from tools.kit.context import ToolContext
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record

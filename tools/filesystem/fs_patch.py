@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
+from tools.context import ToolContext
 from tools.files import disk
 from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status
@@ -13,7 +14,6 @@ from tools.files.text import HEAD_BYTES, detect_encoding
 from tools.filesystem.changes import undo_note
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
 from tools.filesystem.patch.operations import Operation, read_operations
-from tools.kit.context import ToolContext
 from tools.kit.errors import NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record

@@ -6,10 +6,10 @@ import os
 import stat
 from typing import Annotated
 
+from tools.context import ToolContext
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import is_artifact, is_reference, open_source, source
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
-from tools.kit.context import ToolContext
 from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result, Stretch

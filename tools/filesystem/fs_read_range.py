@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
+from tools.context import ToolContext
 from tools.files.lines import BLOCK_BYTES, LineIndex, block_of, extend
 from tools.files.revisions import HASHED_BYTES, rev_of_open
 from tools.files.sources import open_source, source
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, binary, decode, detect_encoding, refuse_later_binary
-from tools.kit.context import ToolContext
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
 from tools.kit.records import record

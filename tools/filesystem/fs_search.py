@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
+from tools.context import ToolContext
 from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_files_below
-from tools.kit.context import ToolContext
 from tools.kit.errors import NotADirectory, Timeout, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
+from tools.context import ToolContext
 from tools.files import disk
 from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_open, rev_of_status
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import make_parents, undo_note
-from tools.kit.context import ToolContext
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record

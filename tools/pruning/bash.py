@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from tools.context import ShellSession, ToolContext
 from tools.files import utf8
-from tools.kit.context import ShellSession, ToolContext
 from tools.kit.errors import Denied, Failed, ToolError
 from tools.kit.focus import FocusQuestion, PruningMetadata
 from tools.kit.params import Field, Issue

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.errors import Failed, InvalidParams
 from tools.kit.focus import PruningMetadata, Reason
 from tools.kit.params import Issue

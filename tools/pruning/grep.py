@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.sources import open_files_below
-from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, Failed
 from tools.kit.focus import FocusQuestion, PruningMetadata
 from tools.kit.params import Field, Issue

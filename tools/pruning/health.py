@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
-from tools.kit.context import Pruner, ToolContext
+from tools.context import Pruner, ToolContext
 from tools.kit.llm_tokens import estimate_roughly
 from tools.kit.params import Field
 from tools.kit.records import record

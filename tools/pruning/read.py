@@ -8,8 +8,8 @@ import stat
 import time
 from typing import Annotated, Any, Literal
 
+from tools.context import ToolContext
 from tools.files import utf8
-from tools.kit.context import ToolContext
 from tools.kit.errors import Denied, Failed
 from tools.kit.focus import FocusQuestion, PruningMetadata
 from tools.kit.params import Field, Issue

@@ -6,7 +6,7 @@ import asyncio
 import signal
 from typing import Annotated, Any
 
-from tools.kit.context import ShellSession, ToolContext
+from tools.context import ShellSession, ToolContext
 from tools.kit.errors import InvalidParams, InvalidPattern, SessionEnded
 from tools.kit.params import Field
 from tools.kit.records import record

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import orjson
 
-from tools.kit.context import Sessions, ShellSession, ToolContext
+from tools.context import Sessions, ShellSession, ToolContext
 from tools.kit.errors import InvalidParams
 from tools.kit.params import Field
 from tools.kit.records import record

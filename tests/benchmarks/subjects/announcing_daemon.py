@@ -13,7 +13,7 @@ from mcp_agent.logs import logging_to, standard_error
 from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog
 from tests.benchmarks.subjects.echo import Echo, echo
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.spec import Tool, tool
 
 

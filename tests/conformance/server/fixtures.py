@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.errors import Refused, ToolError
 from tools.kit.records import record
 from tools.kit.results import Block, Result

@@ -24,7 +24,7 @@ from registry.catalog import Catalog, discover
 from registry.gate import Access
 from tests.conformance.server.documents import FixturePrompts, FixtureResources
 from tests.conformance.server.fixtures import Text, test_switched
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.spec import Tool, tool
 
 _TOKEN = "the-token-of-the-conformance-tests"

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Annotated, Any
 
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.errors import Refused
 from tools.kit.params import Field
 from tools.kit.records import record

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.bench import Bench
+from tools.context import ToolContext
 from tools.files.paths import OpenPaths, from_wire, to_wire
-from tools.kit.context import ToolContext
 from tools.kit.errors import ToolError
 
 _IS_LONG = "MCP_AGENT_TEST_LONG" in os.environ
@@ -203,7 +203,7 @@ def test_what_the_user_may_not_do_is_told_and_leaves_nothing() -> None:
 import os
 from pathlib import Path
 from tests.support.bench import TOOLS
-from tools.kit.context import ToolContext
+from tools.context import ToolContext
 from tools.kit.errors import ToolError
 from tools.files.paths import OpenPaths
 

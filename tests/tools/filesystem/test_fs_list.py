@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.daemon import as_nobody
+from tools.context import Cancelled, ToolContext
 from tools.files.paths import OpenPaths
 from tools.filesystem.fs_list import fs_list
-from tools.kit.context import Cancelled, ToolContext
 from tools.kit.errors import InvalidPath, NotADirectory, NotFound, PermissionDenied, ToolError
 
 List = Callable[..., dict[str, Any]]

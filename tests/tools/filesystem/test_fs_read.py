@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.daemon import as_nobody
+from tools.context import ToolContext
 from tools.files.paths import OpenPaths
 from tools.files.text import LOOK_AHEAD_BYTES, decode
 from tools.filesystem.fs_read import fs_read
-from tools.kit.context import ToolContext
 from tools.kit.errors import (
     InvalidPath,
     IoError,

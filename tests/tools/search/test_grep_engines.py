@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.waiting import PATIENCE_S
+from tools.context import ToolContext
 from tools.files.paths import OpenPaths
-from tools.kit.context import ToolContext
 from tools.kit.errors import Failed
 from tools.pruning.confined_root import ConfinedRoot
 from tools.pruning.grep import Search

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import NotRequired, TypedDict
 
+from tools.context import ToolContext
 from tools.files.diffs import Region, unified_regions
 from tools.files.text import Encoding, binary, showable
 from tools.filesystem.patch.nearest import nearest
 from tools.filesystem.patch.operations import Edit, Step, apply_edits, find_spans, make_edits, view_of
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
-from tools.kit.context import ToolContext
 from tools.kit.errors import CountMismatch, NoMatch, NotEncodable, TooLarge, ToolError
 from tools.kit.records import mutable
 
