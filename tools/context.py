@@ -9,8 +9,9 @@ from typing import Literal, Protocol
 
 from tools.files.journal import Journal
 from tools.files.lines import LineIndexes
-from tools.files.paths import OpenPaths
+from tools.files.paths import OpenPaths, to_wire
 from tools.files.revisions import Revs
+from tools.files.sources import Source, is_artifact, is_undo
 from tools.kit.errors import NotFound
 from tools.kit.focus import Focused
 from tools.kit.records import mutable
@@ -253,6 +254,17 @@ class ToolContext:
         """Stop here if nobody waits for the answer any more. Never call it half-way through a write."""
         if self.is_cancelled:
             raise Cancelled
+
+    def source(self, path: str) -> Source:
+        """What a path or a reference names. Raises NotFound for a reference that is unknown or another caller's."""
+        if is_artifact(path):
+            return Source(self.artifacts.path_of(path), path, None, is_kept=True)
+        if is_undo(path):
+            place = self.journal.place_of(path)
+            self.paths.check(place)
+            return Source(self.journal.path_of(path), path, place, is_kept=True)
+        target = self.paths.resolve(path)
+        return Source(target, to_wire(target), target)
 
     def check_command(self, command: str) -> None:
         """Raise Denied if a rule of the owner is against running `command`. For everything that starts a program."""

@@ -26,15 +26,13 @@ def imported_by(path: Path) -> frozenset[str]:
 
 def rooms() -> set[str]:
     """Every folder of the product, as the map names it: `mcp_agent/calls`."""
-    return {str(path.parent.relative_to(ROOT)) for path in modules().values()} - {"tools"}
+    return {str(path.parent.relative_to(ROOT)) for path in modules().values()}
 
 
 def unit(module: str) -> str:
-    """What a module counts for in the graph of imports: its folder; a loose module of `mcp_agent` counts for itself."""
+    """What a module counts for in the graph of imports: its folder, or itself if it lies loose in a package."""
     path = modules()[module].relative_to(ROOT)
-    if path.parts[0] == "mcp_agent" and len(path.parts) == 2:
-        return str(path)
-    return "/".join(path.parent.parts[:2])
+    return str(path if str(path.parent) in ("mcp_agent", "tools") else path.parent)
 
 
 def _imported(node: ast.AST) -> Iterator[str]:

@@ -57,7 +57,7 @@ def artifact_read(
     """Read what was too large for a result."""
     start = _offset(cursor)
     origin = Source(ctx.artifacts.path_of(ref), ref, None, is_kept=True)
-    with open_source(ctx, origin) as file:
+    with open_source(ctx.paths, origin) as file:
         size = file.status.st_size
         if start > size:
             raise OutOfRange(f"cursor {start} is past the end: {ref} has {size} bytes")

@@ -11,9 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 
-from tools.context import ToolContext
 from tools.files import disk
-from tools.files.paths import to_wire
+from tools.files.paths import OpenPaths, to_wire
 from tools.kit.errors import Denied, IsSpecial, NotADirectory, NotAFile, NotFound, from_os_error
 from tools.kit.records import record
 
@@ -37,23 +36,16 @@ class Source:
 
 
 def is_reference(path: str) -> bool:
-    return path.startswith((_ARTIFACT, _UNDO))
+    return is_artifact(path) or is_undo(path)
 
 
 def is_artifact(path: str) -> bool:
     return path.startswith(_ARTIFACT)
 
 
-def source(ctx: ToolContext, path: str) -> Source:
-    """What `path` means. Raises NotFound for a reference to something that is not kept, or is another caller's."""
-    if path.startswith(_ARTIFACT):
-        return Source(ctx.artifacts.path_of(path), path, None, is_kept=True)
-    if path.startswith(_UNDO):
-        place = ctx.journal.place_of(path)
-        ctx.paths.check(place)
-        return Source(ctx.journal.path_of(path), path, place, is_kept=True)
-    target = ctx.paths.resolve(path)
-    return Source(target, to_wire(target), target)
+def is_undo(path: str) -> bool:
+    """Whether `path` refers to the version of a file before a change."""
+    return path.startswith(_UNDO)
 
 
 class OpenFile:
@@ -76,20 +68,22 @@ class OpenFile:
             raise from_os_error(error, self._shown) from error
 
 
-def open_source(ctx: ToolContext, origin: Source) -> OpenFile:
+def open_source(paths: OpenPaths, origin: Source) -> OpenFile:
     """Open a regular file for reading. Never waits for a pipe. Raises a ToolError."""
     try:
         descriptor = os.open(origin.path, disk.READ_FLAGS)
     except OSError as error:
         # A socket or a device without a driver cannot be opened at all, and says so in its own words.
         _refuse_special(origin.path, origin.shown)
-        alike = _similar_name(ctx, origin.path) if isinstance(error, FileNotFoundError) and not origin.is_kept else None
+        alike = (
+            _similar_name(paths, origin.path) if isinstance(error, FileNotFoundError) and not origin.is_kept else None
+        )
         if alike is not None:
             raise NotFound(f"{origin.shown} does not exist", hint=f"did you mean {to_wire(alike)}?") from error
         raise from_os_error(error, origin.shown) from error
     try:
         if not origin.is_kept:
-            ctx.paths.check_open(descriptor)
+            paths.check_open(descriptor)
         status = os.fstat(descriptor)
         refuse(status.st_mode, origin.shown)
     except BaseException as error:
@@ -101,7 +95,7 @@ def open_source(ctx: ToolContext, origin: Source) -> OpenFile:
 
 
 @contextlib.contextmanager
-def open_existing(ctx: ToolContext, target: Path, shown: str) -> Iterator[tuple[int, os.stat_result] | None]:
+def open_existing(paths: OpenPaths, target: Path, shown: str) -> Iterator[tuple[int, os.stat_result] | None]:
     """The open file and its status, or None if there is none. Raises for folders, pipes and the like."""
     try:
         status = target.stat()
@@ -116,7 +110,7 @@ def open_existing(ctx: ToolContext, target: Path, shown: str) -> Iterator[tuple[
     except OSError as error:
         raise from_os_error(error, shown) from error
     try:
-        ctx.paths.check_open(descriptor)
+        paths.check_open(descriptor)
         yield descriptor, os.fstat(descriptor)
     except OSError as error:
         raise from_os_error(error, shown) from error
@@ -124,9 +118,9 @@ def open_existing(ctx: ToolContext, target: Path, shown: str) -> Iterator[tuple[
         os.close(descriptor)
 
 
-def open_files_below(ctx: ToolContext, folder: Path) -> Callable[[bytes], bool] | None:
+def open_files_below(paths: OpenPaths, folder: Path) -> Callable[[bytes], bool] | None:
     """A test for paths below `folder` that is False for what is closed or denied; None where nothing is."""
-    why = ctx.paths.closed_below(folder)
+    why = paths.closed_below(folder)
     return None if why is None else lambda path: why(os.fsdecode(path)) is None
 
 
@@ -138,7 +132,7 @@ def refuse(mode: int, shown: str) -> None:
         raise IsSpecial(f"{shown} is a pipe, a socket or a device, and those are never opened")
 
 
-def _similar_name(ctx: ToolContext, missing: Path) -> Path | None:
+def _similar_name(paths: OpenPaths, missing: Path) -> Path | None:
     """What is in the same folder under nearly the same name, of its first entries, and open to the caller."""
     try:
         with os.scandir(missing.parent) as found:
@@ -148,7 +142,7 @@ def _similar_name(ctx: ToolContext, missing: Path) -> Path | None:
     for name in get_close_matches(missing.name.casefold(), names, n=1, cutoff=0.8):
         alike = missing.with_name(names[name])
         with contextlib.suppress(Denied):
-            ctx.paths.check(alike)
+            paths.check(alike)
             return alike
     return None
 

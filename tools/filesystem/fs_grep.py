@@ -10,7 +10,7 @@ from typing import Annotated, NotRequired, TypedDict
 
 from tools.context import ToolContext
 from tools.files.paths import on_one_line, to_wire
-from tools.files.sources import open_files_below, open_source, source
+from tools.files.sources import open_files_below, open_source
 from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.records import record
@@ -91,12 +91,12 @@ def fs_grep(
     ignored: Annotated[bool, Field(description="Search what .gitignore leaves out, too.")] = False,
 ) -> Matches:
     """Search for lines in files, sorted by path. Read around a match with fs_read_range."""
-    origin = source(ctx, base)
+    origin = ctx.source(base)
     shown, path = origin.shown, origin.path
     excluded = glob[1:] if glob is not None and glob.startswith("!") else None
     is_folder = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name that is too long
     # A file is opened here, because its name may mean another file by the time that the engine opens it.
-    with nullcontext() if is_folder else open_source(ctx, origin) as file:
+    with nullcontext() if is_folder else open_source(ctx.paths, origin) as file:
         if is_folder and not origin.is_kept:
             ctx.paths.real(path)
         question = Question(
@@ -109,7 +109,7 @@ def fs_grep(
             is_fixed=fixed,
             context=context,
             include_ignored=ignored,
-            admits=None if origin.place is None else open_files_below(ctx, origin.place),
+            admits=None if origin.place is None else open_files_below(ctx.paths, origin.place),
         )
         try:
             found = search(ctx.engine, question, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))

@@ -73,7 +73,7 @@ def fs_patch(
     steps = read_operations(operations)
     target = ctx.paths.real(ctx.paths.resolve(path))
     shown = to_wire(target)
-    with ctx.journal.lock(target), open_existing(ctx, target, shown) as found:
+    with ctx.journal.lock(target), open_existing(ctx.paths, target, shown) as found:
         if found is None:
             raise NotFound(f"{shown} does not exist", hint="make it with fs_write")
         descriptor, status = found

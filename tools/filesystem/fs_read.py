@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tools.context import ToolContext
 from tools.files.revisions import HASHED_BYTES, rev_of_status
-from tools.files.sources import is_artifact, is_reference, open_source, source
+from tools.files.sources import is_artifact, is_reference, open_source
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
 from tools.kit.params import Field
 from tools.kit.records import record
@@ -77,8 +77,8 @@ def fs_read(
     max_bytes: Annotated[int, Field(minimum=1, maximum=16_777_216)] = 131_072,
 ) -> FileText:
     """Read a text file from its start, up to max_bytes. Give its `rev` back as if_rev when you change the file."""
-    origin = source(ctx, path)
-    with open_source(ctx, origin) as file:
+    origin = ctx.source(path)
+    with open_source(ctx.paths, origin) as file:
         descriptor, status = file.descriptor, file.status
         # A file whose revision is a hash of its content is read whole, even if less of it is shown.
         is_hashed = status.st_size <= HASHED_BYTES

@@ -8,7 +8,7 @@ from typing import Annotated
 from tools.context import ToolContext
 from tools.files.lines import BLOCK_BYTES, LineIndex, block_of, extend
 from tools.files.revisions import HASHED_BYTES, rev_of_open
-from tools.files.sources import open_source, source
+from tools.files.sources import open_source
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, binary, decode, detect_encoding, refuse_later_binary
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
@@ -61,8 +61,8 @@ def fs_read_range(
 ) -> Lines:
     """Read some lines of a text file, however large it is."""
     _check_order(start_line, end_line)
-    origin = source(ctx, path)
-    with open_source(ctx, origin) as file:
+    origin = ctx.source(path)
+    with open_source(ctx.paths, origin) as file:
         descriptor = file.descriptor
         index = ctx.line_indexes.of(descriptor)
         size = index.identity[0]

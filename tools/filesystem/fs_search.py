@@ -93,7 +93,7 @@ class _Search:
 
     def __init__(self, ctx: ToolContext, folder: Path, glob: Glob, recursive: bool, include_ignored: bool) -> None:
         self._ctx = ctx
-        self._admits = open_files_below(ctx, folder)
+        self._admits = open_files_below(ctx.paths, folder)
         self._deadline = time.monotonic() + TIME_LIMIT_S
         self._base = str(folder).rstrip("/") + "/"
         self._walk = Walk(

@@ -63,7 +63,7 @@ def fs_write(
     # Links are followed: a write goes through a link and leaves it in place.
     target = ctx.paths.real(ctx.paths.resolve(path))
     shown = to_wire(target)
-    with ctx.journal.lock(target), open_existing(ctx, target, shown) as found:
+    with ctx.journal.lock(target), open_existing(ctx.paths, target, shown) as found:
         if found is None:
             if if_rev is not None:
                 raise StaleRev(f"{shown} does not exist, so it is not at rev {if_rev[:40]}")

@@ -1,1 +1,1 @@
-"""How a tool is written: its declaration, its parameters, its results, its context and its errors."""
+"""How a tool is written: its declaration, its parameters, its results and its errors."""

@@ -216,7 +216,9 @@ class Search:
             ignore_case=not self.is_case_sensitive,
             is_fixed=self.is_fixed,
             uses_defaults=True,
-            admits=open_files_below(self.ctx, self.root.path.joinpath(*self.root.parts(path))) if is_folder else None,
+            admits=open_files_below(self.ctx.paths, self.root.path.joinpath(*self.root.parts(path)))
+            if is_folder
+            else None,
         )
         bounds = Bounds(self.most_matches - len(matches), deadline, self.ctx.check, self.bytes_left)
         try:

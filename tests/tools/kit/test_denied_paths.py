@@ -261,5 +261,5 @@ def test_a_file_that_is_exchanged_for_a_link_while_it_is_opened_is_not_shown(ben
     from tools.files.sources import Source, open_source
     from tools.kit.errors import Denied
 
-    with pytest.raises(Denied), open_source(bench.ctx, Source(checked, "plain", checked)):
+    with pytest.raises(Denied), open_source(bench.ctx.paths, Source(checked, "plain", checked)):
         pytest.fail("it was opened")
