@@ -26,6 +26,7 @@ from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import HostResources, Resources, SessionResources
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.pruning_service.kept_texts import KeptTexts
+from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.sessions.crash_record import CrashRecord
 from mcp_agent.sessions.manager import Limits, SessionManager
@@ -106,6 +107,7 @@ def compose_daemon(
     return Daemon(
         gate=gate,
         hub=hub,
+        streams=OpenStreams(),
         sessions=sessions,
         pruner=pruner,
         threads=threads,
@@ -139,6 +141,7 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     return Host(
         gate=gate,
         hub=hub,
+        streams=OpenStreams(),
         sessions=sessions,
         pruner=pruner,
         threads=threads,

@@ -9,6 +9,7 @@ from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.events.hub import EventHub
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.pruning_service.host_pruner import HostPruner
+from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.storage.artifact_store import ArtifactStore
 from mcp_agent.storage.audit_log import AuditLog
@@ -22,6 +23,7 @@ class Host:
 
     gate: Gate
     hub: EventHub
+    streams: OpenStreams
     sessions: SessionManager
     pruner: HostPruner
     threads: ThreadPoolExecutor
@@ -39,9 +41,14 @@ class Host:
         await asyncio.Event().wait()
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """End every process of ours, tell all clients, then end their streams."""
+        """End every process of ours, then every stream.
+
+        The last events of a stream are the exits of sessions. A process that takes its time to end holds the streams
+        open until it is killed.
+        """
         await self.sessions.end_all(grace_s)
         self.hub.close()
+        self.streams.end_all()
 
     def close(self) -> None:
         """Release all that is owned, without waiting for threads that hang."""

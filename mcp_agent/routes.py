@@ -10,8 +10,9 @@ from mcp_agent.admin.control import Control
 from mcp_agent.admin.health import Health
 from mcp_agent.admin.metrics_page import MetricsPage
 from mcp_agent.daemon import Daemon
+from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
-from mcp_agent.security.guard import Guard, OpenStreams
+from mcp_agent.security.guard import Guard
 from mcp_agent.transports.artifact_download import Artifacts
 from mcp_agent.transports.events import Events
 from mcp_agent.transports.http import header, send_error
@@ -23,10 +24,11 @@ from mcp_agent.transports.sse import Sse
 from mcp_agent.transports.streamable import StreamableHttp
 
 
-def http_app(
-    daemon: Daemon, tokens: Tokens, streams: OpenStreams, names: tuple[str, ...], *, is_open_to_the_network: bool
-) -> ASGIApp:
+def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     """Every HTTP wire of `daemon`, behind its guard."""
+    config = daemon.config
+    is_open = not addresses.is_loopback(config.host)
+    names = (*config.allow_host, *(addresses.own_names() if is_open else ()))
     sessions = HttpSessions(daemon.hub, daemon.sessions.on_disconnect)
     health = Health(daemon, sessions)
     streamable = StreamableHttp(daemon.methods, daemon.gate, daemon.hub, sessions)
@@ -70,7 +72,7 @@ def http_app(
         app = plain.get(scope["path"]) or patterns()
         await app(scope, receive, send)
 
-    return Guard(route, tokens, streams, names, is_open_to_the_network=is_open_to_the_network, refusals=daemon.refusals)
+    return Guard(route, tokens, daemon.streams, names, is_open_to_the_network=is_open, refusals=daemon.refusals)
 
 
 class _App:

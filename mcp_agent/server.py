@@ -23,10 +23,8 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.events.types import ToolsChanged
 from mcp_agent.host import Host
 from mcp_agent.logs import event
-from mcp_agent.routes import http_app
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
-from mcp_agent.security.guard import OpenStreams
 from mcp_agent.settings import BadConfig
 from mcp_agent.transports.connection import Connection
 from registry.file_watch import changes
@@ -77,18 +75,21 @@ def check_tls(config: Config) -> None:
         raise BadConfig(f"{keys} cannot be served with: {reason}") from None
 
 
-def serve(daemon: Daemon, tokens: Tokens, listener: socket.socket, announce: Callable[[str], None]) -> int:
+def serve(
+    daemon: Daemon, app: ASGIApp, tokens: Tokens, listener: socket.socket, announce: Callable[[str], None]
+) -> int:
     """Serve until a signal ends it; `announce` is called with the URL once connections are accepted."""
     config = daemon.config
-    is_open = not addresses.is_loopback(config.host)
-    names = (*config.allow_host, *(addresses.own_names() if is_open else ()))
     url = f"{'https' if config.tls_cert else 'http'}://{addresses.in_url(config.host)}:{listener.getsockname()[1]}"
-    streams = OpenStreams()
-    app = http_app(daemon, tokens, streams, names, is_open_to_the_network=is_open)
-    tls = (config.tls_cert, config.tls_key)
     with _Runtime(config, url):
-        follow_tokens = lambda: _follow_tokens(daemon, tokens, streams)  # noqa: E731
-        run(daemon, app, listener, lambda: announce(url), [follow_tokens], streams, tls)
+        run(
+            daemon,
+            app,
+            listener,
+            lambda: announce(url),
+            [lambda: _follow_tokens(daemon, tokens)],
+            (config.tls_cert, config.tls_key),
+        )
     return 0
 
 
@@ -101,7 +102,6 @@ def run(
     listener: socket.socket,
     ready: Callable[[], None],
     followers: Sequence[Follower] = (),
-    streams: OpenStreams | None = None,
     tls: tuple[Path | None, Path | None] = (None, None),
 ) -> None:
     """Serve `app` until a signal ends it, with `followers` beside it; `ready` is called once it can be reached."""
@@ -124,7 +124,6 @@ def run(
         host,
         ready,
         [host.follow_registry, *followers],
-        streams or OpenStreams(),
     )
     with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(server.run_until_stopped(listener))
@@ -139,13 +138,11 @@ class _Server(uvicorn.Server):
         host: Host,
         ready: Callable[[], None],
         followers: Sequence[Follower],
-        streams: OpenStreams,
     ) -> None:
         super().__init__(config)
         self._host = host
         self._ready = ready
         self._followers = followers
-        self._streams = streams
 
     async def run_until_stopped(self, listener: socket.socket) -> None:
         self._host.clean_up()
@@ -174,10 +171,8 @@ class _Server(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Before uvicorn waits for connections: the last events of our streams are the exits of sessions, so a process
-        # that takes its time to end holds them open until it is killed.
+        # First, because uvicorn waits for connections to drain, and a stream drains only when it is ended.
         await self._host.stop(_GRACE_S)
-        self._streams.end_all()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
@@ -191,14 +186,14 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-async def _follow_tokens(daemon: Daemon, tokens: Tokens, streams: OpenStreams) -> None:
+async def _follow_tokens(daemon: Daemon, tokens: Tokens) -> None:
     """Until cancelled, put the tokens into force as their files change; what was revoked loses its streams."""
     async with asyncio.TaskGroup() as tasks:
         for path in (tokens.owner_file, tokens.clients_file):
-            tasks.create_task(_follow_tokens_in(path, daemon, tokens, streams))
+            tasks.create_task(_follow_tokens_in(path, daemon, tokens))
 
 
-async def _follow_tokens_in(path: Path, daemon: Daemon, tokens: Tokens, streams: OpenStreams) -> None:
+async def _follow_tokens_in(path: Path, daemon: Daemon, tokens: Tokens) -> None:
     async for _ in changes(path):
         before = tokens.principals
         try:
@@ -208,7 +203,7 @@ async def _follow_tokens_in(path: Path, daemon: Daemon, tokens: Tokens, streams:
             continue
         if gone:
             event(log, logging.INFO, "security.tokens_revoked", names=sorted(gone))
-        streams.end(gone)
+        daemon.streams.end(gone)
         if tokens.principals != before:
             daemon.hub.publish(ToolsChanged())
 

@@ -23,6 +23,7 @@ def serve(options: argparse.Namespace) -> int:
     config, daemon = _compose(options)
     token_in_environment = auth_tokens.from_environment()
     from mcp_agent import server
+    from mcp_agent.routes import http_app
 
     is_new = token_in_environment is None and not config.token_file.exists()
     known = auth_tokens.Tokens(config.token_file, config.clients_file, token_in_environment)
@@ -40,7 +41,7 @@ def serve(options: argparse.Namespace) -> int:
             else:
                 _print_ready(config, url, is_from_file=token_in_environment is None)
 
-        code = server.serve(daemon, known, listener, announce)
+        code = server.serve(daemon, http_app(daemon, known), known, listener, announce)
     server.leave(code)
     return code
 

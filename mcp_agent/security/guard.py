@@ -12,8 +12,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_agent.logs import event
 from mcp_agent.security.auth_tokens import OWNER, Principal, Tokens
 from mcp_agent.security.authority import is_same_origin, parse_authority
+from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.security.refusals import Reason, Refusals
 
 log = logging.getLogger(__name__)
@@ -47,33 +47,6 @@ _REFUSED_TWICE = {
     b"authorization": (400, _ONE_TOKEN),
     b"x-api-key": (400, _ONE_TOKEN),
 }
-
-
-class OpenStreams:
-    """Every open stream by the name of its token, so that revoking the token and stopping the daemon can end it."""
-
-    def __init__(self) -> None:
-        self._ends: dict[str, set[Callable[[], None]]] = {}
-
-    @contextmanager
-    def register(self, name: str, end: Callable[[], None]) -> Iterator[None]:
-        """Have `end` called when the streams of `name` must end, as long as the block lasts."""
-        ends = self._ends.setdefault(name, set())
-        ends.add(end)
-        try:
-            yield
-        finally:
-            ends.discard(end)
-            if not ends:
-                self._ends.pop(name, None)
-
-    def end(self, names: Iterable[str]) -> None:
-        for name in names:
-            for end in list(self._ends.get(name, ())):
-                end()
-
-    def end_all(self) -> None:
-        self.end(list(self._ends))
 
 
 class _Refused(Exception):

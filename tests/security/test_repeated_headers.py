@@ -9,7 +9,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_agent.security.auth_tokens import Tokens
-from mcp_agent.security.guard import Guard, OpenStreams
+from mcp_agent.security.guard import Guard
+from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.transports.http import header, send_object
 
 _TOKEN = "a token"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.security.auth_tokens import Principal
-from mcp_agent.security.guard import OpenStreams
+from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.transports.events import Events
 from tests.support.shell_host import shell_host
 from tests.support.waiting import PATIENCE_S

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_agent.protocol.jsonrpc import Answer
 from mcp_agent.security.auth_tokens import Principal
-from mcp_agent.security.guard import OpenStreams
+from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.transports import exchange
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.replay import Replay

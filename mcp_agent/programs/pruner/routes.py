@@ -9,7 +9,7 @@ from mcp_agent.host import Host
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
-from mcp_agent.security.guard import Guard, OpenStreams
+from mcp_agent.security.guard import Guard
 from mcp_agent.transports.artifact_download import Artifacts
 from mcp_agent.transports.http import send_error, send_object
 from mcp_agent.transports.prune import Prune
@@ -36,7 +36,7 @@ def pruner_app(host: Host, tokens: Tokens | None, *, is_open_to_the_network: boo
                 await paths.get(scope["path"], _not_found)(scope, receive, send)
 
     names = addresses.own_names() if is_open_to_the_network else ()
-    return Guard(route, tokens, OpenStreams(), names, is_open_to_the_network=is_open_to_the_network, takes_names=False)
+    return Guard(route, tokens, host.streams, names, is_open_to_the_network=is_open_to_the_network, takes_names=False)
 
 
 class _Health:

@@ -10,6 +10,7 @@ from mcp_agent.app import compose_daemon
 from mcp_agent.config import load
 from mcp_agent.events.types import ToolsChanged
 from mcp_agent.logs import logging_to, standard_error
+from mcp_agent.routes import http_app
 from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog
 from tests.benchmarks.subjects.echo import Echo, echo
@@ -38,7 +39,7 @@ def main(token: str) -> None:
     tokens.reload()
     listener = server.bind(config.host, config.port)
     with logging_to(standard_error(), config.log_level):
-        server.serve(daemon, tokens, listener, lambda url: print(url, flush=True))
+        server.serve(daemon, http_app(daemon, tokens), tokens, listener, lambda url: print(url, flush=True))
 
 
 if __name__ == "__main__":

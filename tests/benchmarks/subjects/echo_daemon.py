@@ -8,6 +8,7 @@ from mcp_agent import server
 from mcp_agent.app import compose_daemon
 from mcp_agent.config import load
 from mcp_agent.logs import logging_to, standard_error
+from mcp_agent.routes import http_app
 from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog, discover
 from tests.benchmarks.subjects.echo import echo
@@ -20,7 +21,7 @@ def main(token: str) -> None:
     tokens.reload()
     listener = server.bind(config.host, config.port)
     with logging_to(standard_error(), config.log_level):
-        server.serve(daemon, tokens, listener, lambda url: print(f"{url}/mcp", flush=True))
+        server.serve(daemon, http_app(daemon, tokens), tokens, listener, lambda url: print(f"{url}/mcp", flush=True))
 
 
 if __name__ == "__main__":

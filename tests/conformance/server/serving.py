@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from unittest.mock import patch
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import tests.conformance.server
-from mcp_agent import routes, server
+from mcp_agent import server
 from mcp_agent.app import compose_daemon
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from mcp_agent.logs import logging_to, standard_error
+from mcp_agent.routes import http_app
 from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog, discover
 from registry.gate import Access
@@ -41,9 +41,9 @@ def main() -> int:
     tokens.reload()
     listener = server.bind("127.0.0.1", 0)
     # The whole daemon as it is, with the proxy around what its server is given to serve.
-    proxied = patch.object(server, "http_app", lambda *args, **options: Proxy(routes.http_app(*args, **options)))
-    with logging_to(standard_error(), "info"), proxied:
-        return server.serve(daemons[0], tokens, listener, lambda url: print(url, flush=True))
+    app = Proxy(http_app(daemons[0], tokens))
+    with logging_to(standard_error(), "info"):
+        return server.serve(daemons[0], app, tokens, listener, lambda url: print(url, flush=True))
 
 
 class Proxy:
