@@ -1,4 +1,4 @@
-"""What a tool is handed besides its arguments. What only the host has is a Protocol here: no tool knows the host."""
+"""What a tool is handed besides its arguments. What the host implements is a Protocol: no tool imports the host."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "a
 
 
 class Artifacts(Protocol):
-    """Where a tool leaves what is too large for its result, on behalf of one caller."""
+    """Stores what is too large for a result, for one caller."""
 
     def keep(self, domain: str, parts: Iterable[bytes], *, media_type: str = "text/plain") -> str:
-        """The reference under which the caller finds the bytes again. Raises OSError if they cannot be kept."""
+        """Store bytes and return the reference to read them by. Raises OSError."""
 
     def keep_file(self, domain: str, path: Path, *, media_type: str = "text/plain") -> str:
-        """The same for a file that nobody writes to any more, without copying it where that can be avoided."""
+        """The same for a complete file, as a hard link where that is possible."""
 
     def path_of(self, reference: str) -> Path:
-        """The file behind `ax://<domain>/<id>`. Raises NotFound, also for what another caller owns."""
+        """The file of the reference `ax://<domain>/<id>`. Raises NotFound, also for an artifact of another caller."""
 
 
 class NoArtifacts:
-    """For a host that keeps nothing."""
+    """For a host without an artifact store."""
 
     def keep(self, domain: str, parts: Iterable[bytes], *, media_type: str = "text/plain") -> str:
         raise OSError("no artifacts are kept here")
@@ -50,7 +50,7 @@ class NoArtifacts:
 
 
 class ShellSession(Protocol):
-    """A command that runs or has run, and what it printed: bytes of both streams in order of arrival."""
+    """A running or ended command, and its output: bytes of both streams in order of arrival."""
 
     @property
     def id(self) -> str: ...
@@ -89,23 +89,24 @@ class ShellSession(Protocol):
 
     @property
     def unfinished_line(self) -> str:
-        """What was written to its standard input since the last end of a line."""
+        """What was written to its standard input since the last line end."""
 
     def captured_output(self, stream: Literal["stdout", "stderr"]) -> tuple[str, str, int]:
-        """The beginning and the end of a stream, and how many bytes are missing between them."""
+        """The head and the tail of a stream, and the number of bytes left out between them."""
 
     def stored_output(self) -> Iterator[bytes]:
-        """All of its output that is kept, to be read from any thread. Raises OSError, also while it is read."""
+        """All of its output that is still stored. Any thread may iterate. Raises OSError, also during the iteration."""
 
     def complete_file(self) -> Path | None:
-        """The one file with all of its output, to which nothing is added any more; None if there is none."""
+        """The file with all of its output, closed for writing; None if some is lost or in another file."""
 
-    def read_position(self, reader: str) -> int: ...
+    def read_position(self, reader: str) -> int:
+        """The offset after the output that `reader` has received last."""
 
     def set_read_position(self, reader: str, offset: int) -> None: ...
 
     async def write(self, data: bytes) -> int:
-        """Write to its standard input; how many bytes it took."""
+        """Write to its standard input. Returns how many bytes it accepted."""
 
     def close_input(self) -> None: ...
 
@@ -113,20 +114,20 @@ class ShellSession(Protocol):
         """Wait for the exit. False if it did not come in time."""
 
     def promote(self, ends_in_s: float | None) -> bool:
-        """Make a session of a call's command, to be ended then. False if there are as many as there may be."""
+        """Make the command of a call a session, ended after `ends_in_s`. False if the limit of sessions is reached."""
 
     def release(self, *, keeps_output: bool) -> None:
-        """The call is done with its command."""
+        """Forget the command of a call. With `keeps_output` its output file stays for an hour."""
 
     def abandon(self, grace_s: float) -> None:
-        """End a command that nobody waits for, in the background."""
+        """End the command of a cancelled call, in the background."""
 
     async def stop(self, number: int, grace_s: float | None = None) -> bool:
-        """End it and all that it started. True if it had to be killed after its grace."""
+        """End it with every process it started. True if SIGKILL was needed after the grace."""
 
 
 class Sessions(Protocol):
-    """Commands that outlive the call that started them, and those that do not."""
+    """Starts commands: sessions, which outlive the call that started them, and commands of one call."""
 
     def start(
         self,
@@ -138,7 +139,7 @@ class Sessions(Protocol):
         terminal: tuple[int, int] | None = None,
         reads_stderr: bool = True,
     ) -> ShellSession:
-        """A new session. Raises SessionLimit, or what the system says of `cwd`."""
+        """Start a session. Raises SessionLimit, or a ToolError if `cwd` cannot be used."""
 
     def execute(
         self,
@@ -152,10 +153,11 @@ class Sessions(Protocol):
         environment: Mapping[str, str] | None = None,
         drops_variable: Callable[[str], bool] | None = None,
     ) -> ShellSession:
-        """A command of this call alone, to be released, promoted or abandoned.
+        """Start the command of one call. The caller must call `release`, `promote` or `abandon` afterwards.
 
-        Its environment is ours without the variables for which `drops_variable` is true, then `environment`. Raises
-        what the system says of `cwd`.
+        `captures` has the size of the head and tail buffer of each stream, in bytes. The environment is the daemon's,
+        without the variables for which `drops_variable` is true, plus `environment`. Raises a ToolError if `cwd` cannot
+        be used.
         """
 
     def find(self, session_id: str) -> ShellSession:
@@ -163,18 +165,18 @@ class Sessions(Protocol):
 
 
 class Pruner(Protocol):
-    """The engine that prunes, and what it pruned, kept for a while so that every dropped line can be had back."""
+    """The pruning engine, and the store of pruned texts, from which `recover_text` brings dropped lines back."""
 
     @property
     def version(self) -> str: ...
 
     @property
     def is_on(self) -> bool:
-        """Whether there is an engine to ask for the focus of a tool's output."""
+        """Whether the output of tools can be pruned with a focus question."""
 
     @property
     def max_input_chars(self) -> int:
-        """The longest text that the built-in engine is given."""
+        """The longest text that the built-in engine accepts."""
 
     async def select(
         self,
@@ -186,7 +188,7 @@ class Pruner(Protocol):
         min_keep_lines: int,
         timeout_s: float,
     ) -> Selection:
-        """The built-in engine's choice of lines. Raises GaveUp when time is up, RuntimeError if the engine failed."""
+        """The lines that the built-in engine keeps. Raises GaveUp at the timeout, RuntimeError if the engine fails."""
 
     async def focus(
         self,
@@ -200,22 +202,22 @@ class Pruner(Protocol):
         source_type: SourceType | None = None,
         is_line: Callable[[str], bool] | None = None,
     ) -> Focused:
-        """What a question needs of a tool's output. Never fails: what cannot be pruned comes back whole.
+        """The part of a tool's output that answers a question. If pruning fails, it is the whole text.
 
-        The text may also be had by a function, which is called in a thread and whose errors are the caller's. Without
-        `source_type` the built-in engine finds out what kind of text it is. An answer of a service with a line of
-        which `is_line` says that it can be none of such a text is not used.
+        `text` may be a function: it is called in a thread, and its errors are raised here. Without `source_type` the
+        built-in engine detects the kind of text. An answer of a remote service is discarded if `is_line` is false for
+        one of its lines.
         """
 
     async def keep(self, owner: str, text: str) -> str:
-        """Keep a text for its owner; the id to ask for it by. The same text has the same id."""
+        """Store a text for its owner and return its id. The same text has the same id."""
 
     async def find_text(self, owner: str, prune_id: str) -> str | None:
-        """The text of that id, or None if there is none of this owner, or not any more."""
+        """The text with that id; None if it is unknown, another owner's or too old."""
 
 
 class Cancelled(Exception):
-    """The caller is gone or has called off; raised by `ToolContext.check` and caught by the dispatcher."""
+    """The call was cancelled. `ToolContext.check` raises it and the dispatcher catches it."""
 
 
 def _ignore(*_: object) -> None:
@@ -224,18 +226,18 @@ def _ignore(*_: object) -> None:
 
 @mutable
 class ToolContext:
-    """One call's surroundings, which no tool changes. Tools that loop for long call `check` now and then."""
+    """What one call may use; no tool changes it. Tools with long loops call `check` now and then."""
 
     call_id: str
     paths: OpenPaths
-    # Set by the dispatcher when nobody waits for the answer any more.
+    # Set by the dispatcher when the call is cancelled.
     is_cancelled: bool = False
     report: Callable[[float, float | None, str | None], None] = field(default=_ignore)
     tell: Callable[[LogLevel, str], None] = field(default=_ignore)
     sessions: Sessions | None = None
-    # Who asks, as far as one conversation goes: what was given to one client has not been given to another.
+    # The connection of the client. Each connection has its own read position in the output of a session.
     connection: str = ""
-    # How long a call on this wire may wait for a command before it answers with a session; 0 is to the end.
+    # How long `shell_exec` waits before it answers with a session, if the caller does not say; 0: to the end.
     yield_ms: int = 0
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     journal: Journal = field(default_factory=lambda: Journal(None))
@@ -243,15 +245,15 @@ class ToolContext:
     line_indexes: LineIndexes = field(default_factory=LineIndexes)
     listings: Listings = field(default_factory=Listings)
     engine: Engine = field(default_factory=find_engine)
-    # Whose call it is: what is kept for one caller is not there for another.
+    # The caller that owns artifacts and stored texts; other callers cannot read them.
     owner: str = ""
     pruner: Pruner | None = None
-    # The folder that read, bash and grep work in; read and grep cannot leave it.
+    # The folder of `read`, `bash` and `grep`; `read` and `grep` cannot leave it.
     root: Path = Path()
     commands: CommandRules | None = None
 
     def check(self) -> None:
-        """Stop here if nobody waits for the answer any more. Never call it half-way through a write."""
+        """Raise Cancelled if the call was cancelled. Never call it in the middle of a write."""
         if self.is_cancelled:
             raise Cancelled
 
@@ -267,14 +269,14 @@ class ToolContext:
         return Source(target, to_wire(target), target)
 
     def check_command(self, command: str) -> None:
-        """Raise Denied if a rule of the owner is against running `command`. For everything that starts a program."""
+        """Raise Denied if a deny rule matches `command`. Every tool that starts a program calls it."""
         if self.commands is not None:
             self.commands.check(command)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell a caller who asked for it how far the work is."""
+        """Report progress, if the caller has asked for it."""
         self.report(done, total, message)
 
     def log(self, level: LogLevel, text: str) -> None:
-        """Tell a caller who listens at this level what is happening. It is for people and not part of the result."""
+        """Send a log message to the caller, if it wants this level. It is for people and not part of the result."""
         self.tell(level, text)

@@ -1,8 +1,8 @@
-"""What a daemon leaves on disk about its processes, so that the next one can clean up after a crash.
+"""Records on disk which processes a daemon has started, so that the next daemon can clean up after a crash.
 
-Each start has a folder of its own under `sessions/` in the state folder: who the daemon is, a line for each process
-that it started, and the spools. The folder of a daemon that is gone without having tidied up is found at the next
-start: its processes are ended, its spools removed. Folders of daemons that still run are left alone.
+Each start of a daemon has its own folder under `sessions/` in the state folder. It holds the pid of the daemon, a line
+for each process that it started, and the spools. An orderly end removes the folder. At its start, a daemon looks for
+folders whose daemon no longer runs: it ends their processes and removes their spools.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GRACE_S = 1.0
 
 
 class CrashRecord:
-    """The folder of this start of the daemon. Made at the first process, gone after an orderly end."""
+    """The folder of this start of the daemon. Created before the first process, removed by `close`."""
 
     def __init__(self, folder: Path) -> None:
         self._parent = folder
@@ -38,10 +38,11 @@ class CrashRecord:
         self._alive: dict[int, int] = {}
 
     def open(self) -> None:
-        """Make the folder and say in it who we are."""
+        """Create the folder and write into it which process owns it. Does nothing the second time."""
         if self._file is not None:
             return
-        # Under another name until it says whose it is: a daemon that starts now must not take it for a dead one's.
+        # Hidden until owner.json is written: another daemon that starts now would take a folder without an owner for
+        # that of a dead daemon and remove it.
         unfinished = self._parent / f".{self.boot}"
         unfinished.mkdir(mode=0o700, parents=True)
         own = os.getpid()
@@ -53,8 +54,8 @@ class CrashRecord:
         )
 
     def add(self, pid: int) -> None:
-        """Note a process that has just been started."""
-        assert self._file is not None, "the folder is made before anything is started"
+        """Record a process that has just been started."""
+        assert self._file is not None, "open() comes before the first process"
         start_time = process_tree.start_time(pid)
         if start_time is None:
             return
@@ -65,18 +66,22 @@ class CrashRecord:
             self._size += os.write(self._file, b"%d %d\n" % (pid, start_time))
 
     def remove(self, pid: int) -> None:
-        """Forget a process that is over. Its line stays until the file is written anew: its start time guards it."""
+        """Forget a process that has ended.
+
+        Its line stays until the file is rewritten. That does no harm: a new process with the same pid has another start
+        time.
+        """
         self._alive.pop(pid, None)
 
     def close(self) -> None:
-        """Every process is ended: nothing is left to clean up."""
+        """Remove the folder. Every process has been ended, so nothing is left to clean up."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def clean_up(self) -> int:
-        """End what daemons that are gone have left, and remove their folders. How many processes there were."""
+        """End the processes of daemons that no longer run and remove their folders. Returns how many were ended."""
         if not self._parent.is_dir():
             return 0
         ended = 0
@@ -87,7 +92,7 @@ class CrashRecord:
         return ended
 
     def _rewrite(self) -> None:
-        assert self._file is not None, "an open file has grown"
+        assert self._file is not None, "only an open record is rewritten"
         lines = b"".join(b"%d %d\n" % each for each in self._alive.items())
         os.ftruncate(self._file, 0)
         self._size = os.write(self._file, lines)
@@ -102,7 +107,10 @@ def _is_in_use(folder: Path) -> bool:
 
 
 def _end_processes(folder: Path) -> int:
-    """End the processes of a daemon that is gone. Numbers from before a restart of the machine mean nothing."""
+    """End the processes of a daemon that no longer runs.
+
+    Recorded pids count only if the machine has not been restarted since: after a restart they name other processes.
+    """
     tag = process_tree.environment_entry(f"{folder.name}-")
     recorded = _processes(folder) if _owner(folder).get("machine") == _boot_id() else set()
 
@@ -134,7 +142,7 @@ def _owner(folder: Path) -> dict[str, object]:
 
 
 def _boot_id() -> str:
-    """This start of the machine."""
+    """An id that changes with every start of the machine; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,6 +1,7 @@
-"""All sessions of a daemon: started within their limits, ended with everything they started, kept for an hour.
+"""Starts and ends all sessions of a daemon, within their limits. What they printed is kept for an hour after the end.
 
-One-shot commands are sessions that clients do not hear of; one that runs for long is published and becomes one.
+The command of one call (`shell_exec`, `bash`) is a session too, but clients get no events about it. If it runs for too
+long, it is promoted: from then on it is a session like any other.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ _NO_PAGER = {"PAGER": "cat", "GIT_PAGER": "cat"}
 
 @record
 class Limits:
-    """How many sessions, how old, how much of their output, and how long a process has to end by itself."""
+    """The limits of sessions. `grace_s` is the time between SIGTERM and SIGKILL."""
 
     sessions: int = 10
     age_s: float = 3_600.0
     keep_s: float = 3_600.0
     spool_bytes: int = 64 * 1024 * 1024
-    # Of a command of a call, so much is kept whole: as much as an artifact may have.
+    # The output of a call's command is complete up to this size, which is the largest size of an artifact.
     call_bytes: int = 100_000_000
     grace_s: float = 5.0
     stop_on_disconnect: bool = False
 
 
 class SessionManager:
-    """Makes sessions and owns them, and the tasks that end them."""
+    """Creates sessions and owns them, together with the tasks that end them."""
 
     def __init__(self, hub: OutputListener, record: CrashRecord, limits: Limits) -> None:
         self.limits = limits
@@ -62,7 +63,7 @@ class SessionManager:
         self._hub = hub
         self._record = record
         self._sessions: dict[str, Session] = {}
-        # What is over and can still be read, oldest first: sessions, and commands whose output a result points to.
+        # Ended sessions that can still be read, oldest first; also commands of calls whose result names their file.
         self._finished: dict[Session, None] = {}
         self._calls: set[Session] = set()
         self._environment: dict[bytes, bytes] | None = None
@@ -73,7 +74,7 @@ class SessionManager:
 
     @property
     def live(self) -> list[Session]:
-        """The published sessions that run, oldest first."""
+        """The published sessions that are running, oldest first."""
         return [session for session in self._sessions.values() if session.is_running]
 
     @property
@@ -82,7 +83,7 @@ class SessionManager:
         return list(self._sessions.values())
 
     def clean_up(self) -> None:
-        """End what an earlier daemon left behind when it was killed."""
+        """End the processes that earlier daemons left behind when they crashed."""
         self._record.clean_up()
 
     def start(
@@ -95,7 +96,7 @@ class SessionManager:
         terminal: tuple[int, int] | None = None,
         reads_stderr: bool = True,
     ) -> Session:
-        """A new session that every client hears of. Raises SessionLimit, or what the system says of `cwd`."""
+        """Start a session; every client gets its events. Raises SessionLimit, or a ToolError about `cwd`."""
         self._check_limit()
         session = self._session(command, cwd, connection)
         session.log.start_spool()
@@ -123,7 +124,10 @@ class SessionManager:
         environment: Mapping[str, str] | None = None,
         drops_variable: Callable[[str], bool] | None = None,
     ) -> Session:
-        """A command of one call, its output collected up to so many bytes a stream. `release` it when it is over."""
+        """Start the command of one call. The caller must call `release`, `promote` or `abandon` afterwards.
+
+        `captures` has the size of the head and tail buffer of each stream, in bytes.
+        """
         session = self._session(command, cwd, connection)
         session.captures = {stream: HeadTailBuffer(most) for stream, most in captures.items()}
         self._spawn(
@@ -136,12 +140,12 @@ class SessionManager:
             drops_variable=drops_variable,
         )
         self._calls.add(session)
-        # Most commands are over before that, and looking at a process that has just begun takes a third of its life.
+        # Most commands end sooner. To read the start time of every process would make a short command a third slower.
         self._timers[session] = _loop().call_later(_RECORD_AFTER_S, self._add_to_record, session)
         return session
 
     def promote(self, session: Session, ends_in_s: float | None) -> bool:
-        """Turn a command of a call into a session. False if there are as many as there may be."""
+        """Make the command of a call a session that outlives the call. False if the limit of sessions is reached."""
         if self.is_closed or len(self.live) >= self.limits.sessions:
             return False
         self._calls.discard(session)
@@ -152,14 +156,15 @@ class SessionManager:
         return True
 
     def release(self, session: Session, *, keeps_output: bool) -> None:
-        """A call is done with its command: forget it, but leave its output in the file if that is asked."""
+        """Forget the command of a call. With `keeps_output` its output file stays for an hour."""
         self._calls.discard(session)
         self._cancel_timer(session)
         session.captures = {}
         if session.child.has_closed_output:
             session.close()
         else:
-            # Something it started still holds the pipe. It is read on, or it would die of a closed one.
+            # A process that the command started still has the pipe open. We read on and drop what we read: with a
+            # closed pipe that process would be killed by SIGPIPE.
             session.child.on_output = lambda stream, data: True
         if keeps_output and session.log.spool is not None:
             session.log.seal()
@@ -168,7 +173,7 @@ class SessionManager:
             session.log.remove()
 
     def find(self, session_id: str) -> Session:
-        """The session of that id. Raises SessionNotFound, which lists the live ones."""
+        """The session with that id. Raises SessionNotFound with a list of the running sessions."""
         session = self._sessions.get(session_id)
         if session is None:
             live = [f"{each.id} ({each.command[:60]})" for each in self.live]
@@ -177,7 +182,7 @@ class SessionManager:
         return session
 
     async def stop(self, session: Session, number: int, grace_s: float | None = None) -> bool:
-        """End a session and all that it started, and wait for that. True if it had to be killed after its grace."""
+        """End a session with every process it started, and wait. True if SIGKILL was needed after the grace."""
         async with session.stop_lock:
             child = session.child
             child.keeps_zombie = True
@@ -189,7 +194,7 @@ class SessionManager:
             try:
                 grace = self.limits.grace_s if grace_s is None else grace_s
                 escalated = await process_tree.end(members, number, grace)
-                # Its end is heard even if a client has not caught up with its output.
+                # Backpressure of a slow client must not delay the exit.
                 child.resume()
                 await session.wait_for_exit(2.0)
             finally:
@@ -198,18 +203,18 @@ class SessionManager:
         return escalated
 
     def abandon(self, session: Session, grace_s: float) -> None:
-        """End a command that nobody waits for any more."""
+        """End the command of a call that was cancelled, in the background."""
         self._run_in_background(self._stop_and_release(session, grace_s))
 
     def on_disconnect(self, connection: str) -> None:
-        """A client is gone: its sessions go too, if that is how it is set."""
+        """Stop the sessions that a connection has started, if `stop_on_disconnect` is set."""
         if self.limits.stop_on_disconnect and connection:
             for session in self.live:
                 if session.connection == connection:
                     self._run_in_background(self.stop(session, signal.SIGTERM))
 
     async def end_all(self, grace_s: float | None = None) -> None:
-        """End every process of this daemon. Exits are told; nothing can be started any more."""
+        """End every process of this daemon. Clients still get the exit events; no new process can be started."""
         self.is_closed = True
         every = list({*self._sessions.values(), *self._calls, *self._timers})
         leaders = [session.child for session in every if not session.child.is_reaped]
@@ -234,7 +239,7 @@ class SessionManager:
             await asyncio.wait(self._tasks, timeout=1.0)
 
     def close(self) -> None:
-        """Let go of descriptors and files. Every process has been ended."""
+        """Close descriptors and remove files. Call it after `end_all`."""
         self.is_closed = True
         for timer in self._timers.values():
             timer.cancel()
@@ -242,14 +247,14 @@ class SessionManager:
             self._orphan_timer.cancel()
         for session in [*self._sessions.values(), *self._calls]:
             with contextlib.suppress(RuntimeError):
-                # Without a running loop there is nothing to listen on any more.
+                # If the event loop has stopped already, no descriptor is registered with it.
                 session.close()
         self._record.close()
 
     def _check_limit(self) -> None:
         live = self.live
         if self.is_closed:
-            raise SessionLimit("the daemon is stopping and starts nothing any more")
+            raise SessionLimit("the daemon is stopping and starts no more sessions")
         if len(live) >= self.limits.sessions:
             oldest = ", ".join(f"{each.id} ({each.command[:40]})" for each in live)
             raise SessionLimit(
@@ -276,7 +281,7 @@ class SessionManager:
         shell: Sequence[str] = SHELL,
         drops_variable: Callable[[str], bool] | None = None,
     ) -> None:
-        assert self._environment is not None, "prepared with the session"
+        assert self._environment is not None, "_session() prepares it"
         ours = self._environment
         if drops_variable is not None:
             ours = {name: value for name, value in ours.items() if not drops_variable(os.fsdecode(name))}
@@ -309,7 +314,7 @@ class SessionManager:
         event(log, logging.INFO, "session.opened", session=session.id, pid=session.pid)
 
     def on_exit(self, session: Session) -> None:
-        """A session's leader has ended: its hour of being readable begins."""
+        """Keep the output of a published session that has just ended, for `keep_s`."""
         self._record.remove(session.pid)
         if not session.is_published:
             return
@@ -319,7 +324,7 @@ class SessionManager:
         self._keep(session)
 
     def _keep(self, session: Session) -> None:
-        """Its output can be read for an hour, or until what is newer needs the room."""
+        """Let the output be read for `keep_s`; evict the oldest sessions while there are too many or too large ones."""
         self._timers[session] = _loop().call_later(self.limits.keep_s, self._forget, session)
         self._finished[session] = None
         kept = sum(each.log.kept_bytes for each in self._finished)
@@ -334,7 +339,7 @@ class SessionManager:
         self._run_in_background(self.stop(session, signal.SIGTERM))
 
     def _forget(self, session: Session) -> None:
-        """Its hour is over: nothing of it stays, nor of what it left running."""
+        """Remove an ended session, its output, and any process that it left running."""
         self._cancel_timer(session)
         self._finished.pop(session, None)
         if self._sessions.pop(session.id, None) is not None:
@@ -344,7 +349,7 @@ class SessionManager:
         session.log.remove()
 
     def _add_to_record(self, session: Session) -> None:
-        """Put a process on record, for the daemon that comes after a crash of this one."""
+        """Write the process to the crash record."""
         if session.is_running:
             self._record.add(session.pid)
 
@@ -366,7 +371,7 @@ class SessionManager:
         return f"{self._record.boot}-{session.id}"
 
     def _prepare(self) -> None:
-        """Before the first process: a folder for its output, an environment without secrets, a claim on orphans."""
+        """Before the first process: create the record, build an environment without secrets, become a subreaper."""
         self._record.open()
         secrets_of_ours = (auth_tokens.VARIABLE,)
         kept = {name: value for name, value in os.environ.items() if name not in secrets_of_ours}
@@ -376,9 +381,10 @@ class SessionManager:
             self._orphan_timer = _loop().call_later(_ORPHANS_EVERY_S, self._reap_orphans)
 
     def _reap_orphans(self) -> None:
-        """Bury dead processes that came to us when their parents died.
+        """Reap orphans that became our children because we are a subreaper, once they are zombies.
 
-        One that stays dead from one look to the next has no other owner: who started it would have buried it.
+        Only a zombie that is seen in two scans is reaped: a child that our own code started is reaped by that code
+        between two scans, and we must not steal its exit status.
         """
         self._orphan_timer = _loop().call_later(_ORPHANS_EVERY_S, self._reap_orphans)
         try:
@@ -395,7 +401,7 @@ class SessionManager:
 
 
 def _encode(environment: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Encoded once and not at each start, where it takes a tenth of the time."""
+    """As `subprocess` needs it. Ours is encoded once: for every process it would take a tenth of the start time."""
     return {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
 
 

@@ -1,9 +1,9 @@
-"""What a session has printed: bytes in order of arrival, one space of offsets, and where each piece of it begins.
+"""The output of a session: the bytes of both streams in order of arrival, addressed by offset, and cut into pieces.
 
-A piece is what one read of the child gave: of one stream, never ending inside a character, so it can be decoded on
-its own. Pieces carry numbers from the hub, which order them among all sessions. The newest pieces are kept in
-memory, all of them in the spool until that lets them go. Readers have a place (an offset) and ask for the piece
-there; the log knows nothing of them.
+A piece is the result of one read from the child. It belongs to one stream and never ends inside a character, so it can
+be decoded by itself. The hub numbers the pieces of all sessions in one sequence. The newest pieces are in memory; all
+of them are in the spool until it frees them. A reader has an offset and asks for the piece there; the log does not
+know its readers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Stream = Literal["stdout", "stderr"]
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 RECENT_BYTES = 1024 * 1024
-# A command that is over soon needs no file: until then all of its output is in memory.
+# Output up to this size stays in memory, so that a short command needs no file.
 UNSPOOLED_BYTES = 256 * 1024
 MOST_PIECES = 256 * 1024
 _READ_BYTES = 256 * 1024
 
 
 class Piece(NamedTuple):
-    """Some output of one stream. `number` is its place among the pieces of all sessions."""
+    """Some output of one stream. `number` is its position in the sequence of all sessions."""
 
     number: int
     offset: int
@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Where a piece is, without its bytes: whoever has them already need not read them again."""
+    """The position of a piece, without its bytes. A reader that has the bytes already need not read them again."""
 
     number: int
     offset: int
@@ -57,7 +57,7 @@ class Mark(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Bytes that were printed and are not kept any more."""
+    """Bytes that were printed and are no longer stored."""
 
     offset: int
     end: int
@@ -65,7 +65,7 @@ class Lost(NamedTuple):
 
 @record
 class Exit:
-    """How a session's leader ended, and where its output ended then. What comes later is spooled, not sent."""
+    """How the leader ended, and the offset of its last output. Later output is stored but not sent as events."""
 
     number: int
     offset: int
@@ -74,12 +74,12 @@ class Exit:
 
 
 class OutputLog:
-    """The output of one session. `take_number` gives the next number once the session is known to the hub."""
+    """The output of one session. Its pieces have numbers once it is published."""
 
     def __init__(
         self, session_id: str, path: Path, most_bytes: int, whole_bytes: int = 0, *, frees_in_place: bool = True
     ) -> None:
-        """Of a published session `most_bytes` are kept; until it is published, all of it up to `whole_bytes`."""
+        """Store `most_bytes` of a published session; before that, everything up to `whole_bytes`."""
         self.session_id = session_id
         self.path = path
         self.end = 0
@@ -90,27 +90,27 @@ class OutputLog:
         self._frees_in_place = frees_in_place
         self._has_no_file = False
         self._take_number: Callable[[], int] | None = None
-        # One entry a piece: its offset doubled, plus one for stderr; and its number.
+        # One entry for each piece: (offset * 2 + 1 for stderr), and its number. Arrays, because there may be many.
         self._starts = array("Q")
         self._numbers = array("Q")
-        # How many entries describe the head; those behind it go as the spool lets their bytes go.
+        # The number of entries of the head. It is 0 until bytes after the head are freed.
         self._head_pieces = 0
         self._head_end = 0
         self._lost_to = 0
-        # For each stretch that is gone: the last number in it and where it ended, so a reader that was somewhere
-        # in it can be told what it has missed, to within a block.
+        # For each freed range: its last number and its end. So a reader whose position was in that range learns how
+        # much it has missed, to within a block.
         self._gone: list[tuple[int, int]] = []
         self._recent: dict[int, bytes] = {}
         self._recent_bytes = 0
 
     @property
     def kept_from(self) -> int:
-        """Where the newest kept stretch begins; 0 while nothing is gone."""
+        """The start of what is stored after the head; 0 while nothing is freed."""
         return self._lost_to
 
     @property
     def kept_bytes(self) -> int:
-        """How much of it is kept on disk."""
+        """The size of the output on disk."""
         return 0 if self.spool is None else self.spool.kept_bytes
 
     def append(self, stream: Stream, data: bytes) -> None:
@@ -130,7 +130,7 @@ class OutputLog:
             self._drop_pieces()
 
     def start_spool(self) -> None:
-        """Keep the output in a file from here on, with what there is already. If there can be none, memory is all."""
+        """Store the output in a file, including what there is already. If no file can be created, memory must do."""
         if self.spool is not None or self._has_no_file:
             return
         try:
@@ -142,7 +142,7 @@ class OutputLog:
         self.spool.append(b"".join(self._recent.values()))
 
     def publish(self, take_number: Callable[[], int]) -> None:
-        """Number every piece there is and every one to come."""
+        """Number all pieces, those to come too. From now on the limit of published sessions applies."""
         self._take_number = take_number
         self._whole_bytes = 0
         if self.spool is not None:
@@ -150,13 +150,12 @@ class OutputLog:
         self._numbers = array("Q", [take_number() for _ in self._numbers])
 
     def excess(self) -> int:
-        """Up to which offset old output must go before more is taken; 0 if there is room."""
+        """The offset up to which old output must be freed before more is accepted; 0 if there is room."""
         return 0 if self.spool is None else self.spool.excess()
 
     def free(self, to: int) -> None:
-        """Let the output between the head and `to` go."""
+        """Free the output between the head and `to`, in whole pieces."""
         assert self.spool is not None, "only a file can be over its limit"
-        # Whole pieces: one that straddles an edge of the hole is gone with it.
         head = self._fix_head()
         last = bisect_right(self._starts, to << 1 | 1) - 1
         if last <= head:
@@ -165,7 +164,7 @@ class OutputLog:
         self.spool.free(self._lost_to)
 
     def mark(self, offset: int) -> Mark | Lost | None:
-        """Where the piece is that covers `offset`, from there on; None at the end. Lost if that part is gone."""
+        """The position of the piece that covers `offset`, from there on. None at the end; Lost if it is not stored."""
         if offset >= self.end:
             return None
         index = bisect_right(self._starts, offset << 1 | 1) - 1
@@ -173,17 +172,17 @@ class OutputLog:
         following = index + 1
         end = self._starts[following] >> 1 if following < len(self._starts) else self.end
         if self._head_pieces and following == self._head_pieces:
-            # The last piece before the hole: the next entry begins behind it.
+            # The last piece of the head: the next entry begins after the freed range.
             end = self._head_end
             if offset >= end:
                 return Lost(offset, self._lost_to)
         if (self.spool is None or end > self.spool.written) and entry >> 1 not in self._recent:
-            # The file would take no more, and memory has moved on.
+            # The file is full, and the piece was evicted from memory.
             return Lost(offset, min(next(iter(self._recent), self.end), self.end))
         return Mark(self._numbers[index], offset, end, _STREAMS[entry & 1])
 
     def data(self, mark: Mark) -> bytes:
-        """The bytes of a piece; fewer if somebody has deleted the file meanwhile."""
+        """The bytes of a piece; fewer if the file was deleted from outside."""
         recent = self._recent.get(mark.offset)
         if recent is not None:
             return recent
@@ -194,7 +193,7 @@ class OutputLog:
         return b"" if self.spool is None else self.spool.read(mark.offset, mark.end - mark.offset)
 
     def piece_at(self, offset: int) -> Piece | Lost | None:
-        """The piece that covers `offset`, from there on, with its bytes."""
+        """As `mark`, with the bytes."""
         mark = self.mark(offset)
         if mark is None or isinstance(mark, Lost):
             return mark
@@ -208,18 +207,18 @@ class OutputLog:
         return self._numbers[bisect_right(self._starts, offset << 1 | 1) - 1]
 
     def offset_after(self, number: int) -> int:
-        """The offset behind the last piece whose number is not above `number`."""
+        """The offset after the last piece whose number is at most `number`."""
         index = bisect_right(self._numbers, number)
         if index == len(self._numbers):
             return self.end
         if self._head_pieces and index == self._head_pieces:
-            # It was reading in what is gone now, or at the end of the head.
+            # The position was in the freed range, or at the end of the head.
             passed = [end for last, end in self._gone if last <= number]
             return passed[-1] if passed else self._head_end
         return self._starts[index] >> 1
 
     def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
-        """Output from `offset` on: the text, where it really begins (later, if that part is gone) and where it ends."""
+        """Output from `offset` on: the text, its start (later than `offset` if that part is lost) and its end."""
         at = offset
         parts: list[bytes] = []
         size = 0
@@ -241,7 +240,7 @@ class OutputLog:
         return b"".join(parts).decode("utf-8", "replace"), offset, at
 
     def stored_output(self) -> Iterator[bytes]:
-        """What is in files now, with a note where something is gone. Any thread may read it. Raises OSError."""
+        """What is in the files now, with a note where bytes are lost. Any thread may iterate. Raises OSError."""
         self.start_spool()
         if self.spool is None:
             raise OSError(errno.ENOENT, "there is no file for it")
@@ -253,7 +252,7 @@ class OutputLog:
         return chain(_bytes(head), [gone], _bytes(list(self.spool.stretches(self._lost_to, end))))
 
     def complete_file(self) -> Path | None:
-        """The one file with all of the output, closed, to which nothing is added any more; None if there is none."""
+        """The file with all of the output, closed for writing; None if some is lost or in another file."""
         self.start_spool()
         if self.spool is None or self.spool.sole_file is None:
             return None
@@ -261,7 +260,7 @@ class OutputLog:
         return self.spool.sole_file
 
     def seal(self) -> None:
-        """No more will come: give up what costs a descriptor or memory and can be read from the file."""
+        """No more output comes: close the descriptors, and free the memory of what the file has."""
         if self.spool is not None:
             self.spool.seal()
             if not self.spool.is_full:
@@ -276,14 +275,14 @@ class OutputLog:
             self._recent_bytes -= len(self._recent.pop(next(iter(self._recent))))
 
     def _fix_head(self) -> int:
-        """How many pieces are in the head, fixed when the first bytes behind it go."""
+        """The number of pieces in the head. It is fixed when the first bytes after the head are freed."""
         if not self._head_pieces:
             self._head_pieces = max(1, bisect_right(self._starts, (HEAD_BYTES - 1) << 1 | 1))
             self._head_end = self._starts[self._head_pieces] >> 1
         return self._head_pieces
 
     def _drop_pieces(self) -> None:
-        """So many small pieces that describing them costs too much: the oldest go, as if the file were full."""
+        """There are too many small pieces to index: forget the oldest after the head, as if the file were full."""
         if not self._head_pieces:
             self._head_pieces = min(max(1, bisect_right(self._starts, (HEAD_BYTES - 1) << 1 | 1)), MOST_PIECES // 8)
             self._head_end = self._starts[self._head_pieces] >> 1

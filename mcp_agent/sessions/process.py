@@ -1,8 +1,7 @@
-"""One child process: started in a session of its own, read without waiting, watched by its descriptor.
+"""One child process: the leader of its own session (setsid), with non-blocking pipes and a pidfd.
 
-We own the pipes. The leader is watched by a pidfd and never waited for, because a grandchild that holds the pipe
-would make that wait endless. Children are started with `subprocess` and not through the event loop's own way,
-which takes six times as long.
+We own the pipes and watch the leader by its pidfd: `asyncio.subprocess` waits for the end of the pipes too, and so
+hangs while a grandchild has them open. `subprocess` also starts a child six times as fast as the event loop does.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tools.files import disk, utf8
 from tools.kit.records import mutable, record
 
 READ_BYTES = 64 * 1024
-# How many reads one wake-up may take before others have their turn.
+# The most reads in one callback, so that one child does not block the event loop.
 _READS_AT_ONCE = 16
 _MOST_UNWRITTEN_S = 5.0
 SHELL = ("cmd.exe", "/c") if sys.platform == "win32" else ("/bin/sh", "-c")
@@ -36,7 +35,7 @@ OnOutput = Callable[[Stream, bytes], bool]
 
 @record
 class Terminal:
-    """A child's terminal: its size in characters."""
+    """The size of a child's terminal, in characters."""
 
     cols: int
     rows: int
@@ -84,7 +83,7 @@ class Child:
     on_output_closed: Callable[[], None]
     status: Status | None = None
     is_paused: bool = False
-    # While the tree is being ended, the dead leader is left unreaped: its number cannot be given to a stranger.
+    # The dead leader stays a zombie while its process tree is being ended, so that no new process gets its pid.
     keeps_zombie: bool = False
     _readers: dict[int, _Reader] = field(default_factory=dict)
     _stdin: int | None = None
@@ -101,7 +100,7 @@ class Child:
 
     @property
     def has_closed_output(self) -> bool:
-        """Whether nobody holds the other end of its output any more."""
+        """Whether every process that could write to its output has closed it."""
         return not self._readers
 
     @property
@@ -109,7 +108,7 @@ class Child:
         return self._stdin is not None
 
     def pause(self) -> None:
-        """Stop reading for a while; the child waits once its pipe is full."""
+        """Stop reading. This is the backpressure: the child blocks as soon as its pipe is full."""
         if not self.is_paused:
             self.is_paused = True
             for reader in self._readers.values():
@@ -124,7 +123,7 @@ class Child:
                 self._on_leader_exit()
 
     async def write(self, data: bytes) -> int:
-        """Give `data` to its standard input; fewer bytes are taken if it does not read for five seconds."""
+        """Write to its standard input. Returns how many bytes it accepted: fewer if it reads nothing for 5 seconds."""
         done = 0
         while done < len(data) and self._stdin is not None:
             try:
@@ -144,13 +143,13 @@ class Child:
             self._stdin = None
 
     def reap(self) -> None:
-        """Let the number of a dead leader go."""
+        """Reap the leader if it is a zombie; from now on it is reaped as soon as it ends."""
         self.keeps_zombie = False
         if self._is_dead:
             self.process.poll()
 
     def close(self) -> None:
-        """Stop listening. The tree has been ended, or nobody wants to hear it."""
+        """Close all descriptors and stop watching."""
         for reader in list(self._readers.values()):
             self._close_reader(reader)
         self.close_input()
@@ -173,7 +172,7 @@ class Child:
             except BlockingIOError:
                 return
             except OSError as error:
-                # A terminal says EIO when its last user is gone.
+                # A pseudo-terminal returns EIO when its last user has closed it.
                 data = b""
                 if error.errno != errno.EIO:
                     self._close_reader(reader)
@@ -187,7 +186,7 @@ class Child:
             if len(data) < READ_BYTES:
                 break
             if reader.is_pipe and not reader.is_wide:
-                # It prints faster than we look: let it go on while we are busy with what it has printed.
+                # It prints faster than we read: a larger pipe lets it continue while we handle what we have.
                 reader.is_wide = True
                 disk.widen_pipe(reader.descriptor)
 
@@ -202,10 +201,10 @@ class Child:
             self.pause()
 
     def _on_leader_exit(self) -> None:
-        """The leader is dead: hear what it wrote, then say so. Another reader may come too late otherwise."""
+        """Deliver what the leader has written, then report its exit, so that its output always comes first."""
         self._is_dead = True
         if self.status is not None or self.is_paused:
-            # A paused child is heard out when whoever reads it has caught up.
+            # While paused we cannot deliver its last output; `resume` calls us again.
             if self.pidfd >= 0:
                 _loop().remove_reader(self.pidfd)
             return
@@ -225,7 +224,7 @@ class Child:
             self.on_output_closed()
 
     def _drain(self, reader: _Reader) -> None:
-        """What is in the pipe now: all of what the leader wrote, perhaps more, never more than the pipe holds."""
+        """Deliver what is in the pipe now. A grandchild may go on writing, so we read no more than that."""
         left = _unread_bytes(reader.descriptor)
         while left > 0:
             try:
@@ -240,7 +239,7 @@ class Child:
             rest, reader.incomplete = reader.incomplete, b""
             self.on_output(reader.stream, rest)
         if self.is_paused:
-            # Not here: the exit is about to be told, and the pipe is all but empty.
+            # No backpressure here: the exit is reported next, and the pipe is nearly empty.
             self.is_paused = False
             for each in self._readers:
                 _loop().add_reader(each, self._on_readable, self._readers[each])
@@ -277,7 +276,7 @@ def spawn(
     has_input: bool = False,
     reads_stderr: bool = True,
 ) -> Child:
-    """Start `command` under the shell in a session of its own. Raises OSError, with nothing left open."""
+    """Start `command` with the shell as the leader of a new session. Raises OSError and leaves no descriptor open."""
     _reset_ignored_signals()
     opened: list[int] = []
     try:
@@ -324,14 +323,14 @@ def spawn(
 
 
 def _reset_ignored_signals() -> None:
-    """Give a signal that our parent has us ignore, as `nohup` does, a handler that does nothing.
+    """Replace SIG_IGN, which we inherit under `nohup`, by a handler that does nothing.
 
-    To us that is the same. But what is ignored stays so in every program that is started, and what has a handler does
-    not: Ctrl-C in a terminal would end nothing.
+    For us that is the same. But a child inherits SIG_IGN and does not inherit a handler: with SIG_IGN, Ctrl-C in its
+    terminal would have no effect.
     """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
-            # Only the main thread may; a loop in another one is not of a program of ours.
+            # Only the main thread may set handlers. Our programs run the loop there; a test may not.
             with contextlib.suppress(ValueError):
                 signal.signal(number, lambda number, frame: None)
 
@@ -350,7 +349,7 @@ def _spawn_on_terminal(
     opened += [ours, theirs]
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.cols, 0, 0))
     name = os.ttyname(theirs)
-    # A session's leader that opens a terminal by its name gets it as its own; `exec` keeps it the leader.
+    # A session leader that opens a terminal gets it as its controlling terminal. `exec` keeps the process the leader.
     opening = f'exec <"{name}" >"{name}" 2>&1; exec {SHELL[0]} {SHELL[1]} "$1"'
     process = subprocess.Popen(
         [*SHELL, opening, SHELL[0], command],
@@ -364,22 +363,22 @@ def _spawn_on_terminal(
     child = Child(process, os.pidfd_open(process.pid), on_output, on_exit, on_output_closed)
     os.set_blocking(ours, False)
     child._stdin = ours
-    # Kept until the leader is dead: with no user left, the terminal would say that it is over before it began.
+    # Open until the leader is dead: before the leader opens it, the terminal would have no user and return EIO.
     child._terminal = theirs
     child._watch([_Reader(ours, "stdout", is_pipe=False)])
     return child
 
 
 def _unread_bytes(descriptor: int) -> int:
-    """How many bytes wait in a pipe or a terminal."""
+    """The number of bytes in a pipe or terminal that can be read now."""
     size: int = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0"))[0]
     return size
 
 
 def _status(pid: int) -> Status:
-    """How a dead child of ours ended, without reaping it."""
+    """The exit status of a zombie child, without reaping it."""
     info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-    assert info is not None, "its descriptor said that it is dead"
+    assert info is not None, "its pidfd was readable, so it has ended"
     return Status.of(info.si_status if info.si_code == os.CLD_EXITED else -info.si_status)
 
 

@@ -1,8 +1,8 @@
-"""All the processes of a command, found and ended: its session, its process group, its descendants, its tag.
+"""Finds and ends all processes of a command: by session, process group, descent, and a tag in the environment.
 
-A process that makes a session of its own has left the group, and one that forks twice has left its parent; but each
-has inherited the tag in its environment. Nobody else's process is ever signalled: a process is held by a pidfd, its
-start time is compared while it is held, and only then does it get the signal.
+A daemonized process has left its process group (setsid) and its parent (double fork), but it has inherited the tag.
+A pid may be reused, so a process is named by pid and start time: to signal it, we open a pidfd, compare the start time,
+and only then send the signal through the pidfd. So we never signal a process that is not ours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAST_RESORT_S = 3.0
 
 
 class Member(NamedTuple):
-    """A process, by its number and the moment of its start: together they name one process for ever."""
+    """A process by pid and start time, which together name one process and no other."""
 
     pid: int
     start_time: int
@@ -36,26 +36,26 @@ class _Entry(NamedTuple):
 
 
 def start_time(pid: int) -> int | None:
-    """When the process began, in ticks since the machine did; None if there is none of that number."""
+    """The start time of a process, in ticks since the start of the machine; None if there is no such process."""
     entry = _entry(pid)
     return None if entry is None else entry.start_time
 
 
 def is_alive(member: Member) -> bool:
-    """Whether exactly this process still runs; one that is only waiting to be reaped does not."""
+    """Whether exactly this process still runs; a zombie does not."""
     entry = _entry(member.pid)
     return entry is not None and entry.start_time == member.start_time and entry.state not in "ZX"
 
 
 def environment_entry(value: str) -> bytes:
-    """What is in the environment of a process whose tag begins with `value`."""
+    """How the environment of a process looks whose tag begins with `value`."""
     return f"{TAG}={value}".encode()
 
 
 def find(tag: bytes, leaders: Iterable[int] = ()) -> set[Member]:
-    """Every living process with the tag, of the sessions of `leaders`, or descended from one of those.
+    """Every running process that has the tag, is in the session or group of a leader, or descends from one of those.
 
-    A leader's number counts only while it cannot have been given to another process: the caller holds it unreaped.
+    The caller must not have reaped the leaders: otherwise another process may have got their pid.
     """
     own = os.getpid()
     leading = frozenset(leaders)
@@ -78,7 +78,7 @@ def find(tag: bytes, leaders: Iterable[int] = ()) -> set[Member]:
 
 
 def send(member: Member, number: int) -> bool:
-    """Signal exactly this process. False if it is gone, whoever has its number now."""
+    """Signal exactly this process. False if it has ended, even if another process has its pid now."""
     try:
         descriptor = os.pidfd_open(member.pid)
     except OSError:
@@ -95,7 +95,7 @@ def send(member: Member, number: int) -> bool:
 
 
 async def end(members: Callable[[], set[Member]], number: int, grace_s: float) -> bool:
-    """Signal all `members` until there are none, with KILL once the grace is over. True if it came to that."""
+    """Signal all `members` until there are none; after the grace, with SIGKILL. True if that was needed."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace_s
     signalled: set[Member] = set()
@@ -112,7 +112,7 @@ async def end(members: Callable[[], set[Member]], number: int, grace_s: float) -
             continue
         for member in _eldest_first(found - signalled):
             send(member, number)
-            # A stopped process would not hear it.
+            # A stopped process handles the signal only after SIGCONT.
             send(member, signal.SIGCONT)
         signalled |= found
         await _wait_for_death(found, left)
@@ -120,7 +120,7 @@ async def end(members: Callable[[], set[Member]], number: int, grace_s: float) -
 
 
 def end_blocking(members: Callable[[], set[Member]], grace_s: float) -> int:
-    """The same without an event loop, for the start of a daemon. How many processes there were."""
+    """As `end`, without an event loop. Returns the number of processes."""
     import time
 
     deadline = time.monotonic() + grace_s
@@ -138,12 +138,12 @@ def end_blocking(members: Callable[[], set[Member]], grace_s: float) -> int:
 
 
 def _eldest_first(members: Iterable[Member]) -> list[Member]:
-    """A shell before what it runs: told last, it would report its child's death as its own exit code."""
+    """A shell comes before its children: otherwise it would see them die and exit with their exit code."""
     return sorted(members, key=lambda member: (member.start_time, member.pid))
 
 
 def orphan_zombies(own_session: int) -> set[Member]:
-    """Dead children of ours that no code of ours started: adopted ones, of other sessions than our own."""
+    """Zombies that are our children only because we are a subreaper: they are of another session than ours."""
     own = os.getpid()
     return {
         Member(entry.pid, entry.start_time)
@@ -153,7 +153,7 @@ def orphan_zombies(own_session: int) -> set[Member]:
 
 
 async def _wait_for_death(members: Iterable[Member], within_s: float) -> None:
-    """Wait until all of them are dead, or for so long."""
+    """Wait until all of them have ended, at most `within_s`."""
     loop = asyncio.get_running_loop()
     held: list[int] = []
     left: set[int] = set()
@@ -196,7 +196,7 @@ def _entry(pid: int) -> _Entry | None:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # The name of a program is in parentheses and may hold any character, these too.
+    # The program name is in parentheses and may itself contain parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
     return _Entry(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 

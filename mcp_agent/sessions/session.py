@@ -1,4 +1,4 @@
-"""A session: one command, its output, how it ended, and who waits for it."""
+"""A session: one command, its output, its exit status, and the calls that wait for it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tools.kit.records import mutable
 _RETRY_S = 0.05
 _MOST_READERS = 256
 _MOST_LINE_BYTES = 8_192
-# Behind a backslash a line goes on.
+# A line end after a backslash does not end the command line.
 _LINE_END = re.compile(rb"(?<!\\)[\r\n]")
 
 
 class HeadTailBuffer:
-    """The beginning and the end of one stream: half of `most_bytes` each, and how much there was in all."""
+    """A head and tail buffer: the first and the last `most_bytes / 2` bytes of a stream, and its total size."""
 
     def __init__(self, most_bytes: int) -> None:
         self._half = most_bytes // 2
@@ -49,7 +49,7 @@ class HeadTailBuffer:
                 self._tail_bytes -= len(self._tail.popleft())
 
     def text(self) -> tuple[str, str, int]:
-        """The head, the tail, and how many bytes are missing between them."""
+        """The head, the tail, and the number of bytes left out between them. A complete stream has no tail."""
         head, tail = b"".join(self._head), b"".join(self._tail)
         if len(head) + len(tail) == self.total and len(tail) <= self._half:
             return (head + tail).decode("utf-8", "replace"), "", 0
@@ -59,7 +59,7 @@ class HeadTailBuffer:
 
 
 class OutputListener(Protocol):
-    """Who tells clients of output: the event hub. It decides when old output may go."""
+    """Sends output events to clients and says when old output may be freed: the event hub."""
 
     def add_log(self, log: OutputLog) -> None: ...
 
@@ -73,7 +73,7 @@ class OutputListener(Protocol):
 
 
 class SessionOwner(Protocol):
-    """Who owns sessions and ends them."""
+    """Owns sessions and ends them: the session manager."""
 
     def on_exit(self, session: Session) -> None: ...
 
@@ -88,7 +88,7 @@ class SessionOwner(Protocol):
 
 @mutable
 class Session:
-    """A live or finished command. Clients hear of it once it is published; until then it is a call of somebody's."""
+    """A running or ended command. Clients get its events once it is published; before that it belongs to one call."""
 
     id: str
     command: str
@@ -150,13 +150,16 @@ class Session:
         return time.monotonic() - self.started_monotonic
 
     def publish(self) -> None:
-        """From here on every client hears of it, from its first byte."""
+        """Send its events to every client, beginning with its first byte."""
         self.log.start_spool()
         self.is_published = True
         self.hub.add_log(self.log)
 
     def on_output(self, stream: Stream, data: bytes) -> bool:
-        """The child has printed. False to let it wait: a client that keeps taking would lose something."""
+        """Store output of the child and wake everybody who waits for it.
+
+        False means backpressure: the spool is full of output that a client is still reading, so the child must wait.
+        """
         self.log.append(stream, data)
         if self.captures:
             capture = self.captures.get(stream)
@@ -177,7 +180,7 @@ class Session:
         self.owner.on_exit(self)
 
     def on_output_closed(self) -> None:
-        """Nobody holds its output any more."""
+        """Every process that could write to the output has closed it."""
         self.log.seal()
 
     async def wait_for_output(self, within_s: float | None) -> bool:
@@ -189,7 +192,7 @@ class Session:
         return not self.is_running or await self._wait(self._exit_waiters, within_s)
 
     def read_position(self, reader: str) -> int:
-        """Where the output that `reader` was last given ended."""
+        """The offset after the output that `reader` has received last."""
         return self._read_positions.get(reader, 0)
 
     def set_read_position(self, reader: str, offset: int) -> None:
@@ -206,11 +209,11 @@ class Session:
         return ("", "", 0) if capture is None else capture.text()
 
     def stored_output(self) -> Iterator[bytes]:
-        """All of its output that is kept, to be read from any thread. Raises OSError, also while it is read."""
+        """All of its output that is still stored. Any thread may iterate. Raises OSError, also during the iteration."""
         return self.log.stored_output()
 
     def complete_file(self) -> Path | None:
-        """The one file with all of its output, to which nothing is added any more; None if there is none."""
+        """The file with all of its output, closed for writing; None if some is lost or in another file."""
         return self.log.complete_file()
 
     async def write(self, data: bytes) -> int:
@@ -243,7 +246,7 @@ class Session:
         return await self.owner.stop(self, number, grace_s)
 
     def close(self) -> None:
-        """Let go of everything but the output."""
+        """Release everything but the stored output."""
         if self._retry is not None:
             self._retry.cancel()
         if self.expiry is not None:
@@ -252,6 +255,7 @@ class Session:
         self.log.seal()
 
     def _make_room(self) -> bool:
+        """Free old output if the spool is over its limit. False if a client still needs it; then we try again."""
         to = self.log.excess()
         if not to:
             return True
@@ -263,7 +267,7 @@ class Session:
         return True
 
     def _retry_after_backpressure(self) -> None:
-        """A client has moved on, or has had its time: go on if nobody needs what must go."""
+        """Resume the child if old output can be freed now: a client has read on, or its time is over."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None

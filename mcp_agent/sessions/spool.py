@@ -1,9 +1,9 @@
-"""Raw output on disk, append-only, whose old part is given back while the rest stays where it is.
+"""The output of a session on disk: append-only, with a size limit; old output in the middle is freed.
 
-The first megabyte and the newest part stay. What lies between is freed in place and reads as a hole, so an offset in
-the file is an offset in the output for as long as the file lives. On a file system that cannot free a part of a file
-the output is cut into several: the first has the beginning, each further one is named by the offset of its first
-byte, and the oldest of those go. Where nothing can be written any more, the spool says so and keeps what it has.
+The head (the first megabyte) and the newest part stay. The part between them is freed in place by punching a hole, so
+an offset in the file is always the same offset in the output. If the file system cannot punch holes, the output is
+split into segment files: the first has the head, each other one is named by the offset of its first byte, and the
+oldest of them are deleted. When the disk is full, the spool keeps what it has and accepts no more.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import logging
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from mcp_agent.logs import event
@@ -22,10 +23,10 @@ from tools.kit.records import mutable
 log = logging.getLogger(__name__)
 
 HEAD_BYTES = 1024 * 1024
-# A little more than the head stays, so that whoever reads it can read the last piece of it to its end.
+# A little more than the head stays, so that the last piece of the head is complete.
 _HEAD_KEPT_BYTES = HEAD_BYTES + 128 * 1024
 BLOCK_BYTES = 1024 * 1024
-# Of a spool in several files, how many make up its newest part.
+# The number of segment files for the newest part.
 _SEGMENTS = 8
 
 _KEEP_SIZE = 0x01
@@ -34,7 +35,7 @@ _PUNCH_HOLE = 0x02
 
 @mutable
 class _Segment:
-    """One file of the spool: the output from `start` on. No descriptor once the spool is sealed."""
+    """One file of the spool: the output from `start` on. A sealed spool has no open descriptors."""
 
     start: int
     path: Path
@@ -42,10 +43,10 @@ class _Segment:
 
 
 class Spool:
-    """The file, or the files. `written` is where the output ends; what lies from the head to `kept_from` is gone."""
+    """One file, or several segments. `written` is the end of the output; from the head to `kept_from` it is freed."""
 
     def __init__(self, path: Path, most_bytes: int, whole_bytes: int = 0, *, frees_in_place: bool = True) -> None:
-        """Up to `whole_bytes` nothing goes; beyond, `most_bytes` stay. `frees_in_place` only where that is possible."""
+        """Free nothing up to `whole_bytes`; beyond, keep `most_bytes`. `frees_in_place=False` forces segments."""
         self.path = path
         self.most_bytes = max(most_bytes, HEAD_BYTES + 4 * BLOCK_BYTES)
         self.whole_bytes = whole_bytes
@@ -60,17 +61,17 @@ class Spool:
 
     @property
     def kept_bytes(self) -> int:
-        """How much of the output there still is."""
+        """The size of what is still stored."""
         return self.written - (self.kept_from - _HEAD_KEPT_BYTES)
 
     @property
     def sole_file(self) -> Path | None:
-        """The file with every byte of the output; None if some are gone, or in another."""
+        """The file with every byte of the output; None if some are freed or in another segment."""
         is_whole = len(self._segments) == 1 and self.kept_from == _HEAD_KEPT_BYTES and not self.is_full
         return self.path if is_whole else None
 
     def append(self, data: bytes) -> bool:
-        """Write `data` at the end. False if the file takes no more: what it has stays readable."""
+        """Write `data` at the end. False if the spool accepts no more; what it has stays readable."""
         if self.is_full or self._segments[-1].descriptor is None:
             return False
         try:
@@ -85,20 +86,20 @@ class Spool:
         return True
 
     def excess(self) -> int:
-        """The offset up to which output must go to stay within the limit; 0 if there is room."""
+        """The offset up to which output must be freed to stay within the limit; 0 if there is room."""
         past = self.written - self.kept_from - (self.most_bytes - HEAD_BYTES)
         if past <= 0 or self.is_full:
             return 0
         if self.written <= self.whole_bytes and self.kept_from == _HEAD_KEPT_BYTES:
             return 0
         if self._segment_bytes is None:
-            # One block more than needed, so that the next one is due a megabyte later and not at the next read.
+            # One block more than needed, so that the next call comes a megabyte later and not at the next read.
             return self.kept_from + (-(-past // BLOCK_BYTES) + 1) * BLOCK_BYTES
         starts = [segment.start for segment in self._segments if segment.start >= self.kept_from + past]
         return starts[0] if starts else 0
 
     def free(self, to: int) -> None:
-        """Give back what lies between the head and `to`, as far as it is whole blocks or whole files."""
+        """Free what lies between the head and `to`, in whole blocks or whole segments."""
         if self._segment_bytes is not None:
             self._drop_segments(to)
             return
@@ -114,7 +115,7 @@ class Spool:
         self.kept_from = to
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes of the output, fewer if somebody has deleted a file. The caller asks only for what is kept."""
+        """Bytes of the output; fewer if a file was deleted from outside. The caller asks only for what is stored."""
         parts = []
         while length > 0 and offset < self.written:
             index = self._segment_index(offset)
@@ -127,7 +128,7 @@ class Spool:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def stretches(self, start: int, end: int) -> Iterator[tuple[Path, int, int]]:
-        """Where the output from `start` to `end` is: files, the offset in each, and how many bytes of it."""
+        """The files with the output from `start` to `end`: path, offset in the file, number of bytes."""
         while start < end:
             index = self._segment_index(start)
             segment, stop = self._segments[index], min(end, self._end(index))
@@ -135,7 +136,7 @@ class Spool:
             start = stop
 
     def seal(self) -> None:
-        """No more will come: keep the files, give up the descriptors."""
+        """No more output comes: close the descriptors, keep the files."""
         for segment in self._segments:
             if segment.descriptor is not None:
                 os.close(segment.descriptor)
@@ -147,7 +148,7 @@ class Spool:
             segment.path.unlink(missing_ok=True)
 
     def _append_descriptor(self) -> int:
-        """The descriptor of the file that takes the next bytes. Raises OSError."""
+        """The descriptor to append to; begins a new segment when the last one is full. Raises OSError."""
         last = self._segments[-1]
         if self._segment_bytes is not None and self.written - last.start >= self._segment_bytes:
             path = self.path.with_name(f"{self.path.name}.{self.written}")
@@ -157,7 +158,7 @@ class Spool:
         return last.descriptor
 
     def _drop_segments(self, to: int) -> None:
-        """Files that end before `to` go; of the first one the head stays."""
+        """Delete segments that end before `to`. The first segment is cut to the head."""
         while len(self._segments) > 1:
             oldest = 0 if self.kept_from == _HEAD_KEPT_BYTES else 1
             if oldest + 1 >= len(self._segments) or self._segments[oldest + 1].start > to:
@@ -198,7 +199,7 @@ def _read(segment: _Segment, offset: int, length: int) -> bytes:
     try:
         descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        # Somebody has deleted the file of a finished session: what it held is gone.
+        # The file was deleted from outside, after the session ended.
         return b""
     try:
         return os.pread(descriptor, length, offset - segment.start)
@@ -207,12 +208,12 @@ def _read(segment: _Segment, offset: int, length: int) -> bytes:
 
 
 def _can_punch(descriptor: int | None) -> bool:
-    """Whether a part of an open file, still empty, could be given back."""
+    """Whether the file system can punch holes; tried on a file that is still empty."""
     assert descriptor is not None, "it has just been opened"
     try:
         _punch(descriptor, 0, BLOCK_BYTES)
     except (OSError, AttributeError):
-        # The file system cannot, or the system has no such call.
+        # The file system cannot, or the C library has no fallocate.
         return False
     return True
 
@@ -226,10 +227,6 @@ def _punch(descriptor: int, offset: int, length: int) -> None:
             raise OSError(code, os.strerror(code))
 
 
-_LIBC: list[ctypes.CDLL] = []
-
-
+@cache
 def _libc() -> ctypes.CDLL:
-    if not _LIBC:
-        _LIBC.append(ctypes.CDLL(None, use_errno=True))
-    return _LIBC[0]
+    return ctypes.CDLL(None, use_errno=True)
