@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import os
 import secrets
 import signal
-import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,13 +24,12 @@ from mcp_agent.sessions.output_log import OutputLog, Stream
 from mcp_agent.sessions.process import SHELL, Terminal, spawn
 from mcp_agent.sessions.process_tree import Member
 from mcp_agent.sessions.session import HeadTailBuffer, OutputListener, Session
+from mcp_agent.sessions.subreaper import Subreaper
 from tools.kit.errors import SessionLimit, SessionNotFound, from_os_error
 from tools.kit.records import record
 
 log = logging.getLogger(__name__)
 
-_SET_CHILD_SUBREAPER = 36
-_ORPHANS_EVERY_S = 5.0
 _RECORD_AFTER_S = 0.05
 _MOST_FINISHED = 200
 _MOST_KEPT_BYTES = 1024 * 1024 * 1024
@@ -69,8 +66,7 @@ class SessionManager:
         self._environment: dict[bytes, bytes] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: dict[Session, asyncio.TimerHandle] = {}
-        self._orphan_zombies: set[Member] = set()
-        self._orphan_timer: asyncio.TimerHandle | None = None
+        self._subreaper = Subreaper(lambda: {session.pid for session in (*self._sessions.values(), *self._calls)})
 
     @property
     def live(self) -> list[Session]:
@@ -243,8 +239,7 @@ class SessionManager:
         self.is_closed = True
         for timer in self._timers.values():
             timer.cancel()
-        if self._orphan_timer is not None:
-            self._orphan_timer.cancel()
+        self._subreaper.stop()
         for session in [*self._sessions.values(), *self._calls]:
             with contextlib.suppress(RuntimeError):
                 # If the event loop has stopped already, no descriptor is registered with it.
@@ -376,28 +371,7 @@ class SessionManager:
         secrets_of_ours = (auth_tokens.VARIABLE,)
         kept = {name: value for name, value in os.environ.items() if name not in secrets_of_ours}
         self._environment = _encode({**kept, **_NO_PAGER})
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            self._orphan_timer = _loop().call_later(_ORPHANS_EVERY_S, self._reap_orphans)
-
-    def _reap_orphans(self) -> None:
-        """Reap orphans that became our children because we are a subreaper, once they are zombies.
-
-        Only a zombie that is seen in two scans is reaped: a child that our own code started is reaped by that code
-        between two scans, and we must not steal its exit status.
-        """
-        self._orphan_timer = _loop().call_later(_ORPHANS_EVERY_S, self._reap_orphans)
-        try:
-            if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                return
-        except ChildProcessError:
-            return
-        own = {session.pid for session in (*self._sessions.values(), *self._calls)}
-        dead = {member for member in process_tree.orphan_zombies(os.getsid(0)) if member.pid not in own}
-        for member in dead & self._orphan_zombies:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(member.pid, os.WNOHANG)
-        self._orphan_zombies = dead
+        self._subreaper.start()
 
 
 def _encode(environment: Mapping[str, str]) -> dict[bytes, bytes]:

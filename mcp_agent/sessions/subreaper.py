@@ -1,0 +1,60 @@
+"""Makes the daemon a subreaper, and reaps the orphans that it gets.
+
+When a process that a session started loses its parent, the kernel makes it a child of the nearest subreaper: of us. So
+it stays in our process tree, where it can be found and ended. Somebody has to reap it then, or it stays a zombie.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+
+from mcp_agent.sessions import process_tree
+from mcp_agent.sessions.process_tree import Member
+
+_SET_CHILD_SUBREAPER = 36
+_SCAN_EVERY_S = 5.0
+
+
+class Subreaper:
+    """Reaps orphans from `start` to `stop`, but none of `own_pids`: their owners reap those. Linux only."""
+
+    def __init__(self, own_pids: Callable[[], set[int]]) -> None:
+        self._own_pids = own_pids
+        self._seen: set[Member] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            self._schedule()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _schedule(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_SCAN_EVERY_S, self._scan)
+
+    def _scan(self) -> None:
+        """Reap zombies that were seen in the scan before too.
+
+        A child that other code of ours started is reaped by that code between two scans. If we were faster, we would
+        steal its exit status.
+        """
+        self._schedule()
+        try:
+            if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                return
+        except ChildProcessError:
+            return
+        own = self._own_pids()
+        zombies = {member for member in process_tree.orphan_zombies(os.getsid(0)) if member.pid not in own}
+        for member in zombies & self._seen:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(member.pid, os.WNOHANG)
+        self._seen = zombies
