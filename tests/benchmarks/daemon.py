@@ -51,14 +51,14 @@ def _call_rows(era: Era, suffix: str) -> list[Row]:
     what = f"processor time of a call of a trivial tool over /mcp, {era}"
     ours = partial(_our_call, era)
     return [
-        Row(f"call-bare{suffix}", what, _BARE, "µs", Goal(1.5), _between(ours, partial(_bare_call, era))),
-        Row(f"call-mcp{suffix}", what, _MCP, "µs", Goal(0.25), _between(ours, partial(_mcp_call, era, "http"))),
+        Row(f"call-bare{suffix}", what, _BARE, "µs", Goal(1.6), _between(ours, partial(_bare_call, era))),
+        Row(f"call-mcp{suffix}", what, _MCP, "µs", Goal(0.3), _between(ours, partial(_mcp_call, era, "http"))),
         Row(
             f"call-mcp-json{suffix}",
             what,
             f"{_MCP}, plain JSON",
             "µs",
-            Goal(0.25),
+            Goal(0.3),
             _between(ours, partial(_mcp_call, era, "json")),
         ),
     ]
