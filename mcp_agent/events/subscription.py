@@ -90,13 +90,13 @@ class Subscription:
                         yield message
             if self.is_closed:
                 return
-            await self._wait_for_event()
+            if self.cursor.is_behind:
+                await self._wait_for_output()
+            else:
+                await self._woken.wait()
 
-    async def _wait_for_event(self) -> None:
-        """Return when an event or an answer is there, or the time has come for output that waits."""
-        if not self.cursor.is_behind:
-            await self._woken.wait()
-            return
+    async def _wait_for_output(self) -> None:
+        """Return when the time has come for output that waits, or an event or an answer is there."""
         due = max(self._sent_at + COALESCE_S, asyncio.get_running_loop().time())
         try:
             async with asyncio.timeout_at(due):

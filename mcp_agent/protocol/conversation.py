@@ -21,6 +21,7 @@ from tools.context import LogLevel
 from tools.kit.records import mutable
 
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
+_TOOLS_CHANGED = jsonrpc.notification("notifications/tools/list_changed")
 
 
 @mutable
@@ -36,7 +37,7 @@ class Conversation:
         """The event as this client hears it, or None if it did not ask for it."""
         match event:
             case ToolsChanged():
-                return jsonrpc.notification("notifications/tools/list_changed")
+                return _TOOLS_CHANGED
             case ResourceUpdated(uri):
                 return (
                     jsonrpc.notification("notifications/resources/updated", {"uri": uri}) if self.hears(uri) else None
