@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @mutable
 class Daemon(Host):
-    """Puts every good state of tools.json into force, and counts what the owner is told of."""
+    """A host that puts every valid state of tools.json into force, and counts reloads and rejections for the owner."""
 
     config: Config
     file: RegistryFile
@@ -54,7 +54,7 @@ class Daemon(Host):
         await watch(self.file, self.apply, self.keep_last_good)
 
     async def change(self, change: Callable[[], Profiles], by: str) -> None:
-        """Save a change of tools.json that somebody asked us for, and put it into force. Raises BadRegistry."""
+        """Save a change of tools.json that a client asked for, and put it into force. Raises BadRegistry."""
         self._changing_by = by
         try:
             self.apply(await asyncio.to_thread(change))

@@ -130,7 +130,7 @@ def run(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, told to end our streams before it waits for connections to drain."""
+    """uvicorn's server, which ends our streams before it waits for connections to drain."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop in order at the first signal and at once at the second; being told to stop is no failure."""
+        """Stop gracefully at the first signal and at once at the second. A signal is no failure: the exit code is 0."""
         signals.on_signals(self._stop)
         yield
 

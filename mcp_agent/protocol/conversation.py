@@ -1,4 +1,4 @@
-"""What the daemon remembers of a handshake client, and how that client hears of events."""
+"""What the daemon remembers of a handshake client, and how events become notifications."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Conversation:
     watched: set[str] = field(default_factory=set)
 
     def notification(self, event: Event) -> bytes | None:
-        """The event as this client hears it, or None if it did not ask for it."""
+        """The event as a notification for this client, or None if it did not ask for it."""
         match event:
             case ToolsChanged():
                 return _TOOLS_CHANGED

@@ -1,4 +1,4 @@
-"""What a model is told about this host when it connects, before it has called anything."""
+"""The instructions for a model: what it should know of this host before its first call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_COMMAND = 60
 
 
 class LiveSession(Protocol):
-    """A session that runs, as a newcomer hears of it."""
+    """What the instructions say of a running session."""
 
     @property
     def id(self) -> str: ...

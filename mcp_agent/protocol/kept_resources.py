@@ -77,7 +77,7 @@ class ArtifactResources:
 
 
 class UndoResources:
-    """What can be undone, the newest first. It is the machine's, as its files are: who has tools for files may look.
+    """The changes that can be undone, newest first, for every caller that has tools for files.
 
     What a rule denies a caller in the file, it denies in the file's old states.
     """

@@ -59,7 +59,7 @@ Notify = Callable[[bytes], None]
 
 @record
 class Request:
-    """One message with who sent it. `conversation` is None in the era without handshakes."""
+    """One message and its sender. `conversation` is None in the era without handshakes."""
 
     message: Message
     caller: Caller
@@ -294,7 +294,7 @@ class Methods:
         return {}
 
     def _check_cursor(self, request: Request) -> None:
-        """Every list of ours fits one page, so a cursor can only be somebody else's."""
+        """Refuse a cursor: every list here has one page, so no client was given one (no pagination)."""
         if request.message.params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "params.cursor is not one of ours: this list has one page")
 
@@ -349,7 +349,7 @@ def _uri(request: Request) -> str:
 
 
 def _progress(request: Request, meta: Mapping[str, Any]) -> Callable[[float, float | None, str | None], None] | None:
-    """How a tool's progress reaches this caller, if it asked for it."""
+    """The function that sends a tool's progress to this caller; None if it did not ask for progress."""
     token, notify = meta.get("progressToken"), request.notify
     if token is None or notify is None or not jsonrpc.is_id(token):
         return None
@@ -366,7 +366,7 @@ def _progress(request: Request, meta: Mapping[str, Any]) -> Callable[[float, flo
 
 
 def _log(request: Request, meta: Mapping[str, Any]) -> Callable[[LogLevel, str], None] | None:
-    """How a tool's log reaches this caller. A stateless one that sends no level hears nothing of it."""
+    """The function that sends a tool's log messages to this caller. A stateless one that names no level gets none."""
     notify, conversation = request.notify, request.conversation
     asked: str = meta.get(eras.META_LOG_LEVEL, "")
     if notify is None or (conversation is None and asked not in LOG_LEVELS):

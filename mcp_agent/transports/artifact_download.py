@@ -1,4 +1,4 @@
-"""GET /artifacts/<domain>/<id>: an artifact's bytes for who owns it. Always plain text, so no browser acts on it."""
+"""GET /artifacts/<domain>/<id>: the bytes of an artifact, for its owner. Always plain text, so that no browser runs it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """One POST with one request in it, from the work to the last byte of its answer.
 
-An answer that is soon there goes out as plain JSON. Once there is something to tell before it (progress), or the
-work takes longer than a proxy waits, the response becomes a stream of events with a keep-alive. A client that
-closes the connection while it waits has called the work off. Only where the stream can be taken up again, which is
-in a session, the work goes on for a while, and what is said meanwhile is kept.
+A quick answer goes out as plain JSON. When there is progress to report before it, or the work takes longer than a proxy
+waits, the response becomes a stream of events with a heartbeat. A client that closes the connection while it waits
+cancels the work. Only in a session, where the client can resume the stream, the work goes on for a while, and the
+messages are kept.
 
-Nothing is set up for that until it is needed: most calls are over in a fraction of a millisecond.
+Nothing of that is set up before it is needed: most calls take a fraction of a millisecond.
 """
 
 from __future__ import annotations

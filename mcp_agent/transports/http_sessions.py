@@ -1,8 +1,8 @@
-"""What handshake clients on /mcp are remembered by: a bounded table of sessions, each bound to its owner.
+"""The sessions of handshake clients on /mcp: a bounded table (LRU), each session bound to its token.
 
 A session id is a handle and no proof: every request is authenticated by its token, and a session answers only to
-the token that opened it. An id that this daemon does not know is taken up again, because a daemon that was
-restarted would otherwise break every client that was connected; one that was ended on purpose stays ended.
+the token that opened it. An id that this daemon does not know is accepted as a new session, because a restart of the
+daemon would otherwise break every connected client. An id that was ended on purpose stays ended.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class HttpSession:
         self.subscription = subscription
         self.in_flight: dict[RequestId, Exchange] = {}
         self.replay = Replay()
-        # The session's own stream, which is opened with GET, and how many messages it has carried.
+        # The stream that the client opens with GET, and how many messages it has carried.
         self.stream = new_stream("session")
         self.said = 0
         self.open_streams = 0
-        # Runs from the end of its last stream on, while it asks for nothing.
+        # Runs from the end of the last stream on, until the client sends a request or opens a stream.
         self.away: asyncio.TimerHandle | None = None
         self.used_at = time.monotonic()
 
@@ -57,9 +57,9 @@ class HttpSessions:
     def __init__(
         self, hub: EventHub, ended: Callable[[str], None] = lambda session_id: None, away_s: float = AWAY_S
     ) -> None:
-        """`ended` is told the id of a session whose client has left: by its own word, or away for so long."""
+        """`ended` is called with the id of a session whose client has left: it said so, or was away for `away_s`."""
         self._hub = hub
-        self._told_ended = ended
+        self._on_ended = ended
         self._away_s = away_s
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._ended: OrderedDict[str, None] = OrderedDict()
@@ -77,7 +77,7 @@ class HttpSessions:
         return session
 
     def find(self, session_id: str, owner: str, version: str) -> HttpSession | None:
-        """The session of that id, taken up anew if it is unknown; None if it was ended or is somebody else's."""
+        """The session of that id, opened if it is unknown; None if it was ended or belongs to another token."""
         session = self._sessions.get(session_id)
         if session is None:
             if session_id in self._ended or not _ID.fullmatch(session_id):
@@ -90,28 +90,28 @@ class HttpSessions:
         return session
 
     def stream_ended(self, session: HttpSession) -> None:
-        """The session's own stream is closed: who opens no other and asks for nothing has left, soon after."""
+        """Start the timer after which a client that opens no other stream and sends no request counts as gone."""
         session.used_at = time.monotonic()
         if session.id in self._sessions and session.away is None:
-            session.away = asyncio.get_running_loop().call_later(self._away_s, self._look, session)
+            session.away = asyncio.get_running_loop().call_later(self._away_s, self._check_away, session)
 
     def end(self, session: HttpSession) -> None:
-        """Forget a session; its streams end and its id is not taken up again."""
+        """End a session and its streams. Its id is not accepted again."""
         self._drop(session)
         self._ended[session.id] = None
         while len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
 
-    def _look(self, session: HttpSession) -> None:
+    def _check_away(self, session: HttpSession) -> None:
         session.away = None
         if session.open_streams:
             return
         left_s = self._away_s - (time.monotonic() - session.used_at)
         if session.in_flight or left_s > 0:
-            session.away = asyncio.get_running_loop().call_later(max(left_s, 1.0), self._look, session)
+            session.away = asyncio.get_running_loop().call_later(max(left_s, 1.0), self._check_away, session)
         else:
-            # Its id still works: what it left behind is all that ends.
-            self._told_ended(session.id)
+            # The id still works: only what the client left running ends.
+            self._on_ended(session.id)
 
     def _make_room(self) -> None:
         now = time.monotonic()
@@ -125,4 +125,4 @@ class HttpSessions:
         if session.away is not None:
             session.away.cancel()
         session.subscription.close()
-        self._told_ended(session.id)
+        self._on_ended(session.id)

@@ -1,7 +1,7 @@
-"""What a session's streams have lately said, kept so that a client whose connection broke can hear the rest.
+"""The replay buffer of a session: its latest messages, for a client whose connection broke and that resumes.
 
-Every stream of a session has a name, every message on it a number, and the two make the event's id. The newest
-messages of all streams together are kept, within bounds; the last one always is, however large.
+Every stream of a session has a name and every message on it a number. Together they are the id of the event. The newest
+messages of all streams are kept within bounds; the last one is always kept, however large it is.
 """
 
 from __future__ import annotations

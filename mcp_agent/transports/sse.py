@@ -45,7 +45,7 @@ class SseClient:
 
     @property
     def is_behind(self) -> bool:
-        """Whether more waits for this client than it may keep waiting."""
+        """Whether as many messages wait for this client as may (backpressure)."""
         return self._subscription.unsent + len(self.in_flight) >= _MOST_WAITING
 
     def say(self, message: bytes) -> None:
@@ -57,7 +57,7 @@ class SseClient:
         self._loop.call_soon_threadsafe(self._say_unless_behind, message)
 
     def encode(self, event: Event) -> bytes | None:
-        """An event as this client hears it on its stream."""
+        """An event as it goes out on this client's stream; None if the client did not ask for it."""
         if self._hears_named_events and isinstance(event, SessionOutput | SessionExit | Gap):
             return named_frame(event)
         notification = self.conversation.notification(event)
@@ -72,11 +72,11 @@ class Sse:
     """The ASGI applications behind GET /sse and POST /messages."""
 
     def __init__(self, methods: Methods, gate: Gate, hub: EventHub, ended: Callable[[str], None]) -> None:
-        """`ended` is told the id of a client whose stream is over."""
+        """`ended` is called with the id of a client whose stream is over."""
         self._methods = methods
         self._gate = gate
         self._hub = hub
-        self._told_ended = ended
+        self._on_ended = ended
         self._clients: dict[str, SseClient] = {}
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class Sse:
             subscription.close()
             for task in client.in_flight.values():
                 task.cancel()
-            self._told_ended(client_id)
+            self._on_ended(client_id)
 
     async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":

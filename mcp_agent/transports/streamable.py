@@ -146,7 +146,7 @@ class StreamableHttp:
                 error = RpcError(INVALID_REQUEST, f"Session not found; {_OPEN_FIRST}")
                 await send_json(send, 404, jsonrpc.failure(message.id, error))
                 return
-        # Without a session a request is served all the same: it only cannot be told anything later.
+        # A request without a session is served too. Such a client only gets no events.
         conversation = session.conversation if session else Conversation(version or eras.HEADERLESS_VERSION)
         if message.id is None:
             if session is not None and message.method == "notifications/cancelled":
@@ -160,7 +160,7 @@ class StreamableHttp:
             await exchange.run(message.id, self._methods.answer(request))
             return
         session.in_flight[message.id] = exchange
-        # Before the handshake nobody knows which version the client speaks.
+        # Before the handshake is over, the version of the client is not known.
         exchange.make_resumable(session.replay, primes=message.method != "initialize" and _takes_priming(conversation))
         try:
             await exchange.run(message.id, self._methods.answer(request))
@@ -199,7 +199,7 @@ class StreamableHttp:
                 self._sessions.stream_ended(session)
 
     async def _stream(self, session: HttpSession, scope: Scope, receive: Receive, send: Send) -> None:
-        """The session's own stream, or the rest of the one that `Last-Event-ID` names."""
+        """Send the session's own stream, or the rest of the stream that `Last-Event-ID` names."""
         headers = {"mcp-session-id": session.id}
         stream, number = replay.parse_event_id(header(scope, b"last-event-id") or b"") or ("", 0)
         if not replay.is_of_request(stream):
@@ -227,7 +227,7 @@ class StreamableHttp:
         await send_empty(send, 204)
 
     def _session(self, scope: Scope, version: str | None) -> HttpSession | None:
-        """The session that a request belongs to; None if it names none, or one that is not there for its sender."""
+        """The session that a request names; None if it names none, or none of this token."""
         session_id = header_text(scope, b"mcp-session-id")
         if session_id is None:
             return None

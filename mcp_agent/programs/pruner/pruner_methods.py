@@ -44,7 +44,7 @@ class PruningMethods(Methods):
 
 
 class ReadingMethods(Methods):
-    """The methods of `mcp-pruner` over stdio. Parameters that do not fit are told with every issue, always alike."""
+    """The methods of `mcp-pruner` over stdio. Every issue of bad parameters is reported, always in the same form."""
 
     def reading_error(self, error: RpcError) -> RpcError:
         if isinstance(error, NoParams) and error.method in _ANSWERED:
@@ -92,7 +92,7 @@ def _issues(method: str, params: Any, tools: Collection[str]) -> list[tuple[str,
             issues.append(("name", "invalid_enum_value"))
         _expect(params, "arguments", dict, issues)
     elif method == "tools/list" and (cursor := params.get("cursor")) is not None:
-        # There is one page, and nobody was given a cursor to another.
+        # There is one page, so no client was given a cursor.
         issues.append(("cursor", "custom" if isinstance(cursor, str) else "invalid_type"))
     return sorted(issues)
 

@@ -1,13 +1,13 @@
-"""The pruner in the run of an agent: what a runner hands its provider, and what it logs as the run goes on.
+"""The pruner in the run of an agent: what a runner passes to its provider, and the state machine of the run.
 
-A runner starts agents through a provider, which starts the MCP servers it is told of and owns them. So nothing is
-started here. The runner says what its provider reports; here is what that means for the run, and the events of it:
+A runner starts agents through a provider. The provider starts the MCP servers that it is given, and owns them, so nothing
+is started here. The runner reports what its provider says, and gets the state of the run and its log events:
 
     run:init ─▶ run:mcp_pruner_disabled ─────────────────────────────────────────▶ run:shutdown
        └─────▶ run:mcp_pruner_starting ─▶ run:mcp_pruner_running ─▶ run:shutdown
                   └▶ run:mcp_pruner_disabled     └▶ run:mcp_pruner_degraded ─────▶ run:shutdown
 
-No state is left again, and a run goes on without the pruner in all of them.
+No state is entered twice. The run goes on without the pruner in each of them.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def pruner_server(environment: Mapping[str, str], folder: Path) -> McpServer:
 
 
 def codex_overrides(servers: Mapping[str, McpServer]) -> list[str]:
-    """The arguments by which `codex exec` is told of these servers."""
+    """The arguments that pass these servers to `codex exec`."""
     settings: list[str] = []
     for name, server in servers.items():
         settings.append(f"mcp_servers.{name}.command={_toml(server.command)}")
@@ -157,7 +157,7 @@ def codex_overrides(servers: Mapping[str, McpServer]) -> list[str]:
 
 
 def _program(environment: Mapping[str, str]) -> Path:
-    """Where `mcp-pruner` is: where we are told, beside the interpreter that runs us, or on the PATH."""
+    """The path of `mcp-pruner`: from the setting, beside the running interpreter, or on the PATH."""
     told = environment.get(_PATH)
     if told:
         if not _is_program(Path(told)):
