@@ -1,4 +1,7 @@
-"""GET /artifacts/<domain>/<id>: the bytes of an artifact, for its owner. Always plain text, so that no browser runs it."""
+"""GET /artifacts/<domain>/<id>: the bytes of an artifact, for its owner.
+
+Always plain text, so that no browser runs it.
+"""
 
 from __future__ import annotations
 

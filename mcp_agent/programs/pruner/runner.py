@@ -1,7 +1,7 @@
 """The pruner in the run of an agent: what a runner passes to its provider, and the state machine of the run.
 
-A runner starts agents through a provider. The provider starts the MCP servers that it is given, and owns them, so nothing
-is started here. The runner reports what its provider says, and gets the state of the run and its log events:
+A runner starts agents through a provider. The provider starts the MCP servers that it is given, and owns them, so
+nothing is started here. The runner reports what its provider says, and gets the state of the run and its log events:
 
     run:init ─▶ run:mcp_pruner_disabled ─────────────────────────────────────────▶ run:shutdown
        └─────▶ run:mcp_pruner_starting ─▶ run:mcp_pruner_running ─▶ run:shutdown
