@@ -33,7 +33,7 @@ _TREES = st.recursive(st.none(), lambda below: st.dictionaries(_NAMES, below, ma
 
 
 @pytest.fixture
-def entries(tmp_path: Path) -> List:
+def listed(tmp_path: Path) -> List:
     return _listing(tmp_path)
 
 
