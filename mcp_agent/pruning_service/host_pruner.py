@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from mcp_agent import __version__
-from mcp_agent.pruning_service.attempt import Attempt, size_of
+from mcp_agent.logs import event
 from mcp_agent.pruning_service.kept_texts import KeptTexts
 from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
 from mcp_agent.pruning_service.worker_pool import WorkerPool
-from tools.kit.focus import Focused, PruningMetadata, Reason
+from tools.kit.focus import ErrorCode, Focused, PruningMetadata, Reason
 from tools.pruning.engine import GaveUp, Selection, SourceType, render_text
+
+log = logging.getLogger(__name__)
 
 # At least 45 percent of the lines of a tool's output are kept, and an output of up to 40 lines is kept whole.
 FOCUS_PRUNE_RATIO = 0.55
@@ -47,7 +51,7 @@ class HostPruner:
         min_keep_lines: int,
         timeout_s: float,
     ) -> Selection:
-        def selected() -> Selection:
+        def ask_worker() -> Selection:
             with self.workers.borrow() as worker:
                 worker.ask(
                     text,
@@ -59,7 +63,7 @@ class HostPruner:
                 )
                 return worker.answer()
 
-        return await self.workers.run(selected)
+        return await self.workers.run(ask_worker)
 
     async def keep(self, owner: str, text: str) -> str:
         return await asyncio.to_thread(self._recovery.keep, owner, text)
@@ -116,9 +120,9 @@ class HostPruner:
     ) -> Focused:
         if not text:
             return _skip(text, "output_empty")
-        if size_of(text) > MOST_INPUT_BYTES:
+        if _size(text) > MOST_INPUT_BYTES:
             return _skip(text, "too_large")
-        attempt = Attempt(text, tool=tool, call_id=call_id, endpoint=remote.url)
+        attempt = _Attempt(text, tool=tool, call_id=call_id, endpoint=remote.url)
         try:
             return attempt.succeed(await remote.prune(text, question, is_line))
         except PrunerFailed as error:
@@ -141,7 +145,7 @@ class HostPruner:
             return _skip(text, "output_empty")
         if len(text) > self.max_input_chars:
             return _skip(text, "too_large")
-        attempt = Attempt(text, tool=tool, call_id=call_id, endpoint="built-in")
+        attempt = _Attempt(text, tool=tool, call_id=call_id, endpoint="built-in")
         # Without markers, the caller needs the numbers of the kept lines, from 0.
         every = None if markers else range(text.count("\n") + 1)
         if _is_short(text):
@@ -170,14 +174,80 @@ class HostPruner:
         return attempt.succeed(pruned, kept, prune_id)
 
 
+class _Attempt:
+    """One request to an engine: its log events, and the metadata of its result. It ends with `succeed` or `fail`."""
+
+    def __init__(self, text: str, *, tool: str, call_id: str, endpoint: str) -> None:
+        self._text = text
+        self._tool = tool
+        self._call_id = call_id
+        self._raw_bytes = _size(text)
+        event(
+            log,
+            logging.INFO,
+            "pruner.call_start",
+            request_id=call_id,
+            endpoint=endpoint,
+            tool=tool,
+            input_bytes=self._raw_bytes,
+        )
+        self._began = time.perf_counter()
+
+    def succeed(self, pruned: str, kept: Sequence[int] | None = None, prune_id: str | None = None) -> Focused:
+        took_ms = self._duration_ms()
+        pruning = PruningMetadata(
+            attempted=True,
+            applied=True,
+            fallback=False,
+            raw_bytes=self._raw_bytes,
+            pruned_bytes=_size(pruned),
+            pruner_duration_ms=took_ms,
+            prune_id=prune_id,
+        )
+        event(
+            log,
+            logging.INFO,
+            "pruner.call_ok",
+            request_id=self._call_id,
+            tool=self._tool,
+            pruner_duration_ms=took_ms,
+            pruned_bytes=pruning.pruned_bytes,
+        )
+        return Focused(pruned, pruning, kept)
+
+    def fail(self, code: ErrorCode, message: str) -> Focused:
+        """Give the raw text back, with the reason in its metadata."""
+        took_ms = self._duration_ms()
+        event(log, logging.WARNING, f"pruner.{code}", request_id=self._call_id, tool=self._tool, message=message)
+        event(
+            log,
+            logging.WARNING,
+            "pruner.call_failed",
+            request_id=self._call_id,
+            tool=self._tool,
+            reason=code,
+            pruner_duration_ms=took_ms,
+            message=message,
+        )
+        return Focused(self._text, PruningMetadata.of_failure(code, message, self._raw_bytes, took_ms))
+
+    def _duration_ms(self) -> int:
+        return round((time.perf_counter() - self._began) * 1000)
+
+
 async def _read(text: str | Callable[[], str]) -> str:
     return text if isinstance(text, str) else await asyncio.to_thread(text)
 
 
 def _skip(text: str, reason: Reason) -> Focused:
-    return Focused(text, PruningMetadata.of_skip(reason, size_of(text)))
+    return Focused(text, PruningMetadata.of_skip(reason, _size(text)))
 
 
 def _is_short(text: str) -> bool:
     # Splitting at the first newlines only is faster than counting all of them.
     return len(text.split("\n", FOCUS_KEEP_LINES)) <= FOCUS_KEEP_LINES
+
+
+def _size(text: str) -> int:
+    """The size of a text in bytes of UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.pruning_quality.tasks import Task, make_task
-from tools.pruning.source_types import source_type_of
+from tools.pruning.read import source_type_of
 
 _FEWEST_LINES, _MOST_LINES = 120, 3_000
 _MOST_CHANGED = 30

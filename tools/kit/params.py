@@ -196,11 +196,15 @@ class Parameters:
         issues: list[Issue] = []
         checked = self.check(arguments, "", issues)
         if issues:
-            issues.sort(key=lambda issue: (issue.path, issue.code))
-            raise InvalidParams(
-                "; ".join(issue.advice for issue in issues), issues=[issue.as_object() for issue in issues]
-            )
+            raise invalid_params(issues)
         return checked
+
+
+def invalid_params(issues: list[Issue]) -> InvalidParams:
+    """The error that reports all `issues` at once."""
+    issues = sorted(issues, key=lambda issue: (issue.path, issue.code))
+    message = "; ".join(issue.advice for issue in issues)
+    return InvalidParams(message, issues=[issue.as_object() for issue in issues])
 
 
 class _Scalar(NamedTuple):

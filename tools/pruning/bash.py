@@ -21,13 +21,12 @@ from tools.context import ShellSession, ToolContext
 from tools.files import utf8
 from tools.kit.errors import Denied, Failed, ToolError
 from tools.kit.focus import FocusQuestion, PruningMetadata
-from tools.kit.params import Field, Issue
+from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.pruning.confined_root import ConfinedRoot
-from tools.pruning.failures import check_path, failure, open_confined, raise_issues
-from tools.pruning.prune_text import pruner_of
+from tools.pruning.failures import failure, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.shell.shell_exec import command_summary
 
@@ -142,7 +141,8 @@ async def bash(
             stderr=stderr,
         )
     pruned_is_stdout = bool(stdout)
-    seen = await pruner_of(ctx).focus(
+    assert ctx.pruner is not None, "every host has a pruner"
+    seen = await ctx.pruner.focus(
         stdout if pruned_is_stdout else stderr, question, tool="bash", call_id=ctx.call_id, owner=ctx.owner
     )
     result = BashOutput(
@@ -165,7 +165,7 @@ def _check(root: ConfinedRoot, command: str, cwd: str | None, env: dict[str, str
     if "\0" in command:
         issues.append(Issue("command", "custom", "command has a NUL character in it, which no process can be given"))
     if cwd is not None:
-        check_path(root, "cwd", cwd, issues)
+        root.check("cwd", cwd, issues)
     variables = env or {}
     if len(variables) > _MOST_VARIABLES:
         issues.append(Issue("env", "too_big", f"env may have at most {_MOST_VARIABLES} variables"))
@@ -177,7 +177,8 @@ def _check(root: ConfinedRoot, command: str, cwd: str | None, env: dict[str, str
             issues.append(Issue(where, "too_big", f"{where} may have at most {_MOST_VALUE_CHARS} characters"))
         if "\0" in value:
             issues.append(Issue(where, "custom", f"{where} has a NUL character in it"))
-    raise_issues(issues)
+    if issues:
+        raise invalid_params(issues)
 
 
 @contextlib.asynccontextmanager

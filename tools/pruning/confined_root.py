@@ -14,6 +14,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.kit.params import Issue
+
 _MOST_LINKS = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a pipe waits for a writer that may never come.
@@ -51,6 +53,16 @@ class ConfinedRoot:
         if _leaves(parts):
             raise OutsideRoot(path, self.path, is_lexical=True)
         return parts
+
+    def check(self, name: str, path: str, issues: list[Issue]) -> None:
+        """Add an issue if the text of the argument `name` is no path inside the root. Does not look at the disk."""
+        if "\0" in path:
+            issues.append(Issue(name, "custom", f"{name} has a NUL character in it, which no path can have"))
+            return
+        try:
+            self.parts(path)
+        except OutsideRoot as error:
+            issues.append(Issue(name, "custom", str(error)))
 
     def absolute(self, path: str) -> str:
         """The absolute path, as results show it."""

@@ -1,4 +1,4 @@
-"""The failures of `read`, `bash` and `grep`, and the checks of their paths that a schema cannot do."""
+"""The failures of `read`, `bash` and `grep`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tools.context import ToolContext
-from tools.kit.errors import Failed, InvalidParams
+from tools.kit.errors import Failed
 from tools.kit.focus import PruningMetadata, Reason
-from tools.kit.params import Issue
 from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
 
 
@@ -49,22 +48,3 @@ def open_confined(
         except OSError as error:
             raise problem(f"{path}: {(error.strerror or str(error)).lower()}") from error
         yield found
-
-
-def check_path(root: ConfinedRoot, name: str, path: str, issues: list[Issue]) -> None:
-    """Add an issue if the text of a path alone shows that it is invalid. Does not look at the disk."""
-    if "\0" in path:
-        issues.append(Issue(name, "custom", f"{name} has a NUL character in it, which no path can have"))
-        return
-    try:
-        root.parts(path)
-    except OutsideRoot as error:
-        issues.append(Issue(name, "custom", str(error)))
-
-
-def raise_issues(issues: list[Issue]) -> None:
-    """Raise InvalidParams with all issues, if there are any."""
-    if issues:
-        issues.sort(key=lambda issue: (issue.path, issue.code))
-        message = "; ".join(issue.advice for issue in issues)
-        raise InvalidParams(message, issues=[issue.as_object() for issue in issues])

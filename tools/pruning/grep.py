@@ -16,15 +16,14 @@ from tools.files import utf8
 from tools.files.sources import open_files_below
 from tools.kit.errors import Denied, Failed
 from tools.kit.focus import FocusQuestion, PruningMetadata
-from tools.kit.params import Field, Issue
+from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.records import mutable, record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.confined_root import ConfinedRoot
-from tools.pruning.failures import check_path, failure, open_confined, raise_issues
-from tools.pruning.prune_text import pruner_of
+from tools.pruning.failures import failure, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.search.engine import Bounds, EngineError, Hit, Question
 from tools.search.ripgrep import search
@@ -117,7 +116,8 @@ async def grep(
     matches, is_cut = await asyncio.to_thread(grep_search.run, wanted, cwd)
     lines = [rendered(match) for match in matches]
     by_line = dict(zip(lines, matches, strict=True))
-    seen = await pruner_of(ctx).focus(
+    assert ctx.pruner is not None, "every host has a pruner"
+    seen = await ctx.pruner.focus(
         "\n".join(lines),
         context_focus_question,
         tool="grep",
@@ -168,12 +168,13 @@ def _check(root: ConfinedRoot, pattern: str, path: str | None, paths: list[str] 
     if path is not None and paths is not None:
         issues.append(Issue("", "custom", "path and paths exclude each other: pass one of them"))
     if path is not None:
-        check_path(root, "path", path, issues)
+        root.check("path", path, issues)
     for index, each in enumerate(paths or ()):
-        check_path(root, f"paths.{index}", each, issues)
+        root.check(f"paths.{index}", each, issues)
     if cwd is not None:
-        check_path(root, "cwd", cwd, issues)
-    raise_issues(issues)
+        root.check("cwd", cwd, issues)
+    if issues:
+        raise invalid_params(issues)
 
 
 @mutable

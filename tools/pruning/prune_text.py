@@ -71,27 +71,22 @@ async def prune_text(
     options: Options,
 ) -> Pruned:
     """Drop the lines of a text that a goal does not need. Get any of them back with recover_text."""
-    pruner = pruner_of(ctx)
+    assert ctx.pruner is not None, "every host has a pruner"
     began = time.perf_counter()
     try:
         # Kept while it is read, since nearly every text has lines that are not needed.
         prune_id, (selection, warnings) = await asyncio.gather(
-            pruner.keep(ctx.owner, text), _selected(pruner, text, goal_hint, source_type, options)
+            ctx.pruner.keep(ctx.owner, text), _selection(ctx.pruner, text, goal_hint, source_type, options)
         )
     except OSError:
         # No line is dropped that could not be had back.
         log.warning("pruner.recovery_unavailable", exc_info=True)
         prune_id, selection, warnings = _NOT_KEPT, None, ["recovery_unavailable"]
-    write = partial(_written, prune_id, text, selection, options, warnings, began)
+    write = partial(_result, prune_id, text, selection, options, warnings, began)
     return write() if len(text) < SMALL_CHARS else await asyncio.to_thread(write)
 
 
-def pruner_of(ctx: ToolContext) -> Pruner:
-    assert ctx.pruner is not None, "the daemon hands every call its pruner"
-    return ctx.pruner
-
-
-async def _selected(
+async def _selection(
     pruner: Pruner, text: str, goal_hint: str, source_type: SourceType, options: Options
 ) -> tuple[Selection | None, list[str]]:
     """The engine's choice, or None and the reason to let the whole text through."""
@@ -115,7 +110,7 @@ async def _selected(
     return (None if selection.warnings else selection), list(selection.warnings)
 
 
-def _written(
+def _result(
     prune_id: str, text: str, selection: Selection | None, options: Options, warnings: list[str], began: float
 ) -> Pruned:
     pruned_text, annotations, dropped = text, [], 0

@@ -12,20 +12,29 @@ from tools.context import ToolContext
 from tools.files import utf8
 from tools.kit.errors import Denied, Failed
 from tools.kit.focus import FocusQuestion, PruningMetadata
-from tools.kit.params import Field, Issue
+from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity, short_path
 from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
-from tools.pruning.failures import check_path, failure, raise_issues
-from tools.pruning.prune_text import pruner_of
-from tools.pruning.source_types import source_type_of
+from tools.pruning.engine import SourceType
+from tools.pruning.failures import failure
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
 OutputBytes = Annotated[
     int | None, Field(description="Most bytes of output, before any pruning.", minimum=1024, maximum=MOST_OUTPUT_BYTES)
 ]
+
+_SUFFIXES: dict[SourceType, str] = {
+    "code": """
+    bash c cc clj cljs cpp cs cxx dart erl ex exs go groovy h hh hpp hs java jl js jsx kt kts lua mjs ml php pl py pyi
+    rb rs scala sh swift ts tsx zig
+    """,
+    "docs": "adoc markdown md rst",
+    "logs": "log",
+}
+_SOURCE_TYPES = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
 
 
 @record
@@ -78,8 +87,9 @@ async def read(
     began = time.perf_counter()
     root = ConfinedRoot(ctx.root)
     issues: list[Issue] = []
-    check_path(root, "file_path", file_path, issues)
-    raise_issues(issues)
+    root.check("file_path", file_path, issues)
+    if issues:
+        raise invalid_params(issues)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     size, is_cut = 0, False
 
@@ -90,7 +100,8 @@ async def read(
         size, is_cut = len(kept), len(data) > limit
         return kept.decode("utf-8", "replace")
 
-    seen = await pruner_of(ctx).focus(
+    assert ctx.pruner is not None, "every host has a pruner"
+    seen = await ctx.pruner.focus(
         text,
         context_focus_question,
         tool="read",
@@ -108,6 +119,12 @@ async def read(
         duration_ms=round((time.perf_counter() - began) * 1000),
         pruning=seen.pruning,
     )
+
+
+def source_type_of(path: str) -> SourceType | None:
+    """The source type of a path by its suffix; None if the suffix leaves doubt."""
+    _, dot, suffix = path.rpartition(".")
+    return _SOURCE_TYPES.get(suffix.lower()) if dot else None
 
 
 def _data(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question: str | None) -> bytes:

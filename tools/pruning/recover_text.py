@@ -13,7 +13,7 @@ from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity
-from tools.pruning.prune_text import SMALL_CHARS, pruner_of
+from tools.pruning.prune_text import SMALL_CHARS
 
 PRUNE_ID_NOT_FOUND = -32004
 INVALID_RANGE = -32005
@@ -54,7 +54,8 @@ async def recover_text(
     for index, each in enumerate(ranges):
         if each.start_line < 1 or each.end_line < each.start_line:
             raise Refused(INVALID_RANGE, "invalid_range", {"code": "invalid_range", "range": index})
-    text = await pruner_of(ctx).find_text(ctx.owner, prune_id)
+    assert ctx.pruner is not None, "every host has a pruner"
+    text = await ctx.pruner.find_text(ctx.owner, prune_id)
     if text is None:
         data = {
             "code": "prune_id_not_found",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.pruning.source_types import source_type_of
+from tools.pruning.read import source_type_of
 
 
 @pytest.mark.parametrize(
