@@ -162,7 +162,7 @@ def _dispatcher(
 ) -> Dispatcher:
     cursors = Cursors(config.cursor_key)
     shaper = Shaper(artifacts, Compactor(artifacts, cursors), gate.catalog)
-    return Dispatcher(gate, SharedContext(shared, artifacts), shaper, threads, CallTrace(), observers)
+    return Dispatcher(gate, SharedContext(shared, artifacts), shaper, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:

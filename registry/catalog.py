@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
@@ -37,36 +38,29 @@ class Catalog:
                 ),
             )
         )
-        self._by_name: dict[str, Tool] = {}
-        for tool in self.tools:
-            if tool.name in self._by_name:
-                raise ValueError(f"two tools are called {tool.name}")
-            self._by_name[tool.name] = tool
-        self._by_alias = {alias: tool for tool in self.tools for alias in tool.aliases}
+        self.names = tuple(tool.name for tool in self.tools)
+        for name, count in Counter(self.names).items():
+            if count > 1:
+                raise ValueError(f"two tools are called {name}")
+        # Aliases are here too. An alias never hides a name.
+        self.by_name: dict[str, Tool] = {alias: tool for tool in self.tools for alias in tool.aliases}
+        self.by_name |= zip(self.names, self.tools, strict=True)
         self.categories: dict[str, tuple[Tool, ...]] = {
             category: tuple(tool for tool in self.tools if tool.category == category)
             for category in dict.fromkeys(tool.category for tool in self.tools)
         }
 
-    def get(self, name: str) -> Tool | None:
-        """The tool with that name or alias."""
-        return self._by_name.get(name) or self._by_alias.get(name)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._by_name)
-
 
 def discover(package: ModuleType = tools) -> Catalog:
     """The catalogue of all tools that the modules of `package` declare. Raises ValueError for a repeated name."""
-    return Catalog(_declared_tools(package))
+    return Catalog(_tools_in(package))
 
 
 def label(category: str) -> str:
     return CATEGORY_LABELS.get(category, category)
 
 
-def _declared_tools(package: ModuleType) -> Iterator[Tool]:
+def _tools_in(package: ModuleType) -> Iterator[Tool]:
     for name in _modules(package):
         for value in vars(importlib.import_module(name)).values():
             # A module that imports another's tool does not declare it.

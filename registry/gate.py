@@ -83,7 +83,7 @@ class Gate:
         return admitted
 
     def _examine(self, access: Access, name: str) -> tuple[Tool, Grant]:
-        tool = self.catalog.get(name)
+        tool = self.catalog.by_name.get(name)
         if tool is None:
             near = get_close_matches(name, [visible.name for visible in self.visible(access)], n=1)
             raise UnknownTool(name, near[0] if near else None)

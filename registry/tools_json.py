@@ -168,7 +168,7 @@ class _Reader:
         own = self._catalog.categories.get(category_id)
         if own is None or any(tool.name == name for tool in own):
             return
-        elsewhere = self._catalog.get(name)
+        elsewhere = self._catalog.by_name.get(name)
         if elsewhere is not None:
             self._problem(f"{pointer}/id", f"{name} is a tool of {elsewhere.category}, not of {category_id}")
             return

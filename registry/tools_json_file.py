@@ -83,7 +83,7 @@ class RegistryFile:
         def change(document: dict[str, Any], profiles: Profiles) -> None:
             profile = profiles[profile_id or profiles.active]
             entry = self._profile_entry(document, profile)
-            tool = self._catalog.get(target)
+            tool = self._catalog.by_name.get(target)
             known = tool is not None or target in self._catalog.categories or target in profile.categories
             if not known:
                 near = get_close_matches(target, [*self._catalog.names, *self._catalog.categories], n=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from mcp_agent.storage.artifact_store import ArtifactStore
+from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Grant
 from registry.profiles import Form
 from tools.context import LogLevel, ToolContext
@@ -70,7 +70,7 @@ class SharedContext:
             tell=call.tell or shared.tell,
             owner=caller.name,
             connection=caller.reader,
-            artifacts=self.artifacts.of(caller.name),
+            artifacts=CallerArtifacts(self.artifacts, caller.name),
             yield_ms=shared.yield_ms if caller.is_on_mcp else 0,
             sessions=shared.sessions,
             journal=shared.journal,
@@ -157,7 +157,7 @@ Answer = Success | Page | Failure
 Outcome = Answer | Refusal
 
 
-def written_bytes(outcome: Outcome) -> int:
+def outgoing_bytes(outcome: Outcome) -> int:
     """How much goes out, without what a wire puts around it."""
     if isinstance(outcome, Refusal):
         return 0

@@ -10,9 +10,9 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeVar
 
-from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success, written_bytes
+from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success, outgoing_bytes
 from mcp_agent.calls.focus import prune
-from mcp_agent.calls.observers import CallObserver, CallTrace
+from mcp_agent.calls.observers import CallObserver, trace
 from mcp_agent.calls.shaping import Shaped, Shaper
 from mcp_agent.compact.cursors import is_cursor
 from mcp_agent.logs import event
@@ -39,29 +39,28 @@ class Dispatcher:
         context: SharedContext,
         shaper: Shaper,
         threads: Executor,
-        trace: CallTrace,
         observers: Sequence[CallObserver],
     ) -> None:
         self._gate = gate
         self._context = context
         self._shaper = shaper
         self._threads = threads
-        self._trace = trace
-        self._observers = (trace, *observers)
+        self._observers = observers
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
         began = time.perf_counter()
-        self._trace.received(call)
+        if log.isEnabledFor(logging.DEBUG):
+            trace(logging.DEBUG, "tool.request_received", call)
         outcome: Outcome | None = None
         try:
             outcome = await self._carry_out(call)
             return outcome
         finally:
             took_s = time.perf_counter() - began
-            result_bytes = 0 if outcome is None else written_bytes(outcome)
+            result_bytes = 0 if outcome is None else outgoing_bytes(outcome)
             for observer in self._observers:
-                observer.finished(call, outcome, took_s, result_bytes)
+                observer.observe(call, outcome, took_s, result_bytes)
 
     async def _carry_out(self, call: Call) -> Outcome:
         """The steps of every call, in this order: admit, parse, run, prune, shape."""
@@ -78,7 +77,8 @@ class Dispatcher:
             arguments = tool.parse(call.arguments)
             question = arguments.pop(FOCUS, None) if tool.takes_focus else None
             context = self._context.for_call(call, grant)
-            self._trace.started(call)
+            if log.isEnabledFor(logging.DEBUG):
+                trace(logging.DEBUG, "tool.exec_start", call)
             result = await self._run(tool, context, arguments, grant.deadline_s)
             if question is not None:
                 result = await prune(result, question, tool, context)

@@ -74,7 +74,7 @@ class Metrics(CallObserver):
         self._by_name: dict[str, _ToolCounts] = {}
         self._denied: dict[str, int] = {}
 
-    def finished(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         counts = self._by_name.get(call.tool) or self._counts(call.tool)
         code = "CANCELLED" if outcome is None else outcome.code
         counts.by_code[code] = counts.by_code.get(code, 0) + 1
@@ -102,7 +102,7 @@ class Metrics(CallObserver):
 
     def _counts(self, name: str) -> _ToolCounts:
         """The counts for a name on the wire. All names that no tool has share one entry."""
-        tool = self._catalog.get(name)
+        tool = self._catalog.by_name.get(name)
         label = _UNKNOWN if tool is None else tool.name
         counts = self._by_tool.get(label)
         if counts is None:

@@ -29,7 +29,7 @@ _UNDECLARED = Field()
 class CallObserver(Protocol):
     """Hears of every call. Runs on the event loop; keep it fast."""
 
-    def finished(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         """The call is over. `outcome` is None if it was cancelled."""
 
 
@@ -45,9 +45,9 @@ class AuditObserver(CallObserver):
         self._audit = audit
         self._catalog = catalog
 
-    def finished(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         caller = call.caller
-        tool = self._catalog.get(call.tool)
+        tool = self._catalog.by_name.get(call.tool)
         facts: dict[str, Any] = {
             "req": call.id,
             "client": caller.name,
@@ -74,37 +74,28 @@ class AuditObserver(CallObserver):
 
 
 class CallTrace(CallObserver):
-    """Writes calls into the log: each step at DEBUG, what fails at INFO, what is slow or large at WARNING."""
+    """Logs how calls end: each at DEBUG, a failure at INFO, a timeout or a large result at WARNING."""
 
-    def received(self, call: Call) -> None:
-        """A wire has handed over the call."""
-        if log.isEnabledFor(logging.DEBUG):
-            _trace(logging.DEBUG, "tool.request_received", call)
-
-    def started(self, call: Call) -> None:
-        """The caller may use the tool and the arguments fit: it runs next."""
-        if log.isEnabledFor(logging.DEBUG):
-            _trace(logging.DEBUG, "tool.exec_start", call)
-
-    def finished(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         if isinstance(outcome, Success):
             if log.isEnabledFor(logging.DEBUG):
                 took_ms, pruning = round(took_s * 1000, 1), outcome.result.pruning_metadata
                 mode = "pruned" if pruning is not None and pruning.applied else "raw"
-                _trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=result_bytes)
-                _trace(logging.DEBUG, "tool.respond_ok", call, mode=mode)
+                trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=result_bytes)
+                trace(logging.DEBUG, "tool.respond_ok", call, mode=mode)
         elif isinstance(outcome, Failure):
             _trace_error(call, outcome.error)
         elif isinstance(outcome, Refusal):
             if outcome.reason:
-                _trace(logging.INFO, "tool.request_invalid", call, message=outcome.reason)
+                trace(logging.INFO, "tool.request_invalid", call, message=outcome.reason)
             else:
-                _trace(logging.INFO, "tool.exec_refused", call, code=outcome.error_code)
+                trace(logging.INFO, "tool.exec_refused", call, code=outcome.error_code)
         if result_bytes > _LARGE_BYTES:
-            _trace(logging.WARNING, "response.large", call, bytes=result_bytes)
+            trace(logging.WARNING, "response.large", call, bytes=result_bytes)
 
 
-def _trace(level: int, name: str, call: Call, **facts: Any) -> None:
+def trace(level: int, name: str, call: Call, **facts: Any) -> None:
+    """Log the event `name` of a call. The dispatcher logs its steps with it, if DEBUG is on."""
     event(log, level, name, request_id=call.id, tool=call.tool, **facts)
 
 
@@ -113,13 +104,13 @@ def _trace_error(call: Call, error: ToolError) -> None:
         # Where it was caught it was logged, with its traceback.
         return
     if isinstance(error, InvalidParams):
-        _trace(logging.INFO, "tool.request_invalid", call, message=error.message)
+        trace(logging.INFO, "tool.request_invalid", call, message=error.message)
         return
-    _trace(logging.INFO, "tool.exec_failed", call, **error.facts)
+    trace(logging.INFO, "tool.exec_failed", call, **error.facts)
     if isinstance(error, Timeout):
-        _trace(logging.WARNING, "tool.exec_timeout", call)
+        trace(logging.WARNING, "tool.exec_timeout", call)
     elif isinstance(error, Failed) and error.timeout_ms is not None:
-        _trace(logging.WARNING, "tool.exec_timeout", call, timeout_ms=error.timeout_ms)
+        trace(logging.WARNING, "tool.exec_timeout", call, timeout_ms=error.timeout_ms)
 
 
 def argument_shapes(arguments: Mapping[str, Any], declared: Mapping[str, Field]) -> dict[str, Any]:

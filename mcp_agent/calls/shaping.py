@@ -62,7 +62,7 @@ class Shaper:
     def __init__(self, artifacts: ArtifactStore, compactor: Compactor, catalog: Catalog) -> None:
         self._artifacts = artifacts
         self._compactor = compactor
-        self._has_reader = catalog.get("artifact_read") is not None
+        self._has_reader = "artifact_read" in catalog.by_name
 
     def shape_small(self, answer: Result | ToolError, call: Call, shape: Shape, tool: Tool | None) -> Shaped | None:
         """`answer` as it goes out, if that is quick and touches no disk, else None: then `shape` it in a thread."""

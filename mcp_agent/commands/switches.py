@@ -76,7 +76,7 @@ def _obstacle(config: Config, options: argparse.Namespace) -> str:
     if not options.enabled:
         return ""
     catalog = discover()
-    tool = catalog.get(options.target)
+    tool = catalog.by_name.get(options.target)
     profiles = _file(config)[1]
     profile = profiles[config.profile or profiles.active]
     if tool is None:

@@ -77,7 +77,7 @@ class HostResources:
         if uri == TOOLS_URI:
             return [_json(uri, self._overview(access))]
         name = uri.removeprefix(f"{TOOLS_URI}/")
-        tool = self._gate.catalog.get(name) if name != uri else None
+        tool = self._gate.catalog.by_name.get(name) if name != uri else None
         return None if tool is None else [_json(uri, self._one(access, tool))]
 
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:

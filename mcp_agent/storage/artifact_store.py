@@ -68,13 +68,9 @@ class ArtifactStore:
         self._quotas = quotas or Quotas()
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
-        self._by_owner: dict[str, CallerArtifacts] = {}
 
     def of(self, owner: str) -> CallerArtifacts:
-        found = self._by_owner.get(owner)
-        if found is None:
-            found = self._by_owner[owner] = CallerArtifacts(self, owner)
-        return found
+        return CallerArtifacts(self, owner)
 
     def keep(self, owner: str, domain: str, parts: Iterable[bytes], media_type: str) -> Artifact:
         """Store the bytes. Raises OSError if that fails; then nothing is left on disk."""

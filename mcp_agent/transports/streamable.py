@@ -112,7 +112,11 @@ class StreamableHttp:
             envelope = eras.envelope(message, scope["headers"])
             if message.method == LISTEN:
                 Filter(message)
-            tool = self._gate.catalog.get(str(message.params.get("name"))) if message.method == "tools/call" else None
+            tool = (
+                self._gate.catalog.by_name.get(str(message.params.get("name")))
+                if message.method == "tools/call"
+                else None
+            )
             if tool is not None and tool.header_arguments:
                 eras.check_arguments(message, scope["headers"], tool.header_arguments)
         except RpcError as error:

@@ -174,7 +174,7 @@ def test_names_and_rules_from_outside_cannot_grow_the_page(count: int) -> None:
     caller = Caller("x", Access(), "rpc")
     for number in range(count):
         call = Call("1", caller, f"tool-{number}", {})
-        metrics.finished(call, Failure(Denied("no", rule=f"rule-{number}"), b"{}"), 0.1, 10)
+        metrics.observe(call, Failure(Denied("no", rule=f"rule-{number}"), b"{}"), 0.1, 10)
     lines = metrics.render().decode().splitlines()
     assert len([line for line in lines if line.startswith("mcp_agent_calls_total")]) == 1
     assert len([line for line in lines if line.startswith("mcp_agent_denied_calls_total")]) == 201

@@ -50,7 +50,7 @@ def _contest(tool: str, make: Callable[[], Result]) -> Callable[[Bench], Abstrac
     def contest(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         artifacts = ArtifactStore(bench.folder / "artifacts")
         compactor = Compactor(artifacts, Cursors(bench.folder / "cursor.key"))
-        result, found = make(), discover().get(tool)
+        result, found = make(), discover().by_name.get(tool)
         origin = Origin.of(tool, "owner", {"path": "/srv"})
         assert abs(len(orjson.dumps(result.as_object())) - _BYTES) < _BYTES * 0.1
         shortened = _metered(lambda: compactor.shorten(result, found, origin, "bench"))

@@ -176,6 +176,6 @@ def test_a_result_that_is_too_large_is_written_out_once(tmp_path: Path) -> None:
     shaper = Shaper(store, Compactor(store, Cursors(tmp_path / "key")), catalog)
     result = _Long("x" * 2_000_000, [])
     call = Call("id", Caller("owner", Access(), "http"), "fs_read", {})
-    assert shaper.shape_small(result, call, "text", catalog.get("fs_read")) is None
-    shaped = shaper.shape(result, call, "text", catalog.get("fs_read"))
+    assert shaper.shape_small(result, call, "text", catalog.by_name.get("fs_read")) is None
+    shaped = shaper.shape(result, call, "text", catalog.by_name.get("fs_read"))
     assert (shaped.whole_bytes, result.notes) == (2_000_000, ["rendered"])

@@ -105,7 +105,7 @@ async def _measured(folder: Path) -> list[Cost]:
         outcome = await daemon.dispatcher.call(Call("cost", Caller("owner", Access(), "rpc"), tool, arguments))
         assert isinstance(outcome, Success), (tool, outcome)
         origin = Origin.of(tool, "owner", arguments)
-        short = compactor.shorten(outcome.result, catalog.get(tool), origin, "costs").encoded.decode()
+        short = compactor.shorten(outcome.result, catalog.by_name.get(tool), origin, "costs").encoded.decode()
         full = orjson.dumps(outcome.result.as_object()).decode()
         # The name of a temporary folder costs what its letters make it cost.
         shown = (text.replace(str(folder), "/srv/shop") for text in (full, outcome.result.render(), short))
