@@ -39,7 +39,7 @@ async def test_the_example_holds_on_every_wire(daemon: Daemon, connect: Connect)
             "code": "DENIED",
             "message": "the command is denied by the rule force-push: it overwrites what others have pushed; "
             "ask, or use --force-with-lease",
-            "hint": "'git push --force' is what the rule is about; its owner can change it in "
+            "hint": "the rule matches 'git push --force'; its owner can change it in "
             f"{daemon.tools_json}, profile guarded, at /profiles/0/deny/commands/1. "
             "Do the work without it, or ask them.",
             "rule": "force-push",

@@ -1,4 +1,4 @@
-"""Every error a caller can mend, and its code: this file is the list.
+"""Every error that a caller can correct, and its code.
 
     ToolError
     ├── InvalidParams      INVALID_PARAMS      the arguments do not fit the schema
@@ -6,7 +6,7 @@
     ├── NotFound           NOT_FOUND           nothing is there
     ├── NotAFile           NOT_A_FILE          a folder, where a file is needed
     ├── NotADirectory      NOT_A_DIRECTORY     a file, where a folder is needed
-    ├── IsBinary           IS_BINARY           bytes that are no text, where text is needed
+    ├── IsBinary           IS_BINARY           a binary file, where text is needed
     ├── IsSpecial          IS_SPECIAL          a pipe, a socket or a device, which is never opened
     ├── InvalidPath        INVALID_PATH        no file can have that name
     ├── InvalidPattern     INVALID_PATTERN     a regular expression or a glob that cannot be used
@@ -14,22 +14,22 @@
     ├── AlreadyExists      ALREADY_EXISTS      something is there, where nothing may be
     ├── NotEmpty           NOT_EMPTY           a folder with something in it
     ├── NoMatch            NO_MATCH            the text to change is not in the file
-    ├── CountMismatch      COUNT_MISMATCH      the text to change is there more or fewer times than expected
-    ├── StaleRev           STALE_REV           the file is not what the caller has seen
-    ├── NotEncodable       NOT_ENCODABLE       the file's encoding has no way to write that text
-    ├── Denied             DENIED              a rule of the owner, or a file of the daemon itself
-    ├── PermissionDenied   PERMISSION_DENIED   the operating system says no
-    ├── IoError            IO_ERROR            the operating system failed
-    ├── SessionNotFound    SESSION_NOT_FOUND   no session has that id, or its hour is over
-    ├── SessionEnded       SESSION_ENDED       the session is over, or takes no input any more
-    ├── SessionLimit       SESSION_LIMIT       as many sessions run as there may be
-    ├── Timeout            TIMEOUT             the call took longer than it may
+    ├── CountMismatch      COUNT_MISMATCH      the text to change occurs more or fewer times than expected
+    ├── StaleRev           STALE_REV           the file has changed since the caller read it
+    ├── NotEncodable       NOT_ENCODABLE       the encoding of the file cannot represent the text
+    ├── Denied             DENIED              a deny rule forbids it, or the file is the daemon's own
+    ├── PermissionDenied   PERMISSION_DENIED   the operating system refuses access
+    ├── IoError            IO_ERROR            any other error of the operating system
+    ├── SessionNotFound    SESSION_NOT_FOUND   no session has that id, or it ended too long ago
+    ├── SessionEnded       SESSION_ENDED       the session has ended, or has closed its input
+    ├── SessionLimit       SESSION_LIMIT       the limit of running sessions is reached
+    ├── Timeout            TIMEOUT             the call took longer than its deadline
     ├── TooLarge           TOO_LARGE           the result does not fit one message
     └── InternalError      INTERNAL_ERROR      our fault; the log has the call id
 
-The message is the news, in the caller's terms; the hint is the next step.
+The message says what happened, in the caller's terms; the hint says what to do next.
 
-Apart from them stands `Refused`, a call that is answered with a JSON-RPC error and no result at all.
+`Refused` is not one of them: such a call is answered with a JSON-RPC error instead of a result.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ import errno
 from collections.abc import Mapping
 from typing import Any
 
-# Whoever sends thousands of bad arguments has enough to mend with these.
+# A call with thousands of bad arguments is answered with the first of them.
 _MOST_ISSUES = 500
 _MOST_PATH = 200
 _MOST_MESSAGE = 50_000
 
 
 class ToolError(Exception):
-    """Something the caller can mend. `fields` are put beside `error` in the result."""
+    """An error that the caller can correct. `fields` are put beside `error` in the result."""
 
     code: str
-    # The owner's rule that was in the way, for the records.
+    # The id of the deny rule that caused it, for the audit log.
     rule: str | None = None
 
     def __init__(self, message: str, *, hint: str | None = None, fields: Mapping[str, Any] | None = None) -> None:
@@ -65,26 +65,26 @@ class ToolError(Exception):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the log says of it. Its fields are not for the log: they may be what a command printed."""
+        """What the log says about it. `fields` are left out, because they may have the output of a command."""
         return {"code": self.code, "message": self.message}
 
     def summary(self) -> str:
-        """The error in a line, for who reads no further."""
+        """The error in one line, for short results."""
         return f"{self.code}: {self.message}"
 
     @property
     def is_text(self) -> bool:
-        """Whether the rendering says all of it."""
+        """Whether the rendering is complete, so that it can be stored in place of the object."""
         return False
 
     def render(self) -> str:
-        """The error as a model reads it: one line, the hint on the next, then what there is to look at."""
+        """The error as a model reads it: the message, the hint on the next line, then fields of several lines."""
         shown = [value for value in self.fields.values() if isinstance(value, str) and "\n" in value]
         return "\n".join([f"[{self.code}] {self.message}", *([self.hint] if self.hint else []), *shown])
 
 
 class Failed(ToolError):
-    """A failure of `read`, `bash` or `grep`, with the lower-case code and the further facts of their contract."""
+    """A failure of `read`, `bash` or `grep`. Their contract has lower-case codes and further facts."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Failed(ToolError):
         self.code = code
         self.rule = rule
         self.exit_code = exit_code
-        # How long it may have taken, where that is what went wrong.
+        # The time limit, if that was exceeded.
         self.timeout_ms = timeout_ms
 
     @property
@@ -121,7 +121,7 @@ class Failed(ToolError):
 
 
 class Refused(Exception):
-    """What a contract, or the protocol itself, answers with a JSON-RPC error of a given number."""
+    """A call that the contract of a tool, or the protocol, answers with a JSON-RPC error of this code."""
 
     def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -131,7 +131,7 @@ class Refused(Exception):
 
 
 class InvalidParams(ToolError):
-    """The arguments do not fit. `issues` has every problem, sorted by path and code: as many as a message can hold."""
+    """The arguments do not fit. `issues` has every problem, up to a limit, sorted by path and code."""
 
     code = "INVALID_PARAMS"
 
@@ -204,7 +204,7 @@ class NotEncodable(ToolError):
 
 
 class Denied(ToolError):
-    """`rule` is the id of the owner's rule that is against it; None for a file of the daemon itself."""
+    """`rule` is the id of the deny rule; None if the file is the daemon's own."""
 
     code = "DENIED"
 
@@ -213,12 +213,12 @@ class Denied(ToolError):
         self.rule = rule
 
     def as_object(self) -> dict[str, Any]:
-        told = super().as_object()
-        return told if self.rule is None else {"error": {**told["error"], "rule": self.rule}}
+        found = super().as_object()
+        return found if self.rule is None else {"error": {**found["error"], "rule": self.rule}}
 
     @property
     def message_with_hint(self) -> str:
-        """All that there is to say, for an error that has no place for a hint."""
+        """For an error that has no field for the hint."""
         return self.message if self.hint is None else f"{self.message} ({self.hint})"
 
 
@@ -255,7 +255,7 @@ class InternalError(ToolError):
 
 
 def from_os_error(error: OSError, path: str) -> ToolError:
-    """The ToolError that says what the operating system said about `path`."""
+    """The ToolError for an error of the operating system about `path`."""
     reason = (error.strerror or str(error)).lower()
     match error.errno:
         case errno.ENOENT:

@@ -30,7 +30,7 @@ ErrorCode = Literal["timeout", "http_error", "invalid_response"]
 
 @record
 class PruningMetadata:
-    """`attempted` means that an engine was asked. `reason` is there exactly when the answer was not applied."""
+    """`attempted`: an engine was asked. `reason` is set exactly when the output was not pruned."""
 
     attempted: bool
     applied: bool
@@ -49,7 +49,7 @@ class PruningMetadata:
 
     @classmethod
     def of_failure(cls, code: ErrorCode, message: str, raw_bytes: int, duration_ms: int) -> PruningMetadata:
-        """An engine was asked and its answer is of no use, so the raw output is what you see."""
+        """An engine was asked and its answer cannot be used, so the output is the raw one."""
         return cls(
             attempted=True,
             applied=False,
@@ -65,7 +65,7 @@ class PruningMetadata:
 
     @property
     def note(self) -> str | None:
-        """For the header of a rendering: what a reader must know to trust the text below it."""
+        """For the header of a rendering: how much was pruned, or why nothing was."""
         if self.applied:
             again = f"; recover_text prune_id={self.prune_id} brings lines back" if self.prune_id else ""
             return f"pruned from {self.raw_bytes} to {self.pruned_bytes} bytes{again}"
@@ -74,7 +74,7 @@ class PruningMetadata:
 
 @record
 class Focused:
-    """What is left of a text, or all of it. `kept` has the kept lines, from 0, where the engine says which they are."""
+    """A text after pruning. `kept` has the indexes of its lines in the original, if the engine gives them."""
 
     text: str
     pruning: PruningMetadata

@@ -1,8 +1,8 @@
-"""How many tokens a text costs a model, about.
+"""Estimates how many tokens a text costs a language model.
 
-An estimate on purpose: exact counts need the vocabulary of one model family, tens of megabytes, for a figure
-that is only ever compared with others of its kind. It is within a tenth of the o200k vocabulary on JSON schemas,
-code and English prose, which a test holds it to. Other scripts are counted more roughly.
+An exact count needs the vocabulary of one model family, tens of megabytes, and these numbers are only compared with
+each other. A test checks that the estimate is within 10 % of the o200k vocabulary for JSON schemas, code and English
+prose. For other scripts it is less exact.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import Counter
 from functools import lru_cache
 from operator import mul
 
-# The pieces that such vocabularies cut a text into before they look anything up: a word with the one character in
-# front of it, up to three digits, a run of signs with the end of the line, white space. Most are one token.
+# Tokenizers first split a text into such pieces: a word with the character before it, up to three digits, a run of
+# signs with the line end after it, white space. Most pieces are one token.
 _KINDS = (
     r"(?P<word>(?:_|[^\r\n\w])?(?:[A-Z]?[^\W\d_A-Z]+|[A-Z]+))|(?P<digits>[0-9]{1,3})"
     r"|(?P<signs> ?(?:_|[^\s\w])+[\r\n/]*)|\s*[\r\n]+|\s+|\w"
@@ -52,7 +52,7 @@ def _cost(piece: str) -> float:
 
 
 def estimate_roughly(text: str) -> int:
-    """As `estimate`, from slices of a long text: reading every word of one takes longer than most work on it."""
+    """As `estimate`, but a long text is sampled in slices, because the full estimate would take too long."""
     if len(text) <= _ROUGHLY_CHARS:
         return estimate(text)
     size = _ROUGHLY_CHARS // _SLICES

@@ -1,9 +1,9 @@
-"""What a tool takes: read off its signature, told as JSON Schema, and checked with every problem at once.
+"""The parameters of a tool: read from its signature, written as JSON Schema, and used to check the arguments of a call.
 
-Written by hand because no validator gives what callers are promised: every problem of a call in one answer,
-each with the code name that zod 3 would give it, `null` for an optional argument taken as absent, and no cost
-when the daemon starts. The types understood are the ones our tools use: `str`, `int`, `float`, `bool`,
-`Literal` of strings, `list[…]`, `dict[str, str]`, and a record for a nested object.
+Hand-written because no validator does what callers are promised: report every problem of a call at once, each with
+the code that zod 3 would give it; treat `null` for an optional argument as absent; and cost nothing at the start of the
+daemon. It supports the types that our tools use: `str`, `int`, `float`, `bool`, `Literal` of strings, `list[…]`,
+`dict[str, str]`, and a record for a nested object.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Field(NamedTuple):
     maximum: float | None = None
     min_length: int | None = None
     max_length: int | None = None
-    # For a string that people also write as a number, such as a signal.
+    # A string that people also write as a number, such as a signal.
     takes_numbers: bool = False
-    # False for bounds that are only told: the tool answers what lies outside them in its own way.
+    # False for bounds that are only in the schema: the tool itself handles values outside them.
     is_enforced: bool = True
-    # For a text of which white space at its ends does not count.
+    # White space at both ends is ignored when the length is checked.
     is_trimmed: bool = False
-    # For a text that the audit log may keep, such as a path; of any other it keeps the length.
+    # The audit log may keep this text, such as a path; of any other text it keeps only the length.
     audited: bool = False
-    # For a command line; the audit log keeps its first word, the program.
+    # A command line: the audit log keeps its first word, the program.
     is_command: bool = False
 
     @property
@@ -46,7 +46,7 @@ class Field(NamedTuple):
 
 
 class Issue(NamedTuple):
-    """One problem of one argument. `advice` is for the reader; `code` is what zod 3 would call it."""
+    """One problem of one argument. `advice` is for the reader; `code` is that of zod 3."""
 
     path: str
     code: str
@@ -58,7 +58,7 @@ class Issue(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """One argument. `keyword` is its name in Python, which ends in an underscore where the name is a word of Python."""
+    """One parameter. `keyword` is its name in Python, with an underscore at the end if the name is a Python keyword."""
 
     name: str
     keyword: str
@@ -98,10 +98,7 @@ class Parameter(NamedTuple):
         if isinstance(value, str):
             value = value.strip() if field.is_trimmed else value
             if field.min_length is not None and len(value) < field.min_length:
-                least = (
-                    "must not be empty" if field.min_length == 1 else f"needs at least {field.min_length} characters"
-                )
-                yield Issue(path, "too_small", f"{path} {least}")
+                yield Issue(path, "too_small", f"{path} {_least(field.min_length, 'character')}")
             if field.max_length is not None and len(value) > field.max_length:
                 yield Issue(path, "too_big", f"{path} may have at most {field.max_length} characters")
         elif isinstance(value, int | float):
@@ -111,29 +108,29 @@ class Parameter(NamedTuple):
                 yield Issue(path, "too_big", f"{path} is {value} and may be at most {field.maximum}")
         elif isinstance(value, list):
             if field.min_length is not None and len(value) < field.min_length:
-                yield Issue(path, "too_small", f"{path} needs at least {field.min_length} elements")
+                yield Issue(path, "too_small", f"{path} {_least(field.min_length, 'element')}")
             if field.max_length is not None and len(value) > field.max_length:
                 yield Issue(path, "too_big", f"{path} may have at most {field.max_length} elements")
 
 
 class Kind(typing.Protocol):
-    """One type of argument: how it is told, and how a value is checked against it."""
+    """One type of argument: its JSON Schema, and how a value is checked."""
 
     def schema(self) -> dict[str, Any]: ...
 
     def check(self, value: Any, path: str, issues: list[Issue]) -> Any:
-        """The value, converted; problems are added to `issues`."""
+        """Return the converted value and add problems to `issues`."""
 
 
 class Parameters:
-    """All that one tool takes. Made from a signature, once, when it is first needed."""
+    """All parameters of one tool."""
 
     def __init__(self, parameters: tuple[Parameter, ...]) -> None:
         self._by_name = {parameter.name: parameter for parameter in parameters}
 
     @classmethod
     def of_function(cls, function: Callable[..., Any]) -> Parameters:
-        """The keyword-only parameters of `function`; a context in front of them is not an argument."""
+        """The keyword-only parameters of `function`; the context before them is not an argument of the call."""
         hints = typing.get_type_hints(function, include_extras=True)
         return cls(
             tuple(
@@ -144,7 +141,7 @@ class Parameters:
         )
 
     def with_parameter(self, name: str, hint: Any) -> Parameters:
-        """These, and one more that may be left out."""
+        """These parameters, and one more that is optional."""
         return Parameters((*self._by_name.values(), _parameter(name, hint, None)))
 
     @property
@@ -153,7 +150,7 @@ class Parameters:
 
     @property
     def fields(self) -> dict[str, Field]:
-        """What is declared of each argument."""
+        """The declaration of each parameter."""
         return {name: parameter.field for name, parameter in self._by_name.items()}
 
     def schema(self) -> dict[str, Any]:
@@ -168,7 +165,7 @@ class Parameters:
         return schema
 
     def check(self, arguments: Mapping[str, Any], path: str, issues: list[Issue]) -> dict[str, Any]:
-        """Every parameter with its value or its default; problems are added to `issues`."""
+        """Return every parameter with its value or default, and add problems to `issues`."""
         checked: dict[str, Any] = {}
         for name, parameter in self._by_name.items():
             value = arguments.get(name)
@@ -192,7 +189,7 @@ class Parameters:
         return f"there is no argument {name[:60]!r} ({known})"
 
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The keyword arguments for the function. Raises InvalidParams with every problem at once."""
+        """The keyword arguments for the function. Raises InvalidParams with every problem."""
         issues: list[Issue] = []
         checked = self.check(arguments, "", issues)
         if issues:
@@ -338,12 +335,16 @@ def _expectation(parameter: Parameter) -> str:
     return parameter.field.description or f"it must be {_with_article(parameter.kind.schema()['type'])}"
 
 
+def _least(length: int, noun: str) -> str:
+    return "must not be empty" if length == 1 else f"must have at least {length} {noun}s"
+
+
 def _with_article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _is_number(value: Any) -> bool:
-    """Whether `value` is a number that a float can hold, which is every number that JSON readers agree on."""
+    """Whether `value` is a number that a float can hold. Larger ones are read differently by different JSON readers."""
     try:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
@@ -351,7 +352,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _describe(value: Any) -> str:
-    """A JSON value as its type and, where it is short, itself."""
+    """A number or boolean itself, and the type of any other JSON value."""
     match value:
         case bool():
             return f"{value!r}".lower()

@@ -1,9 +1,9 @@
-"""Classes of named fields: values that nobody changes, at a third of the price of a frozen dataclass, and states.
+"""Two lighter kinds of dataclass: `record` for values that nobody changes, `mutable` for state.
 
-To the type checker a record is a frozen dataclass, and `dataclasses.fields`, `replace` and `asdict` take it for one.
-What is left out is the code that a dataclass writes and compiles anew for every class: to compare, to hash, to show
-itself, and to refuse a change while running. With eighty such classes that was half of our own share of the time to
-start, and a frozen instance takes three times as long to make.
+For the type checker a record is a frozen dataclass, and `dataclasses.fields`, `replace` and `asdict` work with it. But
+`dataclass` generates and compiles comparison, hash and repr for every class, which with eighty classes was half of the
+start time of our own code; records share one implementation. And nothing stops a change at run time, because a really
+frozen instance takes three times as long to create.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[_T]) -> type[_T]:
-    """Make a record of a class with annotated fields. Two are equal if they are of one class and all fields are."""
+    """Make a class a record. Two records are equal if they have the same class and equal fields."""
     for name, method in (("__eq__", _is_equal), ("__hash__", _hash), ("__repr__", _repr)):
         if name not in cls.__dict__:
             setattr(cls, name, method)
@@ -25,7 +25,7 @@ def record(cls: type[_T]) -> type[_T]:
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def mutable(cls: type[_T]) -> type[_T]:
-    """Make of a class with annotated fields one whose instances change. Each is equal to itself alone."""
+    """Make a class a dataclass whose instances may change. An instance is equal only to itself."""
     return dataclass(slots=True, eq=False, repr=False)(cls)
 
 
@@ -38,10 +38,10 @@ def _hash(self: Any) -> int:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
-    return f"{type(self).__qualname__}({shown})"
+    values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+    return f"{type(self).__qualname__}({values})"
 
 
 def _values(instance: Any) -> tuple[Any, ...]:
-    """What makes two records different."""
+    """The fields that count for equality."""
     return tuple(getattr(instance, each.name) for each in fields(instance) if each.compare)

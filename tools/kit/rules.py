@@ -1,12 +1,12 @@
-"""Rules of the owner on what is off limits: paths by globs, commands by regular expressions.
+"""Deny rules of the owner: globs for paths, regular expressions for commands.
 
-They stop mistakes, not attackers: who may run a command can reach anything that the daemon's user can reach. A rule
-is compiled when tools.json is read and tried under a time limit, because a pattern can be written that takes hours.
-What cannot be decided in that time is refused.
+They stop mistakes, not attackers: a caller that may run commands can reach everything that the user of the daemon can
+reach. Rules are compiled when tools.json is read. Matching has a time limit, because some patterns would take hours;
+what exceeds the limit is denied.
 
-Globs are those of .gitignore. One that begins with `/` or `~` is about that place; any other is about names at every
-depth. A rule with several globs goes by the last that fits, so that `!` makes an exception. What is below a denied
-folder is denied with it.
+Globs have the syntax of .gitignore. A glob that begins with `/` or `~` names one place; any other matches at every
+depth. Of several globs in a rule the last that matches decides, so that `!` makes an exception. Everything below a
+denied folder is denied too.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 TIME_LIMIT_S = 0.1
 _SHOWN_CHARS = 120
 _MOST_PASSED = 1_000
-# How pathspec writes that a name may stand anywhere.
+# How pathspec begins a pattern that matches at every depth.
 _AT_ANY_DEPTH = "^(?:.+/)?"
 _MAGIC = re.compile(r"[*?\[\\]")
 _QUOTING = re.compile(r"['\"\\]")
-# Where the file system does not know upper from lower case, neither may a rule.
+# Usually the file systems of these platforms ignore case, so rules must ignore it too.
 _IGNORES_CASE = sys.platform in ("darwin", "win32")
 
 
 @record
 class Rule:
-    """One rule as its owner wrote it; `where` says in which file, and at which place of it."""
+    """One rule as the owner wrote it. `where` is the file, and the place in the file."""
 
     id: str
     patterns: tuple[str, ...]
@@ -47,14 +47,14 @@ class Rule:
     def refusal(self, what: str, matched: str) -> Denied:
         return Denied(
             f"{what} is denied by the rule {self.id}: {self.reason}",
-            hint=f"{_quote(matched)} is what the rule is about; its owner can change it in {self.where}. "
+            hint=f"the rule matches {_quote(matched)}; its owner can change it in {self.where}. "
             "Do the work without it, or ask them.",
             rule=self.id,
         )
 
 
 class Match(NamedTuple):
-    """A rule that fits, and what it fits: a glob as it was written, or a part of a command."""
+    """A rule that matches, and what matched: the glob as it was written, or the part of the command."""
 
     rule: Rule
     matched: str
@@ -67,7 +67,7 @@ class _Glob(NamedTuple):
 
 
 class _Rules:
-    """Rules of one kind. They are the same if they were written the same."""
+    """Rules of one kind. Two are equal if their texts are equal."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self.rules = rules
@@ -80,19 +80,19 @@ class _Rules:
 
 
 class PathRules(_Rules):
-    """Rules about paths. Raises InvalidPattern for a glob that cannot be read."""
+    """Rules about paths. Raises InvalidPattern for a glob that cannot be parsed."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         super().__init__(rules)
         self._globs = tuple((rule, tuple(_globs(rule))) for rule in rules)
         denying = [glob.pattern.pattern for _, each in self._globs for glob in each if glob.denies]
-        # Almost no path is denied: one look at all globs together says so.
+        # Almost no path is denied, and one match of all globs together finds that out.
         self._any = _compile_glob(_union(denying))
-        # Paths that were asked about lately and are not denied: a call asks about its own more than once.
+        # A cache of paths that no rule denies: a call checks its path several times, and matching is slow.
         self._passed: set[str] = set()
 
     def match(self, path: str) -> Match | None:
-        """The first rule that denies an absolute path. Raises Denied if that cannot be told in time."""
+        """The first rule that denies an absolute path. Raises Denied at the time limit."""
         if path in self._passed:
             return None
         below_root = path.lstrip("/")
@@ -112,14 +112,14 @@ class PathRules(_Rules):
 
 
 class CommandRules(_Rules):
-    """Rules about command lines. Raises InvalidPattern for an expression that cannot be read."""
+    """Rules about command lines. Raises InvalidPattern for an expression that cannot be compiled."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         super().__init__(rules)
         self._patterns = tuple((rule, _compile_expression(pattern)) for rule in rules for pattern in rule.patterns)
 
     def match(self, command: str) -> Match | None:
-        """The first rule that a command fits, as it stands or without its quotes. Raises Denied if out of time."""
+        """The first rule that matches a command, as it is or without quotes. Raises Denied at the time limit."""
         deadline = time.monotonic() + TIME_LIMIT_S
         plain = strip_quotes(command)
         for text in (command,) if plain == command else (command, plain):
@@ -136,14 +136,14 @@ class CommandRules(_Rules):
         return None
 
     def check(self, command: str) -> None:
-        """Raise Denied if a rule is against a command, or against what is typed into one that runs."""
+        """Raise Denied if a rule matches a command line, or the input of a running command."""
         found = self.match(command)
         if found is not None:
             raise found.rule.refusal("the command", found.matched)
 
 
 class Deny(NamedTuple):
-    """What a profile denies, or several profiles together."""
+    """The deny rules of a profile, or of several profiles together."""
 
     paths: PathRules | None = None
     commands: CommandRules | None = None
@@ -163,7 +163,7 @@ def merge(denials: Sequence[Deny]) -> Deny:
 
 
 def strip_quotes(command: str) -> str:
-    """A command without quotes and backslashes, its continued lines joined, so that `r\\m "-rf"` reads `rm -rf`."""
+    """A command without quotes, backslashes and continued lines, so that `r\\m "-rf"` becomes `rm -rf`."""
     return _QUOTING.sub("", command.replace("\\\n", ""))
 
 
@@ -171,7 +171,7 @@ def _globs(rule: Rule) -> Iterator[_Glob]:
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
     if all(text.startswith("!") for text in rule.patterns):
-        raise InvalidPattern("there is nothing but exceptions in it")
+        raise InvalidPattern("it has only exceptions, which begin with !")
     for text in rule.patterns:
         denies = not text.startswith("!")
         for glob in _anchor(text.removeprefix("!").rstrip("/")):
@@ -180,18 +180,18 @@ def _globs(rule: Rule) -> Iterator[_Glob]:
             except ValueError as error:
                 raise InvalidPattern(f"the glob {text!r} cannot be read: {str(error).lower()}") from None
             if source is None:
-                raise InvalidPattern(f"the glob {text!r} fits no path")
+                raise InvalidPattern(f"the glob {text!r} matches no path")
             yield _Glob(text, denies, _compile_glob(source.pattern))
 
 
 def _anchor(glob: str) -> list[str]:
-    """The glob as it counts from the root of the file system: by its name, and by where that leads today."""
+    """The glob relative to the root of the file system: as it is written, and with its links resolved."""
     if not glob.startswith(("/", "~")):
         return [glob if glob.startswith("**/") else f"**/{glob}"] if glob else [""]
     user, *parts = glob.split("/")
     home = os.path.expanduser(user)  # noqa: PTH111 - Path.expanduser raises where there is no such user
     if home.startswith("~"):
-        raise InvalidPattern(f"the glob {glob!r} begins with a user that is not known here")
+        raise InvalidPattern(f"the glob {glob!r} begins with an unknown user")
     plain = next((index for index, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
     named = "/".join([home.rstrip("/"), *parts[:plain]])
     places = dict.fromkeys((named, os.path.realpath(named or "/").rstrip("/")))
@@ -199,7 +199,7 @@ def _anchor(glob: str) -> list[str]:
 
 
 def _union(sources: Sequence[str]) -> str:
-    """One expression for all of these; how they begin, most of them alike, is tried once."""
+    """One expression for all of these. Their common beginning is in it once, which makes it faster."""
     deep = [source.removeprefix(_AT_ANY_DEPTH) for source in sources if source.startswith(_AT_ANY_DEPTH)]
     placed = [source for source in sources if not source.startswith(_AT_ANY_DEPTH)]
     return "|".join([*([f"{_AT_ANY_DEPTH}(?:{'|'.join(deep)})"] if deep else []), *placed])
@@ -208,7 +208,7 @@ def _union(sources: Sequence[str]) -> str:
 def _compile_glob(source: str) -> Pattern[str]:
     import regex
 
-    # A name may have a line end in it, which a dot must not stop at.
+    # DOTALL: a file name may contain a line end.
     return regex.compile(source, regex.DOTALL | (regex.IGNORECASE if _IGNORES_CASE else 0))
 
 
@@ -218,7 +218,7 @@ def _compile_expression(pattern: str) -> Pattern[str]:
     try:
         return regex.compile(pattern, regex.MULTILINE)
     except regex.error as error:
-        raise InvalidPattern(f"no regular expression: {error}") from None
+        raise InvalidPattern(f"not a regular expression: {error}") from None
 
 
 def _time_limit_denial(what: str, rule: Rule | None = None) -> Denied:

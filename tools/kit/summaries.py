@@ -1,4 +1,4 @@
-"""How a result is told in one line: words for summaries and for the items of a list, each within its limit."""
+"""Text for short results: one-line summaries, and labels for the items of a list, each with a length limit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MOST_SUMMARY = 100
 MOST_LABEL = 50
 _BRIEF_CHARS = 40
 _END_CHARS = 4_000
-# Of more matches the files are not counted, because that takes nearly as long as writing the matches.
+# With more matches the files are not counted, because that takes nearly as long as writing the matches.
 _COUNTED_MATCHES = 20_000
 _IDS = ("id", "path", "file_path", "uri", "url", "key", "name", "title")
 _LABELS = ("label", "title", "name", "summary", "message", "text", "description", "path", "status")
 
 
 class Item(NamedTuple):
-    """One element of a list: what to call it by, and what it is. `is_whole` if the two say all that it says."""
+    """One element of a list: its id and a label. `is_whole`: the two have everything that the element has."""
 
     id: str
     label: str
@@ -34,14 +34,14 @@ def shorten(text: str, most: int) -> str:
 
 
 def shorten_middle(text: str, most: int) -> str:
-    """As `shorten`, with the end of the text too: the news of an error is often behind a long path."""
+    """As `shorten`, but cuts the middle: the reason of an error often stands after a long path."""
     line = " ".join(text[:2_000].split())
     half = (most - 3) // 2
     return line if len(line) <= most else f"{line[:half]}...{line[len(line) - most + 3 + half :]}"
 
 
 def short_path(path: str) -> str:
-    """A path for a summary: the end of a long one, which is what tells it from others."""
+    """A path for a summary. Of a long path the end stays, because it differs most from other paths."""
     line = path.replace("\n", " ")
     return line if len(line) <= _BRIEF_CHARS else f"...{line[3 - _BRIEF_CHARS :]}"
 
@@ -52,18 +52,18 @@ def quantity(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def line_count(text: str) -> int:
-    """How many lines a reader sees: what follows a final newline is none."""
+    """The number of lines; a final newline begins no further line."""
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
 def last_line(text: str) -> str:
-    """The last line with something in it."""
+    """The last line that is not empty."""
     end = text[-_END_CHARS:].rstrip()
     return end[end.rfind("\n") + 1 :].strip()
 
 
 def matches_summary(matches: Sequence[Mapping[str, Any]], *, is_cut: bool) -> str:
-    """How many lines were found, in how many files, and in which of them most; by the `path` of each."""
+    """The number of matches and of files, and the file with the most matches. Each match has a `path`."""
     if not matches:
         return "no matches"
     found = f"{'the first ' if is_cut else ''}{quantity(len(matches), 'match', 'matches')}"
@@ -78,12 +78,12 @@ def matches_summary(matches: Sequence[Mapping[str, Any]], *, is_cut: bool) -> st
 
 
 def folder_count(entries: Iterable[Mapping[str, Any]]) -> int:
-    """How many of the found are folders; by the `type` of each."""
+    """The number of folders. Each entry has a `type`."""
     return list(map(itemgetter("type"), entries)).count("directory")
 
 
 def any_item(entry: Any) -> Item:
-    """An element of a list that nobody has words for: by its names, as far as it has some."""
+    """An item for any element of a list, made from the keys that usually name something."""
     if not isinstance(entry, Mapping):
         text = entry if isinstance(entry, str) else orjson.dumps(entry, default=str).decode()
         return Item("", text)

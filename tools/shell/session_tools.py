@@ -91,12 +91,24 @@ class Stopped(Result):
 
     def render(self) -> str:
         how = f"exit {self.exit_code}" + (f", signal {self.signal}" if self.signal else "")
-        note = " · killed after its grace" if self.escalated else " · it had ended before" if self.already_ended else ""
+        note = (
+            " · killed after its grace period"
+            if self.escalated
+            else " · it had ended before"
+            if self.already_ended
+            else ""
+        )
         return f"[session {self.session_id} stopped · {how}{note}]"
 
     def summary(self) -> str:
         how = f"signal {self.signal}" if self.signal else f"exit {self.exit_code}"
-        note = ", it had ended before" if self.already_ended else ", killed after its grace" if self.escalated else ""
+        note = (
+            ", it had ended before"
+            if self.already_ended
+            else ", killed after its grace period"
+            if self.escalated
+            else ""
+        )
         return f"session {self.session_id} {'stopped' if self.stopped else 'still runs'}, {how}{note}"
 
     @property
@@ -128,7 +140,7 @@ async def shell_start_session(
         check_text("env", name + value)
         if not name or "=" in name:
             issue = {"path": f"arguments.env.{name}", "code": "invalid_string", "message": "invalid_string"}
-            raise InvalidParams(f"{name!r} is no name of an environment variable", issues=[issue])
+            raise InvalidParams(f"{name!r} cannot be the name of an environment variable", issues=[issue])
     session = sessions(ctx).start(
         command,
         folder_for(ctx, cwd),
@@ -246,7 +258,7 @@ def _pattern(until: str) -> Any:
     try:
         return regex.compile(until, regex.MULTILINE)
     except regex.error as error:
-        raise InvalidPattern(f"until is no regular expression: {error}") from None
+        raise InvalidPattern(f"until is not a regular expression: {error}") from None
 
 
 def _matches(pattern: Any, text: str) -> bool:

@@ -89,7 +89,7 @@ def test_a_refusal_says_the_rule_the_match_the_reason_and_where_to_change_it(ben
         "error": {
             "code": "DENIED",
             "message": f"{bench.folder}/app/.env is denied by the rule secrets: {_REASON}",
-            "hint": "'.env*' is what the rule is about; its owner can change it in tools.json, profile default, at "
+            "hint": "the rule matches '.env*'; its owner can change it in tools.json, profile default, at "
             "/profiles/0/deny/paths/0. Do the work without it, or ask them.",
             "rule": "secrets",
         }
