@@ -307,7 +307,7 @@ def _check_folders(config: Config) -> Iterator[Finding]:
     for path, private in ((config.state_dir, 0o700), (config.token_file, 0o600)):
         mode = mode_if_exposed(path)
         if mode is not None:
-            yield Finding("files", f"others can get at {path} ({mode:04o})", f"run: chmod {private:o} {path}")
+            yield Finding("files", f"others can access {path} ({mode:04o})", f"run: chmod {private:o} {path}")
         elif path.exists():
             yield Finding("files", f"{path} is closed to others")
 

@@ -1,1 +1,1 @@
-"""Who may reach the daemon: the guard, its tokens, refused logins, the state folder."""
+"""Access to the daemon: the guard, its tokens, refused logins, the state folder."""

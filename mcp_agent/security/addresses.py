@@ -1,4 +1,4 @@
-"""The names and addresses by which this machine is reached from others."""
+"""The names and addresses of this machine on the network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_loopback(host: str) -> bool:
 
 
 def own_names() -> tuple[str, ...]:
-    """What this machine calls itself, and what a container calls the machine it runs on."""
+    """The host names of this machine, and the name that a container has for it."""
     name = socket.gethostname().lower()
     short = name.partition(".")[0]
     return tuple(dict.fromkeys(each for each in (name, short, f"{short}.local", DOCKER_HOST) if each))

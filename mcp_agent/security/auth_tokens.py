@@ -1,7 +1,7 @@
-"""The tokens that open the daemon: the owner's own, and one for each client that gets a profile of its own.
+"""Authentication tokens: one of the owner, and one for each client that has its own profile.
 
-The owner's token is kept as it is, in a file that only its owner can read, because people need to look it up.
-Of all others only a hash is kept: they are shown once, when they are made.
+The token of the owner is stored in plain text, in a file that only the owner can read, because people need to look it
+up. Of a client token only the hash is stored: it is shown once, when it is created.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BadToken(UserError):
 
 @record
 class Principal:
-    """Whose token a request carries, and the profile that binds it; None is the active one."""
+    """The holder of a token, and the profile that applies; None: the active profile."""
 
     name: str
     profile: str | None = None
@@ -55,52 +55,46 @@ class ClientToken:
 
 
 class Tokens:
-    """All tokens of one daemon. `reload` reads them again and says whose are no longer good."""
+    """All tokens of one daemon. Call `reload` before the first `identify`."""
 
     def __init__(self, owner_file: Path, clients_file: Path, owner_token: str | None = None) -> None:
-        """With `owner_token`, which comes from the environment, the owner's file is not looked at."""
+        """With `owner_token`, which comes from the environment, `owner_file` is not read."""
         self.owner_file = owner_file
         self.clients_file = clients_file
         self._fixed_owner = owner_token
         self._accepted: list[tuple[bytes, Principal]] = []
-        # The token that was good last: most requests carry the same one as the request before.
-        self._last: tuple[bytes, Principal] | None = None
 
     def reload(self) -> set[str]:
-        """Read the files. Gives the names whose former token opens nothing any more. Raises BadToken."""
+        """Read the files. Returns the names whose former token is no longer valid. Raises BadToken."""
         owner = self._fixed_owner or from_file(self.owner_file)
         accepted = [(_hash(owner.encode()), Principal(OWNER, is_owner=True))]
         for client in clients(self.clients_file):
             principal = Principal(client.name, client.profile, client.form)
             accepted.append((bytes.fromhex(client.sha256), principal))
         gone = {principal.name for digest, principal in self._accepted if digest not in {each for each, _ in accepted}}
-        self._accepted, self._last = accepted, None
+        self._accepted = accepted
         return gone
 
     @property
     def principals(self) -> tuple[Principal, ...]:
-        """Everybody who has a token now."""
+        """The holders of all valid tokens."""
         return tuple(principal for _, principal in self._accepted)
 
     def owner(self) -> str:
         return self._fixed_owner or from_file(self.owner_file)
 
     def identify(self, token: bytes) -> Principal | None:
-        """Whose token this is. Every one is compared, each in constant time."""
-        if self._last is not None and hmac.compare_digest(token, self._last[0]):
-            return self._last[1]
+        """The holder of this token. The token is compared with every valid one, each in constant time."""
         digest = _hash(token)
         found = None
         for accepted, principal in self._accepted:
             if hmac.compare_digest(digest, accepted):
                 found = principal
-        if found is not None:
-            self._last = token, found
         return found
 
 
 def from_environment() -> str | None:
-    """The token in the environment, taken out of it at once so that no child ever sees it."""
+    """The token in the environment. The variable is removed, so that no child process sees it. Raises BadToken."""
     token = os.environ.pop(VARIABLE, None)
     if token is None:
         return None
@@ -110,7 +104,7 @@ def from_environment() -> str | None:
 
 
 def from_file(path: Path) -> str:
-    """The token in the file, made if there is none. Raises BadToken if others could have read it."""
+    """The token in the file, which is created if it does not exist. Raises BadToken if others can read the file."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -124,19 +118,19 @@ def from_file(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise BadToken(f"the token file {path} cannot be read: {error}") from None
     if not _is_usable(token):
-        raise BadToken(f"the token file {path} holds no usable token; delete it and a new one is made")
+        raise BadToken(f"the token file {path} has no usable token; delete it, and a new one is created")
     return token
 
 
 def rotate_owner(path: Path) -> str:
-    """A new token for the owner, in place of the one in the file."""
+    """Replace the token of the owner by a new one, and return it."""
     token = _new_token()
     atomic.replace_file(path, f"{token}\n".encode())
     return token
 
 
 def clients(path: Path) -> list[ClientToken]:
-    """The clients' tokens in the file. Raises BadToken if it cannot be read."""
+    """The client tokens in the file. Raises BadToken if it cannot be read."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -146,13 +140,13 @@ def clients(path: Path) -> list[ClientToken]:
     try:
         return [_client(entry) for entry in orjson.loads(data)["tokens"]]
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise BadToken(f"{path} is damaged ({error}); mend it, or delete it and make the tokens anew") from None
+        raise BadToken(f"{path} is damaged ({error}); repair it, or delete it and create the tokens again") from None
 
 
 def create(path: Path, name: str, profile: str, form: Form) -> str:
-    """A new token for the client `name`; the only time that it can be seen. Raises BadToken."""
+    """Create a token for the client `name` and return it. It cannot be read again later. Raises BadToken."""
     if not _NAME.fullmatch(name) or name == OWNER:
-        raise BadToken(f"{name!r} is no name for a token: letters, digits, dots and dashes, and not {OWNER!r}")
+        raise BadToken(f"{name!r} cannot name a token: use letters, digits, dots and dashes, and not {OWNER!r}")
     with atomic.folder_lock(path.parent):
         known = clients(path)
         if any(client.name == name for client in known):
@@ -161,7 +155,7 @@ def create(path: Path, name: str, profile: str, form: Form) -> str:
 
 
 def revoke(path: Path, name: str) -> None:
-    """Forget the token of `name`. Raises BadToken if there is none."""
+    """Delete the token of `name`. Raises BadToken if there is none."""
     with atomic.folder_lock(path.parent):
         known = clients(path)
         _find(known, name)
@@ -169,7 +163,7 @@ def revoke(path: Path, name: str) -> None:
 
 
 def rotate(path: Path, name: str) -> str:
-    """A new token for `name` with the same profile; the old one opens nothing any more. Raises BadToken."""
+    """Replace the token of `name` by a new one with the same profile, and return it. Raises BadToken."""
     with atomic.folder_lock(path.parent):
         known = clients(path)
         old = _find(known, name)
@@ -204,13 +198,13 @@ def _client(entry: Any) -> ClientToken:
 
 
 def _create_owner_token(path: Path) -> str:
-    """The new token in `path`. Two daemons that start at once take turns: the second finds what the first has made."""
+    """Create the file and return its token. If two daemons start at once, both use the token of the first."""
     try:
         with atomic.folder_lock(path.parent):
             if not path.exists():
                 rotate_owner(path)
     except OSError as error:
-        raise BadToken(f"the token file {path} cannot be made: {_reason(error)}") from None
+        raise BadToken(f"the token file {path} cannot be created: {_reason(error)}") from None
     return from_file(path)
 
 
@@ -219,7 +213,7 @@ def _new_token() -> str:
 
 
 def _hash(token: bytes) -> bytes:
-    # Our tokens are random and long, so a plain hash is enough; a slow one would be paid for on every request.
+    # Our tokens are long and random, so a fast hash is safe. A slow one would cost time in every request.
     return hashlib.sha256(token).digest()
 
 

@@ -1,14 +1,13 @@
-"""The host and port that a request says it goes to, or comes from: read strictly, in one place for Host and Origin.
+"""A strict parser for the host and port in Host and Origin headers.
 
-A loose reader takes `127.0.0.1:1@evil.example` for a name of this machine. Here a value is a name or an address, then
-perhaps a port, and nothing else.
+A loose parser takes `127.0.0.1:1@evil.example` for a name of this machine. Here a value is a name or an address,
+optionally a port, and nothing else.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 _AUTHORITY = re.compile(rb"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_](?:[A-Za-z0-9_.-]*)))(?::([0-9]{1,5}))?")
@@ -17,16 +16,14 @@ _DEFAULT_PORTS = {b"http": 80, b"https": 443}
 
 
 class Authority(NamedTuple):
-    """A name or an address in lower case, an IPv6 one without brackets, and the port if there is one."""
+    """A name or address in lower case, IPv6 without brackets, and the port if there is one."""
 
     name: str
     port: int | None
 
 
-# Few values are in use at a time, and every request has one.
-@lru_cache(maxsize=256)
 def parse_authority(value: bytes) -> Authority | None:
-    """The authority that a Host header holds; None if it holds anything else."""
+    """The host and port of a Host header; None if the value is anything else."""
     match = _AUTHORITY.fullmatch(value)
     if match is None:
         return None
@@ -43,7 +40,7 @@ def parse_authority(value: bytes) -> Authority | None:
 
 
 def is_same_origin(origin: bytes, host: Authority) -> bool:
-    """Whether an Origin header names the very host and port that the request goes to, by HTTP or HTTPS."""
+    """Whether an Origin header has the same host and port as the Host header, with HTTP or HTTPS."""
     match = _ORIGIN.fullmatch(origin)
     if match is None:
         return False

@@ -1,10 +1,10 @@
-"""The guard in front of every route: who may reach the daemon, and with what.
+"""The guard: the outermost middleware, which checks every request before any route sees it.
 
-Plain ASGI, outermost, so that nothing answers before it, not even a 404. In this order: the Host must be a name
-of this machine, an Origin must be our own page, the token must be right, a body must be JSON and not too large.
+Nothing answers before it, not even with a 404. It checks in this order: the Host is a name of this
+machine, an Origin is our own page, the token is valid, a body is JSON and not too large.
 
-The name in Host is compared, not its port: what Host defends against is a foreign name that has been pointed at
-this machine, and people reach us through forwarded ports. An Origin must match Host to the letter, port and all.
+Of Host only the name is compared, not the port: the check is against DNS rebinding, which needs a foreign name, and
+people may reach us through a forwarded port. An Origin must have the same name and port as Host.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 
 LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 MOST_BODY_BYTES = 8 * 1024 * 1024
-# The pruning server's own limit on text comes first there, and it is larger.
+# For paths of the pruning server. It checks the length of the text itself, and that limit must be reached first.
 MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
-# One token may not use up all connections: there are 512 of them, and the rest is left to others.
+# There are 512 connections; one token may use half of them.
 MOST_REQUESTS_OF_ONE = 256
 _LARGE_PATHS = frozenset(("/rpc", "/prune"))
 _OPEN_PATH = "/health"
@@ -40,7 +40,7 @@ _ONE_HOST = "a request needs exactly one Host header"
 _BAD_HOST = "the Host header must be a name or an address, and perhaps a port"
 _FOREIGN_PAGE = "requests from other web pages are refused"
 _ONE_TOKEN = "send the token once: one Authorization or one X-API-Key header"
-# What a header means that decides on access must not depend on which of two is looked at.
+# Headers that decide on access must not occur twice: two readers might look at different ones.
 _REFUSED_TWICE = {
     b"host": (400, _ONE_HOST),
     b"origin": (403, _FOREIGN_PAGE),
@@ -55,7 +55,7 @@ class _Refused(Exception):
         self.status = status
         self.message = message
         self.hint = hint
-        # Counted and put on record; None where only the body is at fault.
+        # For the count and the audit log; None if only the body is wrong.
         self.reason = reason
 
 
@@ -109,13 +109,13 @@ class Guard:
         try:
             await self._app(scope, receive if limit is None else _BoundedReceive(receive, limit), send)
         except _Refused as refused:
-            # A body is read before anything is answered, so there is still an answer to give.
+            # The body is read before the response starts, so we can still send our own.
             await _answer(send, refused)
         finally:
             self._under_way[name] -= 1
 
     def _examine(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Principal | None, int | None]:
-        """Who is asking, and how large a body that has no declared size may grow."""
+        """The holder of the token, and the size limit for a body without Content-Length; None if none is needed."""
         value = headers.get(b"host")
         if value is None:
             raise _Refused(400, _ONE_HOST, reason="host")
@@ -148,7 +148,7 @@ class Guard:
         return principal, most
 
     def _check_foreign_name(self, name: str, scope: Scope) -> None:
-        """Refuse a name that is not one of ours, unless it is the address that an open daemon was reached by."""
+        """Raise for a name that is not ours. A daemon open to the network also accepts its address."""
         if self._is_open_to_the_network and _is_own_address(name, scope):
             return
         event(log, logging.WARNING, "security.host_refused", host=name[:200])
@@ -174,12 +174,12 @@ class Guard:
         principal = self._tokens.identify(token)
         if principal is None:
             event(log, logging.WARNING, "security.token_refused", path=scope["path"][:200])
-            raise _login_refusal("the token is not the right one", "wrong_token")
+            raise _login_refusal("the token is not valid", "wrong_token")
         return principal
 
 
 class _BoundedReceive:
-    """A `receive` that stops a body of undeclared size once it is too large."""
+    """A `receive` that raises when a body without Content-Length becomes too large."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive
@@ -196,7 +196,7 @@ class _BoundedReceive:
 
 
 def _index_headers(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
-    """The headers by name; of those that stand twice, the first."""
+    """The headers by name; of repeated ones the first. Raises if a header of `_REFUSED_TWICE` is repeated."""
     first = dict(reversed(headers))
     if len(first) != len(headers):
         names = [name for name, _ in headers]
@@ -214,7 +214,7 @@ def _bearer_token(value: bytes) -> bytes:
 
 
 def _is_own_address(name: str, scope: Scope) -> bool:
-    """Whether `name` is the very address that this connection came in on."""
+    """Whether `name` is our own address in this connection."""
     server = scope.get("server")
     if server is None:
         return False
@@ -230,7 +230,7 @@ def _login_refusal(message: str, reason: Reason) -> _Refused:
 
 
 def _size_refusal(most: int) -> _Refused:
-    return _Refused(413, f"a body may have {most} bytes")
+    return _Refused(413, f"a body may have at most {most} bytes")
 
 
 async def _answer(send: Send, refused: _Refused) -> None:

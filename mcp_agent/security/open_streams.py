@@ -14,7 +14,7 @@ class OpenStreams:
 
     @contextmanager
     def register(self, name: str, end: Callable[[], None]) -> Iterator[None]:
-        """Have `end` called when the streams of `name` must end, as long as the block lasts."""
+        """Within the block, `end` is called when the streams of `name` must end."""
         ends = self._ends.setdefault(name, set())
         ends.add(end)
         try:

@@ -1,4 +1,4 @@
-"""Requests that the guard turned away: counted by reason, and put on record without letting anyone fill the record."""
+"""Counts the requests that the guard refused, and writes some of them to the audit log, with a rate limit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _PATH_CHARS = 200
 
 
 class Refusals:
-    """Of one address and one reason, the first, the tenth, the hundredth … within an hour are noted.
+    """For each address and reason, `note` is called for refusal 1, 10, 100 … within an hour, so that nobody can fill
+    the log.
 
-    `note` is told the facts of those; never a token, right or wrong.
+    The facts never have a token, valid or not.
     """
 
     def __init__(self, note: Callable[[dict[str, object]], None]) -> None:

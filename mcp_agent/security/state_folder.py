@@ -34,4 +34,4 @@ def exposure(config: Config) -> str | None:
     """A warning if others have access to the state folder, with the command that takes it away."""
     folder = config.state_dir
     mode = mode_if_exposed(folder)
-    return None if mode is None else f"others can get at {folder} ({mode:04o}); run: chmod 700 {folder}"
+    return None if mode is None else f"others can access {folder} ({mode:04o}); run: chmod 700 {folder}"

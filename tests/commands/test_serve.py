@@ -78,7 +78,7 @@ def test_a_state_folder_that_somebody_chose_is_not_changed_but_told(home: Path) 
     with running(home, "--state-dir", str(chosen)) as daemon:
         pass
     told = [line["data"] for line in daemon.log() if line["event"] == "security.state_is_open"]
-    assert told == [{"message": f"others can get at {chosen} (0755); run: chmod 700 {chosen}"}]
+    assert told == [{"message": f"others can access {chosen} (0755); run: chmod 700 {chosen}"}]
     assert chosen.stat().st_mode & 0o777 == 0o755
 
 

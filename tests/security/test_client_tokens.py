@@ -112,8 +112,8 @@ def test_only_a_hash_of_a_clients_token_is_kept(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("create", "--name", "a b"), "no name for a token"),
-        (("create", "--name", "owner"), "no name for a token"),
+        (("create", "--name", "a b"), "cannot name a token"),
+        (("create", "--name", "owner"), "cannot name a token"),
         (("create", "--name", "x", "--profile", "nobody"), "there is no profile 'nobody'"),
         (("revoke", "nobody"), "there is no token 'nobody'"),
         (("rotate", "nobody"), "there is no token 'nobody'"),

@@ -43,7 +43,7 @@ def test_json_may_have_parameters(shared_daemon: Daemon, kind: str) -> None:
 @pytest.mark.parametrize(("path", "most"), [("/mcp", 8 << 20), ("/api/switch", 8 << 20), ("/rpc", 16 << 20)])
 def test_a_body_declared_too_large_is_refused_before_it_is_sent(shared_daemon: Daemon, path: str, most: int) -> None:
     answer = request(shared_daemon, "POST", path, b"{", Content_Length=str(most + 1))
-    assert (answer.status, answer.message) == (413, f"a body may have {most} bytes")
+    assert (answer.status, answer.message) == (413, f"a body may have at most {most} bytes")
 
 
 @pytest.mark.parametrize(("path", "most"), [("/mcp", 8 << 20), ("/api/switch", 8 << 20), ("/rpc", 16 << 20)])
@@ -52,7 +52,7 @@ def test_a_body_that_grows_too_large_is_cut_off(shared_daemon: Daemon, path: str
     chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
     chunks = chunk * (most // 0x100000) + b"1\r\n \r\n"
     answer = request(shared_daemon, "POST", path, chunks, Content_Length=None, Transfer_Encoding="chunked")
-    assert (answer.status, answer.message) == (413, f"a body may have {most} bytes")
+    assert (answer.status, answer.message) == (413, f"a body may have at most {most} bytes")
 
 
 def test_a_streamed_body_within_the_limit_is_read(shared_daemon: Daemon) -> None:

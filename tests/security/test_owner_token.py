@@ -65,7 +65,7 @@ def test_a_file_without_a_usable_token_is_refused(home: Path, content: str) -> N
     file.write_text(content)
     file.chmod(0o600)
     assert _refused(home, "--token-file", str(file)) == (
-        f"mcp-agent: the token file {file} holds no usable token; delete it and a new one is made\n"
+        f"mcp-agent: the token file {file} has no usable token; delete it, and a new one is created\n"
     )
 
 
