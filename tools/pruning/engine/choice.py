@@ -53,7 +53,8 @@ def choose(
 
     def keep_at(price: float) -> tuple[Bools, int]:
         check()
-        gain = np.where(candidates.must_keep, _MUST_KEEP_GAIN, candidates.worth - price * cost)
+        gain = candidates.worth - price * cost
+        gain[candidates.must_keep] = _MUST_KEEP_GAIN
         by_unit = _best_path(np.add.reduceat(gain, starts), price * gap_cost)
         kept = _complete(np.repeat(by_unit, _lengths(starts, total)), candidates)
         return kept, int(np.count_nonzero(kept))

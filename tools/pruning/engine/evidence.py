@@ -6,7 +6,7 @@ import numpy as np
 
 from tools.kit.records import record
 from tools.pruning.engine.question import LONGEST_ENDING, SHORTEST_STEM, Question, Term, stem
-from tools.pruning.engine.text_arrays import NO_LIMIT, Bools, Floats, Ints, Lines, Words, mark
+from tools.pruning.engine.text_arrays import NO_LIMIT, Bools, Floats, Ints, Lines, Words, mark, mark_codes
 
 # Term weights are multiples of this, so that their sums are exact and do not depend on the order of adding.
 _WEIGHT_STEP = 2.0**-40
@@ -25,6 +25,8 @@ _DETAIL = re.compile(
     re.IGNORECASE,
 )
 _BANNER = re.compile(r"([_=*#-])\1{2,} .*\w.* \1{2,}\s*$|_ .*\w.* _\s*$")
+# To spare most lines the regular expression.
+_OPENS_BANNER = mark_codes("_=*#-")
 _DETAIL_REACH = 40
 _TAIL_LINES = 12
 _LONGEST_LINE = 1000
@@ -115,7 +117,7 @@ def failure_scores(lines: Lines, is_failure: Bools) -> Floats:
     scores = np.maximum(scores, 0.5 * np.exp(-distance / 8.0))
     near = np.flatnonzero(distance <= _DETAIL_REACH)
     scores[lines.matching(_DETAIL, near, _LONGEST_LINE)] = 2.0
-    scores[lines.matching(_BANNER, near, _LONGEST_LINE)] = 2.0
+    scores[lines.matching(_BANNER, near[_OPENS_BANNER[lines.first[near]]], _LONGEST_LINE)] = 2.0
     return scores
 
 
@@ -134,23 +136,20 @@ def _match_words(terms: tuple[Term, ...], is_name: Bools, words: Words) -> tuple
     nowhere = np.zeros(0, dtype=np.int64)
     candidates = [nowhere if term.is_bigram else words.starting_with(term.prefix) for term in terms]
     term = np.repeat(np.arange(len(terms)), [parts.size for parts in candidates])
-    offset, end = words.extents(np.concatenate([nowhere, *candidates]))
-    start = offset.copy()
-    names = np.flatnonzero(is_name[term])
-    start[names], end[names] = words.around(offset[names])
+    start, end = words.extents(np.concatenate([nowhere, *candidates]), is_name[term])
     # Most candidates are too short or too long.
-    bounds = np.array([_length_bounds(term) for term in terms], dtype=np.int64).reshape(-1, 2)[term]
+    least, greatest = np.array([_length_bounds(term) for term in terms], dtype=np.int64).reshape(-1, 2).T
     lengths = end - start
-    fits = np.flatnonzero((lengths >= bounds[:, 0]) & (lengths <= bounds[:, 1]))
-    term, offset = term[fits], offset[fits]
-    spellings = words.spellings(start[fits], end[fits])
+    fits = np.flatnonzero((lengths >= least[term]) & (lengths <= greatest[term]))
+    term, start, end = term[fits], start[fits], end[fits]
+    spellings = words.spellings(start, end)
     is_match: list[bool] = []
     for asked, count in zip(terms, np.bincount(term, minlength=len(terms)).tolist(), strict=True):
         of_term = spellings[len(is_match) : len(is_match) + count]
-        matching = {spelling for spelling in set(of_term) if _spells(spelling, asked)}
-        is_match += [spelling in matching for spelling in of_term]
+        matching = _spellings_of(asked, set(of_term))
+        is_match += map(matching.__contains__, of_term)
     matched = np.array(is_match, dtype=np.bool_)
-    return term[matched], offset[matched]
+    return term[matched], start[matched]
 
 
 def _length_bounds(term: Term) -> tuple[int, int]:
@@ -161,9 +160,12 @@ def _length_bounds(term: Term) -> tuple[int, int]:
     return letters, letters + (LONGEST_ENDING if letters >= SHORTEST_STEM else 0)
 
 
-def _spells(spelling: str, term: Term) -> bool:
-    lowered = spelling.lower()
-    return lowered.replace("_", "") == term.key if term.is_name else stem(lowered) == term.key
+def _spellings_of(term: Term, spellings: set[str]) -> set[str]:
+    """Those of the spellings that are the term."""
+    key = term.key
+    if term.is_name:
+        return {spelling for spelling in spellings if spelling.replace("_", "").lower() == key}
+    return {spelling for spelling in spellings if stem(spelling.lower()) == key}
 
 
 def _is_alarm(word: str) -> bool:

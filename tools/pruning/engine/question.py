@@ -6,6 +6,7 @@ followed as an instruction.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tools.kit.records import record
 from tools.pruning.engine.text_arrays import UNSPACED
@@ -28,6 +29,9 @@ _QUOTED_WEIGHT = 1.6
 _NAME_PREFIX = 3
 _MAX_TERMS = 24
 _MAX_CHARS = 10_000
+# One question is often asked about several files, and the words of a project recur in its files.
+_CACHED_QUESTIONS = 16
+_CACHED_STEMS = 4096
 
 _STOP_WORDS = frozenset(
     """
@@ -111,6 +115,7 @@ class _Weights:
         return (*terms, *(Term(bigram, weight, False, "", is_bigram=True) for bigram, weight in bigrams))
 
 
+@lru_cache(_CACHED_QUESTIONS)
 def read_question(text: str) -> Question:
     """Read a question. The first line weighs more than the rest, and identifiers more than words."""
     weights = _Weights()
@@ -151,6 +156,7 @@ def split_identifier(word: str) -> list[str]:
     return [part.lower() for part in _PART.findall(word)]
 
 
+@lru_cache(_CACHED_STEMS)
 def stem(word: str) -> str:
     """Stem a lower-case English word, so that `parse`, `parsed`, `parser` and `parsing` are one term.
 

@@ -34,6 +34,7 @@ _IMPORT = re.compile(
     r"|(?:const|let|var)\s.*=\s*require\()"
 )
 _LONGEST_HEADER = 400
+_FEW_LINES = 100
 # What a line begins with that opens a definition, unless it ends in a brace. Only the first three letters are compared,
 # to spare most lines the regular expression.
 _HEADER_OPENINGS = mark_openings(
@@ -104,9 +105,10 @@ def code_structure(lines: Lines, is_quoted: Bools) -> Structure:
     headers = lines.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)
     headers += lines.matching(_PLAIN_HEADER, np.flatnonzero(is_candidate), _LONGEST_HEADER)
     is_header = mark(headers, total)
-    may_import = _IMPORT_OPENINGS[lines.opening]
-    if "require(" in lines.text:
-        may_import |= _REQUIRE_OPENINGS[lines.opening]
+    may_import, may_require = _IMPORT_OPENINGS[lines.opening], _REQUIRE_OPENINGS[lines.opening]
+    # Matching a few lines is faster than searching the text.
+    if np.count_nonzero(may_require) <= _FEW_LINES or "require(" in lines.text:
+        may_import |= may_require
     imports = lines.matching(_IMPORT, np.flatnonzero(may_import & ~is_quoted), _LONGEST_HEADER)
     continues = _CONTINUES_BLOCK[lines.first]
     scope, parent = _scopes(lines, is_header, continues)

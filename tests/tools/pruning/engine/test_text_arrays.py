@@ -55,7 +55,8 @@ def some_text(seed: int) -> str:
 def test_the_parts_of_a_text_are_those_of_its_words(seed: int) -> None:
     text = some_text(seed)
     words = Words(text, read_characters(text))
-    every = words.spellings(*words.extents(words.starting_with("")))
+    parts = words.starting_with("")
+    every = words.spellings(*words.extents(parts, np.zeros(parts.size, dtype=np.bool_)))
     in_words = [part for word in re.findall(r"\w+", text) for part in split_identifier(word)]
     assert [part.lower() for part in every] == in_words
 
