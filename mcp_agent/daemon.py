@@ -17,6 +17,7 @@ from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol.resources import TOOLS_URI
 from mcp_agent.security.refusals import Refusals
+from registry.policy_diff import policy_change
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.tools_json_file import RegistryFile
@@ -71,7 +72,8 @@ class Daemon(Host):
         before = self.gate.profiles
         self.gate.swap(profiles)
         # Between the save and here, the watcher may have seen the file first.
-        self.audit.note_policy(before, profiles, self.gate.catalog, by=self._changing_by or "file")
+        change = policy_change(before, profiles, self.gate.catalog)
+        self.audit.note("policy", by=self._changing_by or "file", **change)
         event(log, logging.INFO, "registry.reloaded", profile=profiles.active)
         for warning in profiles.warnings:
             event(log, logging.WARNING, "registry.warning", pointer=warning.pointer, message=warning.message)

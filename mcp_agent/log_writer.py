@@ -26,18 +26,18 @@ class BoundedQueueHandler(QueueHandler):
         self.lines: Lines = queue.Queue(_MOST_WAITING)
         super().__init__(self.lines)
         self.setFormatter(formatter)
-        self._dropped = 0
+        self.dropped = 0
 
     def enqueue(self, record: logging.LogRecord) -> None:
         try:
             self.lines.put_nowait(record)
         except queue.Full:
-            self._dropped += 1
+            self.dropped += 1
 
     def take_dropped(self) -> int:
         """How many lines were dropped since the last call."""
         self.acquire()
-        dropped, self._dropped = self._dropped, 0
+        dropped, self.dropped = self.dropped, 0
         self.release()
         return dropped
 
@@ -55,14 +55,14 @@ class LogWriter(QueueListener):
         self._stream = stream
 
     def handle(self, record: logging.LogRecord) -> None:
-        lines = [record]
-        if dropped := self._source.take_dropped():
+        text = f"{record.getMessage()}\n"
+        if self._source.dropped:
             notice = logging.LogRecord(__name__, logging.WARNING, "", 0, "log.lines_dropped", None, None)
-            notice.data = {"count": dropped}
-            lines.append(self._source.prepare(notice))
+            notice.data = {"count": self._source.take_dropped()}
+            text += f"{self._source.prepare(notice).getMessage()}\n"
         # A closed stream: nobody is left who could read the log.
         with contextlib.suppress(OSError, ValueError):
-            self._stream.writelines(f"{line.getMessage()}\n" for line in lines)
+            self._stream.write(text)
             self._stream.flush()
 
     def enqueue_sentinel(self) -> None:

@@ -45,8 +45,13 @@ class JsonLines(logging.Formatter):
             data["traceback"] = self.formatException(record.exc_info)
         if data:
             line["data"] = data
+        try:
+            text = orjson.dumps(line, default=str).decode()
+        except TypeError:
+            # Half a surrogate pair: Python uses it for a byte of a file name that is not UTF-8.
+            text = json.dumps(line, default=str)
         # JSON escapes the C0 controls. DEL and the C1 controls are legal in JSON and would reach a terminal.
-        return _escape(_dump(line))
+        return _escape(text)
 
 
 class TerminalText(logging.Formatter):
@@ -83,14 +88,6 @@ def logging_to(stream: TextIO, level: str) -> Iterator[None]:
 
 def standard_error() -> TextIO:
     return sys.stderr
-
-
-def _dump(line: dict[str, Any]) -> str:
-    try:
-        return orjson.dumps(line, default=str).decode()
-    except TypeError:
-        # Half a surrogate pair: Python uses it for a byte of a file name that is not UTF-8.
-        return json.dumps(line, default=str)
 
 
 def _escape(text: str) -> str:

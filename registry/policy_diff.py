@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from registry.catalog import Catalog
 from registry.profiles import Profile, Profiles, closed_profile
 from tools.kit.rules import Deny, Rule
 
 _MOST_CHANGES = 50
+
+
+def policy_change(before: Profiles, after: Profiles, catalog: Catalog) -> dict[str, Any]:
+    """What the audit log says of a change: the differences, and the hashes of both files."""
+    return {"changes": differences(before, after, catalog), "old": before.digest, "new": after.digest}
 
 
 def differences(before: Profiles, after: Profiles, catalog: Catalog) -> list[str]:

@@ -74,7 +74,7 @@ class Profile:
     deny: Deny = NOTHING
 
     def allows(self, tool: Tool) -> bool:
-        return self.enabled and self.switch(tool) is None
+        return self.switch(tool) is None
 
     def switch(self, tool: Tool) -> str | None:
         """The switch that is off for `tool`: "profile", "category" or "tool"; None if the tool is on."""

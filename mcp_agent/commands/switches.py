@@ -10,6 +10,7 @@ from mcp_agent.commands import daemon_client
 from mcp_agent.config import Config, load
 from mcp_agent.storage.audit_log import AuditLog
 from registry.catalog import discover
+from registry.policy_diff import policy_change
 from registry.profiles import Profiles
 from registry.tools_json_file import RegistryFile
 
@@ -98,7 +99,7 @@ def _obstacle(config: Config, options: argparse.Namespace) -> str:
 def _record_change(config: Config, before: Profiles, after: Profiles) -> None:
     """Write the change to the audit log, because no daemon runs that would do it."""
     audit = AuditLog(config.audit_dir)
-    audit.note_policy(before, after, discover(), by="command")
+    audit.note("policy", by="command", **policy_change(before, after, discover()))
     audit.close()
 
 

@@ -15,7 +15,7 @@ import re
 import time
 from pathlib import Path
 
-from tools.files import atomic, disk
+from tools.files import atomic
 
 _NAME = re.compile(r"prn_[a-z2-7]{16}")
 _MOST_BYTES = 256 * 1024 * 1024
@@ -35,20 +35,19 @@ class KeptTexts:
 
     def keep(self, owner: str, text: str) -> str:
         """Store `text` and give its id. Raises OSError if it cannot be written."""
-        data = _encoded(owner, text)
-        prune_id = _named(data)
+        data = _owner_hash(owner) + b"\n" + text.encode("utf-8", "surrogatepass")
+        prune_id = _id(data)
         path = self._folder / prune_id
         with contextlib.suppress(OSError):
             os.utime(path)
             return prune_id
-        disk.private_folder(self._folder)
         self._unswept_bytes += len(data)
         self._unswept += 1
         if self._unswept_bytes >= min(_SWEEP_BYTES, self._most_bytes // 8) or self._unswept >= _SWEEP_EVERY:
             self._unswept_bytes, self._unswept = len(data), 1
             self.sweep()
-        with atomic.replacing(path, sync=False) as descriptor:
-            disk.write_all(descriptor, data)
+        # A text that a power cut destroys is pruned again.
+        atomic.replace_file(path, data, sync=False)
         return prune_id
 
     def find_text(self, owner: str, prune_id: str) -> str | None:
@@ -63,7 +62,7 @@ class KeptTexts:
         except OSError:
             return None
         kept_for, _, text = data.partition(b"\n")
-        if kept_for != _of(owner) or _named(data) != prune_id:
+        if kept_for != _owner_hash(owner) or _id(data) != prune_id:
             return None
         return text.decode("utf-8", "surrogatepass")
 
@@ -86,13 +85,9 @@ class KeptTexts:
             left -= size
 
 
-def _encoded(owner: str, text: str) -> bytes:
-    return _of(owner) + b"\n" + text.encode("utf-8", "surrogatepass")
-
-
-def _of(owner: str) -> bytes:
+def _owner_hash(owner: str) -> bytes:
     return hashlib.sha256(owner.encode()).hexdigest().encode()
 
 
-def _named(data: bytes) -> str:
+def _id(data: bytes) -> str:
     return "prn_" + base64.b32encode(hashlib.sha256(data).digest()[:10]).decode().lower()

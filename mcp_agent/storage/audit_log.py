@@ -19,9 +19,6 @@ from typing import Any
 import orjson
 
 from mcp_agent.logs import event
-from registry.catalog import Catalog
-from registry.policy_diff import differences
-from registry.profiles import Profiles
 from tools.files import disk
 
 log = logging.getLogger(__name__)
@@ -67,10 +64,6 @@ class AuditLog:
     def note(self, event: str, **facts: Any) -> None:
         """Write the line of an event that is not a call."""
         self.write({"event": event, **facts})
-
-    def note_policy(self, before: Profiles, after: Profiles, catalog: Catalog, *, by: str) -> None:
-        """Record a policy change, and its origin: a command, the API, or an edit of the file."""
-        self.note("policy", by=by, changes=differences(before, after, catalog), old=before.digest, new=after.digest)
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -14,10 +14,10 @@ from pathlib import Path
 from tools.files import disk
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Make `data` the content of `path`, readable for its owner only. The folder is created if it is missing."""
     disk.private_folder(path.parent)
-    with replacing(path) as descriptor:
+    with replacing(path, sync=sync) as descriptor:
         disk.write_all(descriptor, data)
 
 

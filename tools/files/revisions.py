@@ -66,19 +66,16 @@ class Revs:
         """The revision of a file's whole content, handed out."""
         return self.hand_out(rev_of_bytes(data), data)
 
-    def check_file(self, if_rev: str | None, path: Path, shown: str) -> None:
+    def check_file(self, if_rev: str, path: Path, shown: str) -> None:
         """As `check`, for a file that is not open. Raises OSError."""
-        if if_rev is not None:
-            descriptor = os.open(path, disk.READ_FLAGS)
-            try:
-                self.check(if_rev, descriptor, shown)
-            finally:
-                os.close(descriptor)
+        descriptor = os.open(path, disk.READ_FLAGS)
+        try:
+            self.check(if_rev, descriptor, shown)
+        finally:
+            os.close(descriptor)
 
-    def check(self, if_rev: str | None, descriptor: int, shown: str) -> None:
+    def check(self, if_rev: str, descriptor: int, shown: str) -> None:
         """Raise StaleRev, with a diff where the seen text is still known, unless the open file is at `if_rev`."""
-        if if_rev is None:
-            return
         rev, data = rev_of_open(descriptor)
         if rev == if_rev:
             return

@@ -53,7 +53,7 @@ def fs_delete(
                     raise NotEmpty(
                         f"{shown} is a folder with something in it", hint="pass recursive=true to delete all of it"
                     )
-            elif stat.S_ISREG(mode):
+            elif if_rev is not None and stat.S_ISREG(mode):
                 ctx.revs.check_file(if_rev, target, shown)
             receipt = ctx.journal.remove(target)
     except FileNotFoundError as error:

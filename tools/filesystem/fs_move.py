@@ -63,7 +63,7 @@ def fs_move(
         status = origin.lstat()
         if stat.S_ISDIR(status.st_mode) and origin in target.parents:
             raise InvalidPath(f"{shown} cannot be moved into itself")
-        if stat.S_ISREG(status.st_mode):
+        if if_rev is not None and stat.S_ISREG(status.st_mode):
             ctx.revs.check_file(if_rev, origin, shown)
         if origin != target and target.is_dir() and not target.is_symlink():
             raise AlreadyExists(

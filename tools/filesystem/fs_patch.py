@@ -77,7 +77,8 @@ def fs_patch(
         if found is None:
             raise NotFound(f"{shown} does not exist", hint="make it with fs_write")
         descriptor, status = found
-        ctx.revs.check(if_rev, descriptor, shown)
+        if if_rev is not None:
+            ctx.revs.check(if_rev, descriptor, shown)
         head = os.pread(descriptor, HEAD_BYTES, 0)
         encoding = detect_encoding(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
         patch = Patch(ctx, shown, encoding, steps, is_whole=status.st_size <= WHOLE_BYTES, is_dry=dry_run)

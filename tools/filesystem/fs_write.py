@@ -72,7 +72,8 @@ def fs_write(
         descriptor, status = found
         if mode == "create_if_missing":
             return Written(shown, 0, existed=True, rev=_rev(ctx, target))
-        ctx.revs.check(if_rev, descriptor, shown)
+        if if_rev is not None:
+            ctx.revs.check(if_rev, descriptor, shown)
         encoding = _encoding(descriptor, status, shown)
         if mode == "append":
             data = _encode(content, encoding, shown)
