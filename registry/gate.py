@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 from registry.catalog import Catalog
-from registry.profiles import Form, Profile, Profiles, closed_profile
+from registry.profiles import Form, Profile, Profiles, empty_profile
 from tools.kit.errors import ToolDisabled
 from tools.kit.records import record
 from tools.kit.rules import NOTHING, Deny, merge
@@ -117,7 +117,7 @@ class Gate:
         profiles = self.profiles
         own = profiles.active if access.profile is None else access.profile
         names = (own,) if access.narrowed_to is None else (own, access.narrowed_to)
-        return tuple(profiles.by_id.get(name) or closed_profile(name) for name in names)
+        return tuple(profiles.by_id.get(name) or empty_profile(name) for name in names)
 
 
 def _with_host_arguments(tool: Tool, bound: tuple[Profile, ...]) -> Tool:

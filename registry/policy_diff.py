@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from registry.catalog import Catalog
-from registry.profiles import Profile, Profiles, closed_profile
+from registry.profiles import Profile, Profiles, empty_profile
 from tools.kit.rules import Deny, Rule
 
 _MOST_CHANGES = 50
@@ -36,7 +36,7 @@ def _differences(before: Profiles, after: Profiles, catalog: Catalog) -> Iterato
             continue
         if old is None:
             yield f"{profile_id}: new profile"
-        for change in _profile_differences(old or closed_profile(profile_id), new, catalog):
+        for change in _profile_differences(old or empty_profile(profile_id), new, catalog):
             yield f"{profile_id}: {change}"
 
 

@@ -121,7 +121,7 @@ class Profiles:
         return profile
 
 
-def closed_profile(profile_id: str) -> Profile:
+def empty_profile(profile_id: str) -> Profile:
     """Stands for a profile that a token or a URL names but that does not exist: it allows nothing."""
     return Profile(profile_id, profile_id, "does not exist", False, {}, no_tool)
 
@@ -150,7 +150,7 @@ def _prunes(tool: Tool) -> bool:
     return tool.category == "pruning"
 
 
-def _shipped_profile(
+def _built_in(
     profile_id: str, title: str, description: str, rule: Callable[[Tool], bool], **response: str
 ) -> tuple[str, Profile]:
     return profile_id, Profile(profile_id, title, description, True, {}, rule, response, is_shipped=True)
@@ -160,12 +160,12 @@ def _shipped_profile(
 SHIPPED: Mapping[str, Profile] = MappingProxyType(
     dict(
         (
-            _shipped_profile(DEFAULT_PROFILE, "Default", "everything on", every_tool),
-            _shipped_profile("lean", "Lean", "the filesystem and shell tools only", _is_primitive),
-            _shipped_profile("read-only", "Read only", "nothing that writes or executes", _only_reads),
-            _shipped_profile("browser-only", "Browser only", "the browser tools only", _drives_a_browser),
-            _shipped_profile("pruner", "Pruner", "the pruning tools only", _prunes),
-            _shipped_profile("compact", "Compact", "everything on, results kept short", every_tool, mode="compact"),
+            _built_in(DEFAULT_PROFILE, "Default", "everything on", every_tool),
+            _built_in("lean", "Lean", "the filesystem and shell tools only", _is_primitive),
+            _built_in("read-only", "Read only", "nothing that writes or executes", _only_reads),
+            _built_in("browser-only", "Browser only", "the browser tools only", _drives_a_browser),
+            _built_in("pruner", "Pruner", "the pruning tools only", _prunes),
+            _built_in("compact", "Compact", "everything on, results kept short", every_tool, mode="compact"),
         )
     )
 )

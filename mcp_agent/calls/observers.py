@@ -54,7 +54,7 @@ class AuditObserver(CallObserver):
             "program": caller.client[:200],
             "transport": caller.transport,
             "tool": call.tool[:100],
-            "args": argument_shapes(call.arguments, {} if tool is None else tool.audited),
+            "args": argument_shapes(call.arguments, {} if tool is None else tool.argument_fields),
             "outcome": "CANCELLED" if outcome is None else outcome.code,
             "ms": int(took_s * 100_000) / 100,
             "bytes": result_bytes,

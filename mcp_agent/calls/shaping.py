@@ -99,7 +99,7 @@ class Shaper:
 
     def _spill_text(self, whole: bytes, caller: Caller, domain: str) -> str:
         text = whole.decode()
-        reference, problem = self._kept(whole, "text/plain", caller, domain)
+        reference, problem = self._keep(whole, "text/plain", caller, domain)
         note = f"\n… cut: the whole has {len(whole)} bytes. {self._advice(reference, problem, caller)}"
         size = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES - len(note) * 6
         shown = text[:size]
@@ -108,13 +108,13 @@ class Shaper:
         return shown + note
 
     def _spill_object(self, value: dict[str, Any], encoded: bytes, caller: Caller, domain: str) -> bytes:
-        reference, problem = self._kept(encoded, "application/json", caller, domain)
+        reference, problem = self._keep(encoded, "application/json", caller, domain)
         room = _PREVIEW_BYTES if reference is not None else MOST_RESULT_BYTES
         facts: dict[str, Any] = {"truncated": True, "result_bytes": len(encoded)}
         if reference is not None:
             facts["artifactRef"] = reference
         facts["hint"] = self._advice(reference, problem, caller)
-        return _fitted(value, facts, room, len(encoded))
+        return _fit(value, facts, room, len(encoded))
 
     def _advice(self, reference: str | None, problem: str, caller: Caller) -> str:
         """How the caller comes by the whole: by a tool, if this host has it, or by the URL, if it is reached by one."""
@@ -128,7 +128,7 @@ class Shaper:
             ways.append(f"Read all of it with artifact_read {ref}, or search it with fs_grep, base: the same ref.")
         return " ".join(ways) or "Ask for less at once."
 
-    def _kept(self, whole: bytes, media_type: str, caller: Caller, domain: str) -> tuple[str | None, str]:
+    def _keep(self, whole: bytes, media_type: str, caller: Caller, domain: str) -> tuple[str | None, str]:
         try:
             return self._artifacts.of(caller.name).keep(domain, [whole], media_type=media_type), ""
         except OSError as error:
@@ -178,7 +178,7 @@ def _write_whole(
     )
 
 
-def _fitted(value: dict[str, Any], facts: dict[str, Any], room: int, whole_bytes: int) -> bytes:
+def _fit(value: dict[str, Any], facts: dict[str, Any], room: int, whole_bytes: int) -> bytes:
     """The object with its longest list or text cut until it fits, and `facts` beside it."""
     shown = dict(value)
     # What is many times too large is cut roughly, by its bytes, before it is cut with care.

@@ -17,8 +17,8 @@ import orjson
 from mcp_agent.compact.cursors import Cursors, Origin, Place
 from mcp_agent.compact.cutting import MOST_ITEMS, MOST_LINES, MOST_STRING, STEPS, Cutter, Limits
 from mcp_agent.compact.fitting import MOST_WIRE_BYTES, fitting_chars, room_beside
-from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, shown_item, way_on
-from mcp_agent.compact.whole import Whole, encoded
+from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, item_object, way_on
+from mcp_agent.compact.whole import Whole, encode
 from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.kit.errors import ToolError
 from tools.kit.results import Block, Result
@@ -187,7 +187,7 @@ class _Draft:
         is_cut = self._cutter.is_cut or self._has_data
         if self._listed is None:
             return {**self.head, **fields}, is_cut
-        items = [shown_item(item, index, limits.string) for index, item in enumerate(self._items[: limits.items])]
+        items = [item_object(item, index, limits.string) for index, item in enumerate(self._items[: limits.items])]
         self._shown_items = len(items)
         listed: Object = {"items": [item for item, _ in items]}
         if len(items) < len(self._entries):
@@ -202,16 +202,16 @@ class _Draft:
         if self._listed is not None:
             is_all = self._shown_items >= len(self._entries)
             return None if is_all else Place(rest.reference, self._listed, self._shown_items)
-        offset = self._shown_bytes(rest.whole) if self.kept_as is None and self.is_text else 0
+        offset = self._bytes_shown(rest.whole) if self.kept_as is None and self.is_text else 0
         return Place(rest.reference, "", offset)
 
-    def _shown_bytes(self, whole: Whole) -> int:
+    def _bytes_shown(self, whole: Whole) -> int:
         """How far into the whole text a reader has seen all of it: to where the first text of the result is cut."""
         name = next((name for name in self._value if name in self._cutter.shown), None)
         if name is None:
             return 0
         start = whole.text.find(self._value[name][:_SEEN_CHARS])
-        return 0 if start == -1 else len(encoded(whole.text[: start + self._cutter.shown[name]]))
+        return 0 if start == -1 else len(encode(whole.text[: start + self._cutter.shown[name]]))
 
     def _most_bytes(self, tool: Tool | None) -> int:
         if self._asked is not None:
@@ -256,7 +256,7 @@ def _object_of(blocks: Sequence[Block]) -> Mapping[str, Any]:
     """A result of blocks as one object."""
     if len(blocks) == 1 and isinstance(text := blocks[0].get("text"), str):
         # Many servers write their objects as text.
-        parsed = _parsed(text)
+        parsed = _parse(text)
         return {"text": text} if parsed is None else parsed
     return {"content": list(blocks)}
 
@@ -269,7 +269,7 @@ def _without_data(block: Block) -> Block:
     return {**{name: value for name, value in block.items() if name != "data"}, "bytes": size}
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parse(text: str) -> dict[str, Any] | None:
     if not text.startswith("{") or len(text) > _MOST_PARSED_CHARS:
         return None
     try:

@@ -62,7 +62,7 @@ class Cursors:
         self._key_file = key_file
         self._key: bytes | None = None
 
-    def written(self, place: Place, origin: Origin) -> str:
+    def write(self, place: Place, origin: Origin) -> str:
         """The same place of the same call has the same cursor."""
         payload = orjson.dumps([*place, origin.digest])
         return _PREFIX + base64.urlsafe_b64encode(self._mac(payload, origin) + payload).decode().rstrip("=")
@@ -73,12 +73,12 @@ class Cursors:
         Raises InvalidParams for any other, and for one of another call. `asking` may be that call again, or one with
         no arguments but the cursor.
         """
-        place, digest = self._opened(cursor, asking)
+        place, digest = self._decrypt(cursor, asking)
         if asking.digest not in ("", digest):
             raise _unfit("cursor goes on with a call that had other arguments: repeat those, or pass cursor alone")
         return place, asking._replace(digest=digest)
 
-    def _opened(self, cursor: str, asking: Origin) -> tuple[Place, str]:
+    def _decrypt(self, cursor: str, asking: Origin) -> tuple[Place, str]:
         try:
             encoded = cursor.removeprefix(_PREFIX)
             data = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)

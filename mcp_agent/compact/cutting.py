@@ -69,7 +69,7 @@ class Cutter:
         if isinstance(value, str):
             return self._text(value, level, name)
         if isinstance(value, Mapping):
-            return self._mapping(value, level) if level < MOST_DEPTH or not value else self._described(value)
+            return self._mapping(value, level) if level < MOST_DEPTH or not value else self._describe(value)
         if isinstance(value, Sequence) and not isinstance(value, bytes):
             return self._list(value, level)
         return value
@@ -99,7 +99,7 @@ class Cutter:
             self.is_cut = True
             items = [self._value(each, level + 2) for each in values[:most]]
             return {"items": items, "totalCount": len(values), "hasMore": True}
-        return self._described(values)
+        return self._describe(values)
 
     def _text(self, text: str, level: int, name: str) -> Any:
         most = self._limits.string
@@ -141,7 +141,7 @@ class Cutter:
         most = self._limits.line
         return (line, False) if len(line) <= most else (f"{line[: most - 3]}...", True)
 
-    def _described(self, value: Mapping[str, Any] | Sequence[Any]) -> str:
+    def _describe(self, value: Mapping[str, Any] | Sequence[Any]) -> str:
         flat = _flat(value)
         if flat is not None and len(flat) <= self._limits.string:
             return flat

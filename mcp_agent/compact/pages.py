@@ -73,7 +73,7 @@ class Pages:
         """What a reader needs to go on: the whole, and if there is a next page the cursor and how to use it."""
         if following is None:
             return {"artifactRef": reference}
-        cursor = self._cursors.written(following, origin)
+        cursor = self._cursors.write(following, origin)
         return {"artifactRef": reference, "hasMore": True, "nextCursor": cursor, "hint": way_on(origin)}
 
     def _of_text(self, text: str, place: Place, origin: Origin) -> Object:
@@ -91,7 +91,8 @@ class Pages:
     def _of_list(self, entries: Sequence[Any], place: Place, origin: Origin, item: Callable[[Any], Item]) -> Object:
         start = min(place.offset, len(entries))
         shown = [
-            shown_item(item(entry), start + index)[0] for index, entry in enumerate(entries[start : start + MOST_ITEMS])
+            item_object(item(entry), start + index)[0]
+            for index, entry in enumerate(entries[start : start + MOST_ITEMS])
         ]
 
         def page() -> Object:
@@ -104,7 +105,7 @@ class Pages:
         while len(shown) > 1 and len(orjson.dumps(page())) > LIST_BYTES:
             shown.pop()
         if len(orjson.dumps(page())) > LIST_BYTES:
-            shown = [shown_item(item(entries[start]), start, _COSTLY_BYTES)[0]]
+            shown = [item_object(item(entries[start]), start, _COSTLY_BYTES)[0]]
         return page()
 
     def _object(self, place: Place, owner: str) -> Object:
@@ -119,7 +120,7 @@ def way_on(origin: Origin) -> str:
     return f"Go on: {origin.tool} with cursor: nextCursor."
 
 
-def shown_item(item: Item, index: int, most_id: int = MOST_STRING) -> tuple[Object, bool]:
+def item_object(item: Item, index: int, most_id: int = MOST_STRING) -> tuple[Object, bool]:
     """An element of a list within its limits, and whether something of it is left out."""
     identity = item.id or f"#{index + 1}"
     is_cut = len(identity) > most_id or len(item.label) > MOST_LABEL or not item.is_whole

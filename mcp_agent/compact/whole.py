@@ -45,7 +45,7 @@ class Whole:
 
     def _texts(self) -> Iterator[bytes]:
         for start in range(0, len(self.text), _TEXT_CHARS):
-            yield encoded(self.text[start : start + _TEXT_CHARS])
+            yield encode(self.text[start : start + _TEXT_CHARS])
 
     def _objects(self) -> Iterator[bytes]:
         if self._listed is None:
@@ -65,5 +65,5 @@ class Whole:
         yield b",\n".join(lines) + b"\n]}"
 
 
-def encoded(text: str) -> bytes:
+def encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")

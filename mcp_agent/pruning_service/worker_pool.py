@@ -137,14 +137,14 @@ class Worker:
             # One call: otherwise the process would wake up for the first part and wait for the rest.
             self._channel.sendall(b"".join(parts))
         except OSError as error:
-            raise _lost_worker_error(error) from error
+            raise _worker_error(error) from error
 
     def answer(self) -> Selection:
         """Receive the selection. Raises GaveUp `timeout_s` after `ask`, or RuntimeError on a failure."""
         try:
             answer = orjson.loads(self.receive())
         except (OSError, EOFError) as error:
-            raise _lost_worker_error(error) from error
+            raise _worker_error(error) from error
         self.is_free = True
         return _parse_answer(answer)
 
@@ -172,7 +172,7 @@ class Worker:
         self._channel.settimeout(left)
 
 
-def _lost_worker_error(error: OSError | EOFError) -> Exception:
+def _worker_error(error: OSError | EOFError) -> Exception:
     if isinstance(error, TimeoutError):
         return GaveUp("the deadline passed while pruning")
     return RuntimeError(f"the pruning process is gone: {error}")

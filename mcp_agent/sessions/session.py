@@ -54,7 +54,7 @@ class HeadTailBuffer:
         if len(head) + len(tail) == self.total and len(tail) <= self._half:
             return (head + tail).decode("utf-8", "replace"), "", 0
         head, tail = head[: len(head) - utf8.incomplete_bytes(head)], tail[-self._half :]
-        tail = tail[utf8.orphaned_bytes(tail) :]
+        tail = tail[utf8.orphan_bytes(tail) :]
         return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), self.total - len(head) - len(tail)
 
 

@@ -19,19 +19,19 @@ def cursors(tmp_path: Path) -> Cursors:
 
 
 def test_the_same_place_has_the_same_cursor_also_after_a_restart(cursors: Cursors, tmp_path: Path) -> None:
-    cursor = cursors.written(_PLACE, _ORIGIN)
+    cursor = cursors.write(_PLACE, _ORIGIN)
     again = Cursors(tmp_path / "state" / "cursor.key")
-    assert again.written(_PLACE, _ORIGIN) == cursor
+    assert again.write(_PLACE, _ORIGIN) == cursor
     assert again.read(cursor, _ORIGIN) == (_PLACE, _ORIGIN)
 
 
 def test_the_key_is_for_its_owner_alone(cursors: Cursors, tmp_path: Path) -> None:
-    cursors.written(_PLACE, _ORIGIN)
+    cursors.write(_PLACE, _ORIGIN)
     assert stat.S_IMODE((tmp_path / "state" / "cursor.key").stat().st_mode) == 0o600
 
 
 def test_a_cursor_with_any_letter_changed_is_refused(cursors: Cursors) -> None:
-    cursor = cursors.written(_PLACE, _ORIGIN)
+    cursor = cursors.write(_PLACE, _ORIGIN)
     for index in range(len(cursor)):
         for other in "Ab_":
             changed = cursor[:index] + other + cursor[index + 1 :]
@@ -48,13 +48,13 @@ def test_what_is_no_cursor_is_refused(cursors: Cursors, cursor: str) -> None:
 
 @pytest.mark.parametrize("change", [{"tool": "fs_search"}, {"owner": "guest"}])
 def test_a_cursor_is_for_its_tool_and_its_caller(cursors: Cursors, change: dict[str, str]) -> None:
-    cursor = cursors.written(_PLACE, _ORIGIN)
+    cursor = cursors.write(_PLACE, _ORIGIN)
     with pytest.raises(InvalidParams, match="is not one that"):
         cursors.read(cursor, _ORIGIN._replace(**change))
 
 
 def test_a_cursor_goes_with_its_own_arguments_or_with_none(cursors: Cursors) -> None:
-    cursor = cursors.written(_PLACE, _ORIGIN)
+    cursor = cursors.write(_PLACE, _ORIGIN)
     for same in ({"recursive": True, "path": "/srv", "cursor": cursor, "after": None}, {"cursor": cursor}):
         assert cursors.read(cursor, Origin.of("fs_list", "owner", same)) == (_PLACE, _ORIGIN)
     with pytest.raises(InvalidParams, match="had other arguments"):
@@ -64,7 +64,7 @@ def test_a_cursor_goes_with_its_own_arguments_or_with_none(cursors: Cursors) -> 
 def test_where_no_key_can_be_kept_cursors_hold_for_the_process(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no folder")
     cursors = Cursors(tmp_path / "state" / "cursor.key")
-    assert cursors.read(cursors.written(_PLACE, _ORIGIN), _ORIGIN) == (_PLACE, _ORIGIN)
+    assert cursors.read(cursors.write(_PLACE, _ORIGIN), _ORIGIN) == (_PLACE, _ORIGIN)
 
 
 def test_a_cursor_is_known_by_its_beginning() -> None:

@@ -38,12 +38,12 @@ class Region:
     new_end: int
 
 
-def unified(old: str, new: str, *, limit_chars: int) -> str:
+def diff_texts(old: str, new: str, *, limit_chars: int) -> str:
     """The unified diff of two texts, without file names, cut after whole hunks at about `limit_chars`."""
     return _compare(old, new, limit_chars, 1, 1)
 
 
-def unified_regions(
+def diff_regions(
     old: str, new: str, regions: Sequence[Region], *, first_old: int, first_new: int, limit_chars: int
 ) -> str:
     """The unified diff of the regions; lines count from `first_old` and `first_new`."""

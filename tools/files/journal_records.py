@@ -229,7 +229,7 @@ class Records:
         disk.discard(self.file(undo_id, "image"))
         disk.discard(self.file(undo_id, "view"))
 
-    def unfinished(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+    def leftovers(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """The records that dead processes left, with their facts. Each is locked while the caller has it."""
         if self._folder is None or not self._folder.is_dir():
             return

@@ -15,7 +15,7 @@ from tools.files.paths import to_wire
 def recover(records: Records) -> list[str]:
     """Finish or take back every unfinished change; one sentence about each."""
     sentences: list[str] = []
-    for record, facts in records.unfinished():
+    for record, facts in records.leftovers():
         # Without the first line nothing was done; with the entry all was done but for removing the record.
         if "path" in facts and not records.file(facts["id"], "json").exists():
             change = Pending(facts["id"], facts["action"], facts["path"], facts.get("source"), facts.get("prefix"))

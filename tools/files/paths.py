@@ -97,7 +97,7 @@ class OpenPaths:
 
     def check_tree(self, path: Path, *names: Path) -> None:
         """Raise Denied if a closed or denied place is at `path`, above it or below it; or would be, under `names`."""
-        within = self._closed_within(path)
+        within = self._own_files_within(path)
         self.check_as(path, path, *names)
         if within:
             raise Denied(f"{to_wire(path)} holds {to_wire(within[0])}, which belongs to the daemon itself")
@@ -114,11 +114,11 @@ class OpenPaths:
                 if (found := self._denied.match(place)) is not None:
                     raise found.rule.refusal(f"{to_wire(place)}, which is in {to_wire(name)},", found.matched)
 
-    def closed_below(self, folder: Path) -> Callable[[str], str | None] | None:
+    def denial_test(self, folder: Path) -> Callable[[str], str | None] | None:
         """A test that says of a path below `folder` why it is closed, if it is; None where nothing is."""
         real = self.real(folder)
         # Where the folder is reached through a link, its own files are still what is closed.
-        closed = tuple(str(place.relative_to(real)) for place in self._closed_within(real))
+        closed = tuple(str(place.relative_to(real)) for place in self._own_files_within(real))
         denied = self._denied
         if not closed and denied is None:
             return None
@@ -137,7 +137,7 @@ class OpenPaths:
 
         return why
 
-    def _closed_within(self, folder: Path) -> tuple[Path, ...]:
+    def _own_files_within(self, folder: Path) -> tuple[Path, ...]:
         return tuple(place for place in self._closed if folder in place.parents or folder == place)
 
     def check_open(self, descriptor: int) -> None:

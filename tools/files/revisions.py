@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from tools.files import disk
-from tools.files.diffs import unified
+from tools.files.diffs import diff_texts
 from tools.files.text import decode
 from tools.kit.errors import StaleRev, ToolError
 
@@ -96,4 +96,4 @@ def _diff(seen: bytes, now: bytes, shown: str) -> str:
         texts = [decode(data, name=shown, size=len(data), cut=False).text for data in (seen, now)]
     except ToolError:
         return f"{shown} was {len(seen)} bytes and is {len(now)} bytes; one of them is no text\n"
-    return unified(texts[0], texts[1], limit_chars=_DIFF_CHARS)
+    return diff_texts(texts[0], texts[1], limit_chars=_DIFF_CHARS)

@@ -120,7 +120,7 @@ def open_existing(paths: OpenPaths, target: Path, shown: str) -> Iterator[tuple[
 
 def open_files_below(paths: OpenPaths, folder: Path) -> Callable[[bytes], bool] | None:
     """A test for paths below `folder` that is False for what is closed or denied; None where nothing is."""
-    why = paths.closed_below(folder)
+    why = paths.denial_test(folder)
     return None if why is None else lambda path: why(os.fsdecode(path)) is None
 
 

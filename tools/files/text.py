@@ -118,7 +118,7 @@ def detect_encoding(data: bytes, *, name: str, size: int, cut: bool) -> Encoding
         if data.startswith(encoding.bom):
             return encoding
     if b"\0" in data:
-        unmarked = _unmarked_utf_16(data)
+        unmarked = _utf_16_without_bom(data)
         if unmarked is None:
             raise binary(data, name, size)
         return unmarked
@@ -165,7 +165,7 @@ def _decode(data: bytes, codec: str, cut: bool) -> str:
     return codecs.getincrementaldecoder(codec)("strict").decode(data)
 
 
-def _unmarked_utf_16(data: bytes) -> Encoding | None:
+def _utf_16_without_bom(data: bytes) -> Encoding | None:
     """UTF-16 without a mark, if nearly every second byte is NUL, and always on the same side."""
     even, odd = data[0::2], data[1::2]
     for encoding, high, low in ((_UTF_16_LE, odd, even), (_UTF_16_BE, even, odd)):

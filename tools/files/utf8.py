@@ -29,7 +29,7 @@ def incomplete_bytes(data: bytes) -> int:
     return 0
 
 
-def orphaned_bytes(data: bytes) -> int:
+def orphan_bytes(data: bytes) -> int:
     """How many bytes at the start of `data` end a character whose first byte is not there."""
     count = 0
     while count < min(_MOST_CONTINUATIONS, len(data)) and _continues(data[count]):

@@ -123,7 +123,7 @@ class _Walk:
 
     def __init__(self, ctx: ToolContext, limit: int, base: Path) -> None:
         self._ctx, self._limit = ctx, limit
-        self._why_closed = ctx.paths.closed_below(base)
+        self._why_closed = ctx.paths.denial_test(base)
         self._base_chars = len(str(base).rstrip("/")) + 1
         self._times: dict[int, str] = {}
         self._checked = 0

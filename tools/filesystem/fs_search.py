@@ -81,7 +81,7 @@ def fs_search(
     search = _Search(ctx, folder, read_glob(glob), recursive, ignored)
     if sort == "mtime":
         found = search.first(None)
-        found.sort(key=lambda match: (-_modified(match["path"]), match["path"]))
+        found.sort(key=lambda match: (-_mtime(match["path"]), match["path"]))
     else:
         # One more than is shown, to know whether there are more.
         found = search.first(max_results + 1)
@@ -135,7 +135,7 @@ def _is_plain(names: str) -> bool:
     return names.isascii() and "\\" not in names
 
 
-def _modified(path: str) -> float:
+def _mtime(path: str) -> float:
     try:
         return os.stat(from_wire(path)).st_mtime  # noqa: PTH116 - one name for one call
     except OSError:

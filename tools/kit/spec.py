@@ -93,7 +93,7 @@ class Tool:
         return self._has_own(CURSOR)
 
     @cached_property
-    def audited(self) -> dict[str, Field]:
+    def argument_fields(self) -> dict[str, Field]:
         """What the declaration says of each argument, for the audit log."""
         return self.parameters.fields
 

@@ -118,12 +118,12 @@ async def bash(
         ctx.check_command(command)
     except Denied as error:
         raise failure(ctx, "bash", "spawn_error", error.message_with_hint, question, rule=error.rule) from error
-    async with _started(ctx, root, command, cwd, env, limit, question) as session:
+    async with _session(ctx, root, command, cwd, env, limit, question) as session:
         is_over = await session.wait_for_exit(timeout_ms / 1000)
         if not is_over and session.is_running:
             await session.stop(signal.SIGTERM, _GRACE_S)
-        stdout, out_cut = _printed(session, "stdout", limit)
-        stderr, error_cut = _printed(session, "stderr", limit)
+        stdout, out_cut = _output(session, "stdout", limit)
+        stderr, error_cut = _output(session, "stderr", limit)
         exit_code = session.exit_code
     if not is_over:
         message = f"the command did not end within {timeout_ms} ms, and was ended"
@@ -182,7 +182,7 @@ def _check(root: ConfinedRoot, command: str, cwd: str | None, env: dict[str, str
 
 
 @contextlib.asynccontextmanager
-async def _started(
+async def _session(
     ctx: ToolContext,
     root: ConfinedRoot,
     command: str,
@@ -232,7 +232,7 @@ def _shell() -> tuple[str, ...]:
     return (found, "-lc") if found else ("/bin/sh", "-c")
 
 
-def _printed(session: ShellSession, stream: Literal["stdout", "stderr"], limit: int) -> tuple[str, bool]:
+def _output(session: ShellSession, stream: Literal["stdout", "stderr"], limit: int) -> tuple[str, bool]:
     head, tail, missing = session.captured_output(stream)
     data = (head if missing else head + tail).encode()
     kept = data[: utf8.boundary(data, limit)]

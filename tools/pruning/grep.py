@@ -59,7 +59,7 @@ class GrepMatches(Result):
             facts.append("there are more")
         if self.pruning.note:
             facts.append(self.pruning.note)
-        return "\n".join([f"[{' · '.join(facts)}]", *map(rendered, self.matches)])
+        return "\n".join([f"[{' · '.join(facts)}]", *map(render_match, self.matches)])
 
     def summary(self) -> str:
         return matches_summary(self.matches, is_cut=bool(self.truncated))
@@ -114,7 +114,7 @@ async def grep(
     )
     wanted = paths or [path if path is not None else cwd or "."]
     matches, is_cut = await asyncio.to_thread(grep_search.run, wanted, cwd)
-    lines = [rendered(match) for match in matches]
+    lines = [render_match(match) for match in matches]
     by_line = dict(zip(lines, matches, strict=True))
     assert ctx.pruner is not None, "every host has a pruner"
     seen = await ctx.pruner.focus(
@@ -124,7 +124,7 @@ async def grep(
         call_id=ctx.call_id,
         owner=ctx.owner,
         markers=False,
-        is_line=lambda line: line in by_line or _parsed(line) is not None,
+        is_line=lambda line: line in by_line or _parse_match(line) is not None,
     )
     shown = matches
     if seen.pruning.applied:
@@ -141,7 +141,7 @@ async def grep(
     )
 
 
-def rendered(match: Match) -> str:
+def render_match(match: Match) -> str:
     """One line: `path:line:column:text`, or without the column where there is none."""
     column = "" if match["column"] is None else f"{match['column']}:"
     return f"{match['path']}:{match['line']}:{column}{match['text']}".replace("\n", " ")
@@ -149,11 +149,11 @@ def rendered(match: Match) -> str:
 
 def _left(text: str, by_line: Mapping[str, Match]) -> list[Match]:
     """The matches in what a service left. What it changed in a line is taken as it is."""
-    found = (by_line.get(line) or _parsed(line) for line in text.split("\n"))
+    found = (by_line.get(line) or _parse_match(line) for line in text.split("\n"))
     return [match for match in found if match is not None]
 
 
-def _parsed(line: str) -> Match | None:
+def _parse_match(line: str) -> Match | None:
     found = _RENDERED.fullmatch(line)
     if found is None:
         return None
@@ -225,7 +225,7 @@ class Search:
         try:
             found = search(self.ctx.engine, question, bounds)
         except EngineError as error:
-            raise self._engine_failed(error) from error
+            raise self._engine_failure(error) from error
         for hit in found.hits:
             below = f"/{os.fsdecode(hit.path)}" if is_folder else ""
             full = f"{shown.rstrip('/') if is_folder else shown}{below}".encode("utf-8", "backslashreplace").decode()
@@ -250,20 +250,20 @@ class Search:
             self.ctx.paths.check(self.root.absolute(path))
             self.ctx.paths.check_open(descriptor)
         except Denied as error:
-            raise self._failed("invalid_path", f"{path}: {error.message_with_hint}", rule=error.rule) from error
+            raise self._failure("invalid_path", f"{path}: {error.message_with_hint}", rule=error.rule) from error
 
-    def _engine_failed(self, error: EngineError) -> Failed:
+    def _engine_failure(self, error: EngineError) -> Failed:
         if error.kind == "spawn":
-            return self._failed("spawn_error", f"{self.ctx.engine.program} cannot be started: {error.message}")
+            return self._failure("spawn_error", f"{self.ctx.engine.program} cannot be started: {error.message}")
         if error.kind == "timeout":
             message = f"the search took longer than {self.timeout_ms} ms, and was ended"
-            return self._failed("timeout", message, timeout_ms=self.timeout_ms)
-        return self._failed("rg_error", error.message, exit_code=error.exit_code)
+            return self._failure("timeout", message, timeout_ms=self.timeout_ms)
+        return self._failure("rg_error", error.message, exit_code=error.exit_code)
 
     def _invalid_path(self, message: str) -> Failed:
-        return self._failed("invalid_path", message)
+        return self._failure("invalid_path", message)
 
-    def _failed(
+    def _failure(
         self,
         code: str,
         message: str,

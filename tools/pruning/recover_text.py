@@ -63,11 +63,11 @@ async def recover_text(
             "hint": "it is unknown or too old: make the call again that gave it",
         }
         raise Refused(PRUNE_ID_NOT_FOUND, "prune_id_not_found", data)
-    recover = partial(_recovered, prune_id, text, ranges, include_line_numbers)
+    recover = partial(_recover, prune_id, text, ranges, include_line_numbers)
     return recover() if len(text) < SMALL_CHARS else await asyncio.to_thread(recover)
 
 
-def _recovered(prune_id: str, text: str, ranges: list[Range], include_line_numbers: bool) -> Recovered:
+def _recover(prune_id: str, text: str, ranges: list[Range], include_line_numbers: bool) -> Recovered:
     lines_of_text = text.split("\n")
     if lines_of_text[-1] == "":
         lines_of_text.pop()

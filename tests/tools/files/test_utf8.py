@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.files.utf8 import boundary, incomplete_bytes, orphaned_bytes
+from tools.files.utf8 import boundary, incomplete_bytes, orphan_bytes
 
 _TEXTS = ["ä", "€", "😀", "a€", "€a😀", "ascii"]
 
@@ -25,7 +25,7 @@ def test_an_incomplete_character_is_found_at_every_cut(text: str) -> None:
         whole = data[: cut - incomplete_bytes(data[:cut])]
         assert text.startswith(whole.decode())
         rest = data[cut:]
-        assert text.endswith(rest[orphaned_bytes(rest) :].decode())
+        assert text.endswith(rest[orphan_bytes(rest) :].decode())
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x80\x80\x80\x80", b"a\xc0", b"\xf8\x88"])

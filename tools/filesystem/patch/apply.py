@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import NotRequired, TypedDict
 
 from tools.context import ToolContext
-from tools.files.diffs import Region, unified_regions
+from tools.files.diffs import Region, diff_regions
 from tools.files.text import Encoding, binary, showable
 from tools.filesystem.patch.nearest import nearest
 from tools.filesystem.patch.operations import Edit, Step, apply_edits, find_spans, make_edits, view_of
@@ -202,7 +202,7 @@ class Patch:
                 text = after
         if len(self.diff) <= _DIFF_CHARS and regions:
             self.diff += showable(
-                unified_regions(
+                diff_regions(
                     old, text, regions, first_old=self._old_line, first_new=self._new_line, limit_chars=_DIFF_CHARS
                 )
             )

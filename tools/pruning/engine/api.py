@@ -118,7 +118,7 @@ def select(
         gap_markers=_GAP_MARKERS[kind],
         check=check,
     )
-    return Selection(dropped=_dropped_blocks(kept, _REASONS[kind], lines), total_lines=total, source_type=kind)
+    return Selection(dropped=_blocks_to_drop(kept, _REASONS[kind], lines), total_lines=total, source_type=kind)
 
 
 def parse_text(text: str, source_type: SourceType | None) -> ParsedText:
@@ -183,7 +183,7 @@ def _worth(parsed: ParsedText, question: Question, evidence: Evidence, weights: 
     return likelihoods(score_lines(weights[parsed.source_type], parsed.features, features, is_wanted_comment))
 
 
-def _dropped_blocks(kept: Bools, reason: str, lines: Lines) -> tuple[DroppedBlock, ...]:
+def _blocks_to_drop(kept: Bools, reason: str, lines: Lines) -> tuple[DroppedBlock, ...]:
     starts, lengths = runs(kept)
     is_dropped = ~kept[starts]
     first = starts[is_dropped]
