@@ -1,4 +1,4 @@
-"""tools.json, read as profiles: either all of it holds, or every problem is told at once.
+"""Reads tools.json as profiles. A file with a problem is refused, and every problem is reported at once.
 
 What the file does not name follows the profile's `unlisted`; keys that are not ours are left alone, here and when the
 file is saved.
@@ -145,7 +145,7 @@ class _Reader:
         )
 
     def _check_category(self, category_id: str, pointer: str) -> None:
-        """A misspelt category would leave on what its writer means to switch off; a foreign one is a mount to come."""
+        """Report a misspelt category: its tools would stay on. Any other may be of a server that is mounted later."""
         if category_id not in self._catalog.categories:
             near = get_close_matches(category_id, self._catalog.categories, n=1, cutoff=0.8)
             if near:

@@ -26,12 +26,12 @@ class Caller:
     transport: str
     client: str = ""
     form: Form = "auto"
-    # The conversation it is, where a wire has such a thing: what one client was given, another was not.
+    # The id of the conversation, on a wire that has one. Each conversation has its own read positions.
     connection: str = ""
 
     @property
     def reader(self) -> str:
-        """Who is meant by "what you were last given"."""
+        """Identifies the conversation, so that output which one client has read is still new for another."""
         return self.connection or f"{self.name}/{self.transport}/{self.client}"
 
     @property
@@ -42,7 +42,7 @@ class Caller:
 
 @record
 class Call:
-    """One request to run one tool. `report` and `tell` are there when the caller hears of progress and of the log."""
+    """One request to run one tool. `report` sends progress to the caller, `tell` log messages, if it asked for them."""
 
     id: str
     caller: Caller
@@ -123,7 +123,7 @@ class Page:
 
 @record
 class Failure:
-    """An error that the caller can mend, or a fault of ours that it is told of."""
+    """An error that the caller can correct, or a fault of ours that is reported to it."""
 
     error: ToolError
     written: Written

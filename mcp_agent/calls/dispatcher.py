@@ -101,7 +101,7 @@ class Dispatcher:
             return await self._fail(InternalError(message), call, grant.form)
 
     async def _run(self, tool: Tool, context: ToolContext, arguments: dict[str, Any], deadline_s: float) -> Result:
-        """`async def` on the loop, `def` in a thread; a call that is over in microseconds on the loop, too."""
+        """Run `async def` on the loop and `def` in a thread; what is over in microseconds runs on the loop, too."""
         result: Result
         if tool.instant is not None and tool.instant(context, **arguments):
             result = tool.function(context, **arguments)

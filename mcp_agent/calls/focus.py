@@ -58,7 +58,7 @@ class FocusedResult(Result):
 
     @property
     def stretch(self) -> Stretch | None:
-        """The bytes that are kept are not the lines that are left."""
+        """None, because the bytes that are kept are not the lines that are left."""
         return None
 
     @property
@@ -99,6 +99,6 @@ async def prune(result: Result, question: str, tool: Tool, context: ToolContext)
 
 
 def _places(lines: Sequence[str], left: Sequence[str]) -> list[int]:
-    """Where the lines that a service left stand in what it was sent."""
+    """The indexes of the lines that a service kept."""
     wanted = set(left)
     return [index for index, line in enumerate(lines) if line in wanted]

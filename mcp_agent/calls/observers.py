@@ -1,4 +1,4 @@
-"""Who hears of every call: the audit log and the trace in the log here, the metrics in their own room."""
+"""Observers of calls: the audit log, and the trace in the log. The metrics are a third one, in `metrics.py`."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class CallObserver(Protocol):
 class AuditObserver(CallObserver):
     """Writes a line of the audit log for every call: who, what, and what came of it. Never what was in a file.
 
-    Of arguments the shape is kept: numbers and switches as they are, and the text of those that their tool declares
-    as `audited`; any other text is only counted. Of a command its first word is kept, the program. There is no digest
-    of arguments either: a short secret can be found by trying.
+    Of the arguments it keeps the shape: numbers and booleans as they are, the text of those that the tool declares as
+    `audited`, and of any other text the length. Of a command it keeps the first word, the program. It keeps no hash of
+    arguments, because a short secret can be found by trying.
     """
 
     def __init__(self, audit: AuditLog, catalog: Catalog) -> None:
@@ -114,7 +114,7 @@ def _trace_error(call: Call, error: ToolError) -> None:
 
 
 def argument_shapes(arguments: Mapping[str, Any], declared: Mapping[str, Field]) -> dict[str, Any]:
-    """What arguments look like, without what they say."""
+    """The arguments, with a length in place of each text that may not be kept."""
     shapes: dict[str, Any] = {}
     for name, value in islice(arguments.items(), _MOST_ARGUMENTS):
         shapes[name[:60]] = _shape(value, declared.get(name, _UNDECLARED))

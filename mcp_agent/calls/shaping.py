@@ -117,7 +117,7 @@ class Shaper:
         return _fit(value, facts, room, len(encoded))
 
     def _advice(self, reference: str | None, problem: str, caller: Caller) -> str:
-        """How the caller comes by the whole: by a tool, if this host has it, or by the URL, if it is reached by one."""
+        """How the caller gets the whole: with a tool if this host has it, by URL if the caller is on HTTP."""
         if reference is None:
             return f"The rest is lost, because it could not be kept: {problem}. Ask for less at once."
         ways = []
@@ -136,7 +136,7 @@ class Shaper:
 
 
 def choose_form(shape: Shape, caller: Caller) -> Literal["json", "text", "compact"]:
-    """Short if the profile says so; else the connection's own word, the profile's, what is known of the client."""
+    """Compact if the profile says so; else what the connection asks for, the profile's form, or that of the client."""
     if shape == "compact":
         return shape
     form = shape if caller.form == "auto" else caller.form
@@ -164,7 +164,7 @@ def _is_large(value: Mapping[str, Any]) -> bool:
 def _write_whole(
     answer: Result | ToolError, value: dict[str, Any], caller: Caller, form: Literal["json", "text"]
 ) -> tuple[Written, bool]:
-    """All of it as it would go out, and whether that fits into one message. Nearly always its length alone tells."""
+    """The whole answer as it would be sent, and whether it fits into one message. Its length nearly always decides."""
     if caller.is_on_mcp and not isinstance(answer, ToolError) and (blocks := answer.blocks()) is not None:
         content = Blocks(orjson.dumps(blocks))
         return content, len(content.encoded) <= MOST_RESULT_BYTES

@@ -43,7 +43,7 @@ class Short(NamedTuple):
 
 
 class Compactor:
-    """Makes results short and goes on with them. May be used from any thread."""
+    """Shortens results, and reads their further pages. May be used from any thread."""
 
     def __init__(self, artifacts: ArtifactStore, cursors: Cursors) -> None:
         self._artifacts = artifacts
@@ -206,7 +206,7 @@ class _Draft:
         return Place(rest.reference, "", offset)
 
     def _bytes_shown(self, whole: Whole) -> int:
-        """How far into the whole text a reader has seen all of it: to where the first text of the result is cut."""
+        """How many bytes of the whole text the reader has seen without a gap: up to the first cut."""
         name = next((name for name in self._value if name in self._cutter.shown), None)
         if name is None:
             return 0
@@ -218,15 +218,15 @@ class _Draft:
             return MOST_WIRE_BYTES
         if self._listed is not None:
             return LIST_BYTES
-        # What a change answers is a status: it says what was done, and shows nothing that was asked for.
+        # The result of a write is a status: it says what was done, and has no content that was asked for.
         is_status = tool is not None and tool.effect == "write" and not self.is_text
         return STATUS_BYTES if is_status and isinstance(self._answer, Result) else TEXT_BYTES
 
 
 def encode_plain(answer: Result | ToolError) -> bytes | None:
-    """A few short fields and nothing in them to cut, as most small files and most changes are answered; else None.
+    """The result as JSON, if it has a few short fields and nothing to cut, as most small results do; else None.
 
-    A fast path: it takes a tenth of what taking a result apart does.
+    A fast path: it takes a tenth of the time of a draft.
     """
     if not isinstance(answer, Result) or answer.stretch is not None or answer.blocks() is not None:
         return None

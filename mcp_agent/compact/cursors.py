@@ -1,7 +1,7 @@
-"""Where a short result goes on, as a text that nobody else can make and that says nothing to its reader.
+"""Pagination cursors: opaque signed texts that say where a short result goes on.
 
-A cursor names an artifact and a place in it. It is signed together with the tool and the caller that it was given
-to, with a key in the state folder, so it holds after a restart and is worth nothing to anybody else.
+A cursor names an artifact and a place in it. Its signature covers the tool and the caller too, so no other caller can
+use it. The key is in the state folder, so a cursor is still valid after a restart.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """The call that a cursor goes on with: its tool, its caller, and its arguments in a few letters."""
+    """The call that a cursor continues: its tool, its caller, and a short hash of its arguments."""
 
     tool: str
     owner: str
@@ -68,17 +68,19 @@ class Cursors:
         return _PREFIX + base64.urlsafe_b64encode(self._mac(payload, origin) + payload).decode().rstrip("=")
 
     def read(self, cursor: str, asking: Origin) -> tuple[Place, Origin]:
-        """The place that one of ours names, and the call that it was given in answer to.
+        """The place in a cursor, and the call that gave it.
 
-        Raises InvalidParams for any other, and for one of another call. `asking` may be that call again, or one with
-        no arguments but the cursor.
+        Raises InvalidParams if the cursor is not ours, or continues another call. `asking` may repeat the arguments of
+        that call, or have none but the cursor.
         """
-        place, digest = self._decrypt(cursor, asking)
+        place, digest = self._verify(cursor, asking)
         if asking.digest not in ("", digest):
-            raise _unfit("cursor goes on with a call that had other arguments: repeat those, or pass cursor alone")
+            raise _invalid_cursor(
+                "cursor goes on with a call that had other arguments: repeat those, or pass cursor alone"
+            )
         return place, asking._replace(digest=digest)
 
-    def _decrypt(self, cursor: str, asking: Origin) -> tuple[Place, str]:
+    def _verify(self, cursor: str, asking: Origin) -> tuple[Place, str]:
         try:
             encoded = cursor.removeprefix(_PREFIX)
             data = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
@@ -88,7 +90,7 @@ class Cursors:
         is_ours = is_cursor(cursor) and hmac.compare_digest(mac, self._mac(payload, asking))
         # The last letter of Base64 has bits that no byte needs: another letter there would be read as the same.
         if not is_ours or base64.urlsafe_b64encode(data).decode().rstrip("=") != encoded:
-            raise _unfit(
+            raise _invalid_cursor(
                 f"cursor {cursor[:40]!r} is not one that {asking.tool} gave you: pass the nextCursor of an earlier "
                 "answer as it was, or leave it out to begin again"
             )
@@ -108,7 +110,7 @@ def is_cursor(text: str) -> bool:
 
 
 def _key_in(path: Path) -> bytes:
-    """The key in that file, which is made if it is not there; where none can be kept, one for this process."""
+    """The key in the file, created if it is missing. If it cannot be saved, it is valid for this process only."""
     try:
         with atomic.folder_lock(path.parent):
             key = path.read_bytes() if path.exists() else b""
@@ -120,5 +122,5 @@ def _key_in(path: Path) -> bytes:
     return key
 
 
-def _unfit(message: str) -> InvalidParams:
+def _invalid_cursor(message: str) -> InvalidParams:
     return InvalidParams(message, issues=[{"path": "arguments.cursor", "code": "custom", "message": "custom"}])

@@ -1,7 +1,7 @@
-"""A JSON value made small: no deeper than four levels, few elements, short texts, the ends of long ones.
+"""Cuts a JSON value: at most four levels deep, few elements, short texts, and only both ends of long texts.
 
-The root is level 1, and a text or a number is one level below what holds it. What would be deeper is told in a few
-words. The same value is always cut in the same way.
+The root is level 1, and a text or a number is one level below what holds it. What is deeper is described in a
+few words. The same value is always cut in the same way.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ STEPS = (
 class Cutter:
     """Cuts one value, as often as need be. `is_cut` says whether anything was left out the last time.
 
-    `shown` has how much of each text is to be seen from its start, by the name of its field, for texts that were cut.
+    `shown` has, by the name of its field, how many characters are shown from the start of each text that was cut.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The pages of what is kept: a list, a text or any artifact, from a place on, each page a result of its own."""
+"""Pagination: reads one page of a kept list, text or artifact. Each page is a result of its own."""
 
 from __future__ import annotations
 

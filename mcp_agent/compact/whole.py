@@ -1,4 +1,4 @@
-"""What a result would have been, as the bytes that are kept of it: written in pieces, for it may be large."""
+"""The whole result as the bytes that are stored of it, written in pieces, because it may be large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are replaced whole, and locks that processes take turns by.
+"""Replaces whole files, and locks files and folders between processes.
 
 A reader sees the old content or the new one, never a mixture of the two.
 """

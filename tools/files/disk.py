@@ -1,4 +1,4 @@
-"""What the standard library leaves to do about files: flags, syncing, renaming to a free name, copying, comparing."""
+"""File operations that the standard library lacks: flags, syncing, renaming to a free name, copying, comparing."""
 
 from __future__ import annotations
 

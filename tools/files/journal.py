@@ -45,7 +45,7 @@ class Journal:
         self._locks = tuple(threading.RLock() for _ in range(_LOCKS))
 
     def lock(self, target: Path) -> threading.RLock:
-        """To be held from a look at `target` to its change, so that no other call of this daemon comes between."""
+        """Hold it from the look at `target` to its change, so that no other call of this daemon changes it."""
         return self._locks[hash(str(target)) % _LOCKS]
 
     def write(self, target: Path, fill: Callable[[int], None], *, seen: os.stat_result | None) -> Receipt:
@@ -195,7 +195,7 @@ class Journal:
         return self._records.entries()
 
     def place_of(self, reference: str) -> Path:
-        """Where what is behind `undo://<id>` or `undo://<id>/<path>` was when it was kept. Raises NotFound."""
+        """The path that the content of `undo://<id>` or `undo://<id>/<path>` had when it was kept. Raises NotFound."""
         undo_id, _, inner = reference.removeprefix(_SCHEME).partition("/")
         return Path(os.path.normpath(f"{self.entry(undo_id).path}/{inner}"))
 

@@ -115,7 +115,7 @@ class OpenPaths:
                     raise found.rule.refusal(f"{to_wire(place)}, which is in {to_wire(name)},", found.matched)
 
     def denial_test(self, folder: Path) -> Callable[[str], str | None] | None:
-        """A test that says of a path below `folder` why it is closed, if it is; None where nothing is."""
+        """A function that says why a path below `folder` is closed (None: it is open). None if nothing is closed."""
         real = self.real(folder)
         # Where the folder is reached through a link, its own files are still what is closed.
         closed = tuple(str(place.relative_to(real)) for place in self._own_files_within(real))

@@ -49,7 +49,7 @@ class Revs:
         self._lock = threading.Lock()
 
     def hand_out(self, rev: str, data: bytes) -> str:
-        """`rev`, which is now known to stand for `data`."""
+        """Remember that `rev` stands for `data`, and return it."""
         if len(data) > _KEPT_BYTES:
             return rev
         with self._lock:

@@ -148,7 +148,7 @@ def render_match(match: Match) -> str:
 
 
 def _left(text: str, by_line: Mapping[str, Match]) -> list[Match]:
-    """The matches in what a service left. What it changed in a line is taken as it is."""
+    """The matches in the lines that a service kept. A line that it changed is taken as it is."""
     found = (by_line.get(line) or _parse_match(line) for line in text.split("\n"))
     return [match for match in found if match is not None]
 

@@ -74,12 +74,12 @@ async def prune_text(
     assert ctx.pruner is not None, "every host has a pruner"
     began = time.perf_counter()
     try:
-        # Kept while it is read, since nearly every text has lines that are not needed.
+        # Store the text while the engine works, because nearly every text loses some lines.
         prune_id, (selection, warnings) = await asyncio.gather(
             ctx.pruner.keep(ctx.owner, text), _selection(ctx.pruner, text, goal_hint, source_type, options)
         )
     except OSError:
-        # No line is dropped that could not be had back.
+        # Drop no line that could not be recovered.
         log.warning("pruner.recovery_unavailable", exc_info=True)
         prune_id, selection, warnings = _NOT_KEPT, None, ["recovery_unavailable"]
     write = partial(_result, prune_id, text, selection, options, warnings, began)
