@@ -11,7 +11,7 @@ from tools.files.journal import Journal
 from tools.files.lines import LineIndexes
 from tools.files.paths import OpenPaths, to_wire
 from tools.files.revisions import Revs
-from tools.files.sources import Source, is_artifact, is_undo
+from tools.files.sources import Source, is_artifact, is_reference
 from tools.kit.errors import NotFound
 from tools.kit.focus import Focused
 from tools.kit.records import mutable
@@ -259,14 +259,14 @@ class ToolContext:
 
     def source(self, path: str) -> Source:
         """What a path or a reference names. Raises NotFound for a reference that is unknown or another caller's."""
+        if not is_reference(path):
+            target = self.paths.resolve(path)
+            return Source(target, to_wire(target), target)
         if is_artifact(path):
             return Source(self.artifacts.path_of(path), path, None, is_kept=True)
-        if is_undo(path):
-            place = self.journal.place_of(path)
-            self.paths.check(place)
-            return Source(self.journal.path_of(path), path, place, is_kept=True)
-        target = self.paths.resolve(path)
-        return Source(target, to_wire(target), target)
+        place = self.journal.place_of(path)
+        self.paths.check(place)
+        return Source(self.journal.path_of(path), path, place, is_kept=True)
 
     def check_command(self, command: str) -> None:
         """Raise Denied if a deny rule matches `command`. Every tool that starts a program calls it."""

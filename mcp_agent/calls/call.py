@@ -118,6 +118,7 @@ class Page:
     """A further page of an earlier result. No tool was run."""
 
     code: ClassVar[str] = "ok"
+    whole_bytes: ClassVar[int | None] = None
     written: Compact
 
 
@@ -162,6 +163,8 @@ def outgoing_bytes(outcome: Outcome) -> int:
     if isinstance(outcome, Refusal):
         return 0
     written = outcome.written
+    if isinstance(written, bytes):
+        return len(written)
     if isinstance(written, str):
         return len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
-    return len(written if isinstance(written, bytes) else written.encoded)
+    return len(written.encoded)

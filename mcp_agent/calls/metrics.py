@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
-from mcp_agent.calls.call import Call, Outcome, Page, Refusal, Success
+from mcp_agent.calls.call import Call, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.observers import CallObserver
 from registry.catalog import Catalog
 from tools.kit.records import mutable
@@ -82,7 +82,7 @@ class Metrics(CallObserver):
         if outcome is None or isinstance(outcome, Refusal):
             return
         counts.result_bytes.add(result_bytes)
-        whole = None if isinstance(outcome, Page) else outcome.whole_bytes
+        whole = outcome.whole_bytes
         if (whole or result_bytes) > LARGE_BYTES:
             counts.large += 1
         if whole is not None:
@@ -93,7 +93,7 @@ class Metrics(CallObserver):
             if pruning is not None and pruning.applied:
                 gone = max(pruning.raw_bytes - (pruning.pruned_bytes or 0), 0)
                 counts.saved["pruning"] = counts.saved.get("pruning", 0) + gone
-        elif not isinstance(outcome, Page) and outcome.error.rule is not None:
+        elif isinstance(outcome, Failure) and outcome.error.rule is not None:
             self._deny(outcome.error.rule)
 
     def render(self, further: Iterable[str] = ()) -> bytes:

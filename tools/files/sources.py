@@ -36,16 +36,11 @@ class Source:
 
 
 def is_reference(path: str) -> bool:
-    return is_artifact(path) or is_undo(path)
+    return path.startswith((_ARTIFACT, _UNDO))
 
 
 def is_artifact(path: str) -> bool:
     return path.startswith(_ARTIFACT)
-
-
-def is_undo(path: str) -> bool:
-    """Whether `path` refers to the version of a file before a change."""
-    return path.startswith(_UNDO)
 
 
 class OpenFile:
