@@ -12,7 +12,7 @@ from tools.context import ToolContext
 from tools.files.diffs import Region, diff_regions
 from tools.files.text import Encoding, binary, showable
 from tools.filesystem.patch.nearest import nearest
-from tools.filesystem.patch.operations import Edit, Step, apply_edits, find_spans, make_edits, view_of
+from tools.filesystem.patch.operations import Edit, Step, apply_edits, find_matches, make_edits, view_of
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.kit.errors import CountMismatch, NoMatch, NotEncodable, TooLarge, ToolError
 from tools.kit.records import mutable
@@ -238,18 +238,18 @@ class Patch:
             # `_may_match` has counted.
             return []
         view = view_of(text, step.wanted)
-        spans = find_spans(step, view, by_line=not self._is_whole, deadline=self._deadline)
-        task.count += len(spans)
-        for start, _, _ in spans[: _LISTED_LINES - len(task.lines)]:
-            task.lines.append(self._new_line + view.shown.count("\n", 0, start))
-        if not spans:
+        matches = find_matches(step, view, by_line=not self._is_whole, deadline=self._deadline)
+        task.count += len(matches)
+        for match in matches[: _LISTED_LINES - len(task.lines)]:
+            task.lines.append(self._new_line + view.shown.count("\n", 0, match.start))
+        if not matches:
             if self._is_whole and (self._is_dry or step.expected_count is None):
                 task.problem = self._no_match(task, view.shown)
             return []
         if task.is_done and not step.takes_all:
             return []
         task.is_done = True
-        return make_edits(step, view, spans if step.takes_all else spans[:1])
+        return make_edits(step, view, matches if step.takes_all else matches[:1])
 
 
 def _merge(regions: Sequence[Region], edits: Sequence[Edit]) -> list[Region]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -12,8 +13,6 @@ from tools.kit.params import Field
 from tools.kit.records import record
 
 Type = Literal["replace_first", "replace_all", "insert_after", "insert_before"]
-# From where to where in a text, and what takes its place.
-Span = tuple[int, int, str]
 
 
 @record
@@ -45,7 +44,7 @@ class Step:
 
 @record
 class Edit:
-    """What stands from `start` to `end` becomes `text`."""
+    """What stands from `start` to `end` of a text, or of its view, becomes `text`."""
 
     start: int
     end: int
@@ -98,38 +97,32 @@ class View:
 def view_of(text: str, wanted: str) -> View:
     if "\r\n" not in text or "\r" in wanted or r"\r" in wanted:
         return View(text, text, [])
-    returns: list[int] = []
-    at = text.find("\r\n")
-    while at != -1:
-        returns.append(at - len(returns))
-        at = text.find("\r\n", at + 2)
+    returns = [match.start() - number for number, match in enumerate(re.finditer("\r\n", text))]
     return View(text, text.replace("\r\n", "\n"), returns)
 
 
-def find_spans(step: Step, view: View, *, by_line: bool, deadline: float) -> list[Span]:
-    """Where in the view an operation matches; for an insert, the lines in which it does."""
-    found: list[Span] = []
+def find_matches(step: Step, view: View, *, by_line: bool, deadline: float) -> list[Edit]:
+    """Where in the view an operation matches, and what it puts there; for an insert, the lines in which it matches."""
+    text, wanted = view.shown, step.wanted
     if step.regex:
         template = None if step.is_insert else step.put
-        for match in find_all(
-            view.shown, step.wanted, template, expand_all=step.takes_all, by_line=by_line, deadline=deadline
-        ):
-            found.append((match.start, match.end, match.replacement))
+        matches = find_all(text, wanted, template, expand_all=step.takes_all, by_line=by_line, deadline=deadline)
+        found = [Edit(*match) for match in matches]
     else:
-        text, wanted = view.shown, step.wanted
+        found = []
         at = text.find(wanted)
         while at != -1:
-            found.append((at, at + len(wanted), step.put))
+            found.append(Edit(at, at + len(wanted), step.put))
             at = text.find(wanted, at + len(wanted))
-    return _line_spans(view.shown, found) if step.is_insert else found
+    return _whole_lines(text, found) if step.is_insert else found
 
 
-def make_edits(step: Step, view: View, chosen: list[Span]) -> list[Edit]:
+def make_edits(step: Step, view: View, chosen: list[Edit]) -> list[Edit]:
     """What becomes of the text behind a view at the chosen places."""
     keeps_endings = "\r" in step.wanted or (step.regex and r"\r" in step.wanted)
     edits: list[Edit] = []
-    for start, end, put in chosen:
-        first, last = view.place(start), view.place(end)
+    for match in chosen:
+        first, last, put = view.place(match.start), view.place(match.end), match.text
         if step.is_insert:
             edits.append(_insertion(step, view.text, first, last))
         else:
@@ -148,15 +141,15 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     return "".join(pieces)
 
 
-def _line_spans(text: str, found: list[Span]) -> list[Span]:
+def _whole_lines(text: str, found: list[Edit]) -> list[Edit]:
     """The lines in which matches begin, each once, with their endings."""
-    lines: list[Span] = []
-    for start, _, _ in found:
-        if lines and start < lines[-1][1]:
+    lines: list[Edit] = []
+    for match in found:
+        if lines and match.start < lines[-1].end:
             continue
-        begin = text.rfind("\n", 0, start) + 1
-        end = text.find("\n", start)
-        lines.append((begin, len(text) if end == -1 else end + 1, ""))
+        begin = text.rfind("\n", 0, match.start) + 1
+        end = text.find("\n", match.start)
+        lines.append(Edit(begin, len(text) if end == -1 else end + 1, ""))
     return lines
 
 

@@ -13,7 +13,6 @@ import sys
 import time
 
 from tools.kit.errors import InvalidPattern, Timeout, TooLarge
-from tools.kit.records import record
 
 TIME_LIMIT_S = 5.0
 _MEMORY_BYTES = 2 * 1024 * 1024 * 1024
@@ -54,19 +53,10 @@ sys.stdout.write(json.dumps(answer))
 """
 
 
-@record
-class Found:
-    """One match: where it is in the text, and what would stand there instead."""
-
-    start: int
-    end: int
-    replacement: str
-
-
 def find_all(
     text: str, pattern: str, template: str | None, *, expand_all: bool, by_line: bool, deadline: float
-) -> list[Found]:
-    """Every match of `pattern`, in order. `template` is filled in for the first match, or for all.
+) -> list[tuple[int, int, str]]:
+    """Every match of `pattern`, in order: its start, its end, and `template` filled in, for the first match or for all.
 
     Raises InvalidPattern, Timeout, TooLarge.
     """
@@ -92,4 +82,4 @@ def find_all(
         raise InvalidPattern(f"the regex {pattern[:100]!r} cannot be used: {answer['error']}")
     if "too_large" in answer:
         raise TooLarge(f"the regex {pattern[:100]!r} gives too much: {answer['too_large']}")
-    return [Found(*each) for each in answer["found"]]
+    return [(start, end, put) for start, end, put in answer["found"]]
