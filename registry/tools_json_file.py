@@ -112,15 +112,11 @@ class RegistryFile:
 
     def _document(self) -> tuple[dict[str, Any], str]:
         # The flags include O_NONBLOCK: if the path is a pipe, open must not wait for a writer.
-        with self._os_errors_as_problems("read"):
-            descriptor = os.open(self.path, disk.READ_FLAGS)
-            try:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise self._bad(f"{self.path} is no regular file")
-                with os.fdopen(descriptor, "rb", closefd=False) as file:
-                    data = file.read(_MOST_BYTES + 1)
-            finally:
-                os.close(descriptor)
+        with self._os_errors_as_problems("read"), disk.open_descriptor(self.path) as descriptor:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise self._bad(f"{self.path} is no regular file")
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
             raise self._bad(f"{self.path} is larger than {_MOST_BYTES} bytes")
         try:

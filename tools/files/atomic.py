@@ -32,30 +32,24 @@ def replacing(path: Path, *, temporary: Path | None = None, sync: bool = True) -
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.new")
     else:
         temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, disk.NEW_FLAGS, 0o600)
-    try:
+    with disk.open_descriptor(temporary, disk.NEW_FLAGS) as descriptor:
         try:
             yield descriptor
             if sync:
                 os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder against all other processes and threads. It is created if it is missing."""
     disk.private_folder(folder)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with disk.open_descriptor(folder, disk.FOLDER_FLAGS) as descriptor:
         lock(descriptor)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def lock(descriptor: int, *, wait: bool = True) -> bool:

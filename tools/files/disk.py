@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -17,10 +17,21 @@ from pathlib import Path
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 NEW_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 WRITE_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK
+FOLDER_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 _COPY_BYTES = 1024 * 1024
 _PIPE_BYTES = 1024 * 1024
+
+
+@contextlib.contextmanager
+def open_descriptor(path: Path, flags: int = READ_FLAGS, mode: int = 0o600) -> Iterator[int]:
+    """As `os.open`, for a `with` block: the descriptor is closed at its end."""
+    descriptor = os.open(path, flags, mode)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def private_folder(folder: Path) -> None:
@@ -34,16 +45,8 @@ def private_folder(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` survive a power cut. Where folders cannot be synced, nothing is done."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    except OSError:
-        return
-    try:
+    with contextlib.suppress(OSError), open_descriptor(folder, FOLDER_FLAGS) as descriptor:
         os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def rename_new(source: Path, target: Path) -> None:
@@ -97,20 +100,14 @@ def copy_bytes(source: int, target: int, size: int, start: int = 0) -> int:
 
 def copy_file(source: Path, target: Path, *, sync: bool = True) -> None:
     """A new file `target` with the bytes, mode, owner, times and attributes of `source`."""
-    reading = os.open(source, READ_FLAGS)
-    try:
+    with open_descriptor(source) as reading:
         status = os.fstat(reading)
-        writing = os.open(target, NEW_FLAGS, 0o600)
-        try:
+        with open_descriptor(target, NEW_FLAGS) as writing:
             copy_bytes(reading, writing, status.st_size)
             copy_status(reading, status, writing)
             if sync:
                 os.fsync(writing)
-        finally:
-            os.close(writing)
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
-    finally:
-        os.close(reading)
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -210,24 +207,22 @@ def copy_any(source: Path, target: Path) -> None:
 
 
 def copy_out(image: Path, descriptor: int) -> None:
-    reading = os.open(image, READ_FLAGS)
-    try:
+    with open_descriptor(image) as reading:
         copy_bytes(reading, descriptor, os.fstat(reading).st_size)
-    finally:
-        os.close(reading)
 
 
 def copy_into(image: Path, target: Path) -> None:
     """Write the bytes of `image` over those of `target`, which stays the file it is."""
-    reading, writing = os.open(image, READ_FLAGS), os.open(target, WRITE_FLAGS)
-    try:
-        size = os.fstat(reading).st_size
-        copy_bytes(reading, writing, size)
-        os.ftruncate(writing, size)
-        os.fsync(writing)
-    finally:
-        os.close(reading)
-        os.close(writing)
+    with open_descriptor(image) as reading, open_descriptor(target, WRITE_FLAGS) as writing:
+        overwrite(reading, writing)
+
+
+def overwrite(reading: int, writing: int) -> None:
+    """Make what is in one open file the content of another, on disk."""
+    size = os.fstat(reading).st_size
+    copy_bytes(reading, writing, size)
+    os.ftruncate(writing, size)
+    os.fsync(writing)
 
 
 def tree_bytes(path: Path, status: os.stat_result, enough: int) -> int:

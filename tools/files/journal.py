@@ -268,8 +268,7 @@ class Journal:
         whole = target.with_name(f".mcp-agent-{change.id}.whole")
         if change.descriptor >= 0:
             whole = self._records.file(change.id, "whole")
-        descriptor = os.open(whole, disk.NEW_FLAGS, 0o600)
-        try:
+        with disk.open_descriptor(whole, disk.NEW_FLAGS) as descriptor:
             whole.unlink()
             fill(descriptor)
             self._check_unchanged(target, seen)
@@ -280,21 +279,13 @@ class Journal:
                 if change.problem is None:
                     change.note(phase="verified")
                     change.sync()
-            writing = os.open(target, disk.WRITE_FLAGS)
-            try:
-                size = os.fstat(descriptor).st_size
-                os.lseek(writing, 0, os.SEEK_SET)
-                disk.copy_bytes(descriptor, writing, size)
-                os.ftruncate(writing, size)
-                os.fsync(writing)
-            except OSError:
-                if image is not None and image.exists():
-                    disk.copy_into(image, target)
-                raise
-            finally:
-                os.close(writing)
-        finally:
-            os.close(descriptor)
+            with disk.open_descriptor(target, disk.WRITE_FLAGS) as writing:
+                try:
+                    disk.overwrite(descriptor, writing)
+                except OSError:
+                    if image is not None and image.exists():
+                        disk.copy_into(image, target)
+                    raise
         return self._records.finish(change, target)
 
     def _move_across(self, change: Pending, source: Path, target: Path, *, is_new: bool) -> None:

@@ -234,15 +234,9 @@ class Records:
         if self._folder is None or not self._folder.is_dir():
             return
         for path in sorted(self._folder.glob("*.begun")):
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                continue
-            try:
+            with suppress(FileNotFoundError), disk.open_descriptor(path) as descriptor:
                 if atomic.lock(descriptor, wait=False):
                     yield path, _facts(path)
-            finally:
-                os.close(descriptor)
 
     def prune(self, *, is_first: bool) -> None:
         """Drop what is too old, and the oldest while there is too much."""

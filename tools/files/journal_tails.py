@@ -24,8 +24,7 @@ def change_tail(
     records: Records, change: Pending, target: Path, prefix_bytes: int, length: int, fill: Callable[[int], None]
 ) -> Receipt:
     """Make the file its first `prefix_bytes` and the `length` bytes that `fill` writes, or leave it as it is."""
-    writing = os.open(target, _FLAGS)
-    try:
+    with disk.open_descriptor(target, _FLAGS) as writing:
         status = os.fstat(writing)
         _keep(records, change, writing, prefix_bytes, status.st_size)
         change.prefix_bytes = prefix_bytes
@@ -42,8 +41,6 @@ def change_tail(
             raise
         if os.fstat(writing).st_size != prefix_bytes + length:
             change.problem = "another program wrote to it at the same time"
-    finally:
-        os.close(writing)
     return records.finish(change, target)
 
 
@@ -60,11 +57,8 @@ def recover_tail(facts: dict[str, Any], target: Path, image: Path) -> bool:
         return status.st_size == end
     if not takes_away and status.st_size >= end:
         return True
-    writing = os.open(target, _FLAGS)
-    try:
+    with disk.open_descriptor(target, _FLAGS) as writing:
         _put_back(writing, prefix_bytes, image, facts["modified_ns"])
-    finally:
-        os.close(writing)
     return False
 
 
@@ -86,11 +80,8 @@ def previous_content(records: Records, entry: Entry) -> Path:
     if not is_known or any((each.prefix_bytes or 0) < entry.prefix_bytes for each in later):
         raise NotFound(f"undo://{entry.id} {entry.summary}, and the file has changed since: its beginning is not kept")
     with atomic.replacing(view, temporary=records.file(entry.id, "partial"), sync=False) as writing:
-        reading = os.open(own, disk.READ_FLAGS)
-        try:
+        with disk.open_descriptor(own) as reading:
             disk.copy_bytes(reading, writing, entry.prefix_bytes)
-        finally:
-            os.close(reading)
         if entry.image_bytes is not None:
             disk.copy_out(records.file(entry.id, "image"), writing)
     return view

@@ -68,11 +68,8 @@ class Revs:
 
     def check_file(self, if_rev: str, path: Path, shown: str) -> None:
         """As `check`, for a file that is not open. Raises OSError."""
-        descriptor = os.open(path, disk.READ_FLAGS)
-        try:
+        with disk.open_descriptor(path) as descriptor:
             self.check(if_rev, descriptor, shown)
-        finally:
-            os.close(descriptor)
 
     def check(self, if_rev: str, descriptor: int, shown: str) -> None:
         """Raise StaleRev, with a diff where the seen text is still known, unless the open file is at `if_rev`."""

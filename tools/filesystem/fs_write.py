@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from tools.context import ToolContext
 from tools.files import disk
 from tools.files.paths import to_wire
-from tools.files.revisions import HASHED_BYTES, rev_of_open, rev_of_status
+from tools.files.revisions import HASHED_BYTES, rev_of_open
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import make_parents, undo_note
@@ -139,11 +139,6 @@ def _encoding(descriptor: int, status: os.stat_result, shown: str) -> Encoding:
 
 
 def _rev(ctx: ToolContext, target: Path) -> str:
-    descriptor = os.open(target, disk.READ_FLAGS)
-    try:
+    with disk.open_descriptor(target) as descriptor:
         rev, data = rev_of_open(descriptor)
-        return rev if data is None else ctx.revs.hand_out(rev, data)
-    except OSError:
-        return rev_of_status(target.stat())
-    finally:
-        os.close(descriptor)
+    return rev if data is None else ctx.revs.hand_out(rev, data)
