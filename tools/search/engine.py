@@ -39,15 +39,6 @@ class Engine:
     program: str
     origin: Literal["PATH", "installed with mcp-agent", "fallback"]
 
-    @property
-    def version(self) -> str:
-        """The first line that `--version` prints."""
-        try:
-            printed = subprocess.run([self.program, "--version"], capture_output=True, timeout=5, check=False).stdout
-        except (OSError, subprocess.TimeoutExpired):
-            return "unknown"
-        return printed.decode("utf-8", "replace").partition("\n")[0]
-
 
 @functools.cache
 def find_engine() -> Engine:
@@ -159,8 +150,8 @@ class Program:
             # Its end takes longer than its answer did, and no caller has to wait for it.
             threading.Thread(target=process.wait, name="search-end", daemon=True).start()
 
-    def output(self, bounds: Bounds, tick_ms: int = _POLL_MS) -> Iterator[bytes]:
-        """What the program prints as it does, and empty bytes after every `tick_ms` of silence. Raises EngineError."""
+    def output(self, bounds: Bounds) -> Iterator[bytes]:
+        """What the program prints, piece by piece. Raises EngineError."""
         process = self._process
         assert process.stdout is not None, "it is a pipe"
         assert process.stderr is not None, "it is a pipe"
@@ -171,28 +162,27 @@ class Program:
         poll.register(error, select.POLLIN | select.POLLHUP)
         open_pipes, complaint = 2, b""
         while open_pipes:
-            printed = b""
-            for pipe, _ in poll.poll(tick_ms):
+            left_ms = (bounds.deadline - time.monotonic()) * 1000
+            if left_ms <= 0:
+                raise EngineError("timeout")
+            bounds.check()
+            for pipe, _ in poll.poll(min(left_ms, _POLL_MS)):
                 data = os.read(pipe, _READ_BYTES)
                 if not data:
                     poll.unregister(pipe)
                     open_pipes -= 1
                 elif pipe == out:
-                    printed = data
+                    yield data
                 else:
                     complaint = (complaint + data)[:_MOST_COMPLAINT_BYTES]
-            yield printed
-            bounds.check()
-            if time.monotonic() > bounds.deadline:
-                raise EngineError("timeout")
         exit_code = process.wait()
         message = complaint.decode("utf-8", "replace").strip()
         if exit_code not in (0, 1) and (message or self._fails_always):
             raise EngineError("exit", message or f"it ended with exit code {exit_code}", exit_code)
 
 
-def split_lines(pieces: Iterable[bytes], *, skips_long: bool) -> Iterator[bytes | None]:
-    """Whole lines without their ends; None where a piece has completed none.
+def split_lines(pieces: Iterable[bytes], *, skips_long: bool) -> Iterator[bytes]:
+    """Whole lines without their ends.
 
     A line that is too long to keep is skipped but for its end. Raises TooLarge instead, unless `skips_long`.
     """
@@ -205,7 +195,6 @@ def split_lines(pieces: Iterable[bytes], *, skips_long: bool) -> Iterator[bytes 
             yield from lines
         else:
             rest += tail
-            yield None
         if len(rest) > _MOST_LINE_BYTES:
             if not skips_long:
                 raise TooLarge(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,8 @@ def search_by_grep(engine: Engine, question: Question, bounds: Bounds) -> Hits:
         batches: Iterable[list[bytes]] = [[b"./"]]
     else:
         arguments += ["-s", "-F" if question.is_fixed else _dialect(engine.program), "-m", str(bounds.hits + 1)]
-        batches = _batches(_files(question, bounds.check))
+        files = _files(question, bounds.check)
+        batches = iter(lambda: list(itertools.islice(files, _FILES_AT_ONCE)), [])
     arguments += ["-i"] if question.ignore_case else []
     arguments += ["-e", question.pattern, "--"]
     hits: list[Hit] = []
@@ -48,8 +50,6 @@ def _matches(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, int, bytes]]:
     """The path, the line number and the line of every match that `grep -n -H -Z` prints."""
     started = b""
     for line in split_lines(pieces, skips_long=True):
-        if line is None:
-            continue
         path, is_whole, rest = (started + line).partition(b"\0")
         # NUL ends the name, because a name may have a line end in it.
         started = b"" if is_whole else started + line + b"\n"
@@ -67,7 +67,8 @@ def _files(question: Question, check: Callable[[], None]) -> Iterator[bytes]:
                 continue
             encoded = os.fsencode(path)
             if question.admits is None or question.admits(encoded):
-                yield encoded
+                # A file called "-" would be standard input.
+                yield b"./" + encoded
 
 
 @functools.cache
@@ -75,14 +76,3 @@ def _dialect(program: str) -> str:
     """The dialect nearest to ripgrep's."""
     tried = subprocess.run([program, "-P", "-e", r"\d"], input=b"1\n", capture_output=True, check=False)
     return "-P" if tried.returncode == 0 else "-E"
-
-
-def _batches(paths: Iterable[bytes]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    for path in paths:
-        batch.append(b"./" + path if path.startswith(b"-") else path)
-        if len(batch) == _FILES_AT_ONCE:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

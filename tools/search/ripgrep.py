@@ -11,20 +11,18 @@ import base64
 import os
 import select
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from tools.search.engine import Bounds, Engine, Hit, Hits, Program, Question, split_lines
+from tools.search.engine import Bounds, Engine, EngineError, Hit, Hits, Program, Question, split_lines
 from tools.search.globs import Glob, has_single_characters, read_glob
 from tools.search.gnu_grep import search_by_grep
 
 _HEAD_START_S = 0.010
-# More than this is not kept before it is known whether it is wanted.
-_MOST_UNREAD_BYTES = 64 * 1024 * 1024
 _TYPE = "mcpagent"
-_MATCH_MARK = b'{"type":"match"'
 
 
 def search(engine: Engine, question: Question, bounds: Bounds) -> Hits:
@@ -32,20 +30,27 @@ def search(engine: Engine, question: Question, bounds: Bounds) -> Hits:
     if engine.kind == "grep":
         return search_by_grep(engine, question, bounds)
     if question.file is not None:
-        with _start(engine, question, in_order=False) as program:
-            return _read(program.output(bounds), _JsonReader(question, bounds))
-    with _start(engine, question, in_order=True) as program:
-        # Where little is to be searched, or much is found at once, this is all it takes.
-        first = _JsonReader(question, bounds)
-        if _read_until(program.output(bounds, tick_ms=1), first, time.monotonic() + _HEAD_START_S):
-            return first.finish()
-    with _start(engine, question, in_order=False) as program:
-        found = _all_or_cut(program.output(bounds), _JsonReader(question, bounds), bounds)
-    if not found.is_cut:
-        found.hits.sort(key=lambda hit: (_path_order(hit.path), hit.line))
-        return found
-    with _start(engine, question, in_order=True) as program:
-        return _read(program.output(bounds), _JsonReader(question, bounds))
+        return _run(engine, question, bounds, in_order=False)
+    try:
+        head_start = replace(bounds, deadline=time.monotonic() + _HEAD_START_S)
+        return _run(engine, question, head_start, in_order=True)
+    except EngineError as error:
+        if error.kind != "timeout":
+            raise
+    found = _run(engine, question, bounds, in_order=False)
+    if found.is_cut:
+        return _run(engine, question, bounds, in_order=True)
+    found.hits.sort(key=lambda hit: (_path_order(hit.path), hit.line))
+    return found
+
+
+def _run(engine: Engine, question: Question, bounds: Bounds, *, in_order: bool) -> Hits:
+    reader = _JsonReader(question, bounds)
+    with _start(engine, question, in_order=in_order) as program:
+        for line in split_lines(program.output(bounds), skips_long=question.uses_defaults):
+            if reader.take(line):
+                break
+    return reader.finish()
 
 
 def _start(engine: Engine, question: Question, *, in_order: bool) -> Program:
@@ -118,49 +123,16 @@ def _arguments(engine: Engine, question: Question, *, in_order: bool) -> list[st
     return [*arguments, "-e", question.pattern, "--", "./" if question.file is None else "-"]
 
 
-def _all_or_cut(pieces: Iterable[bytes], reader: _JsonReader, bounds: Bounds) -> Hits:
-    """Every match, in no order; or that there are too many, and then none."""
-    if reader.is_choosy:
-        return _read(pieces, reader)
-    # An answer that will be asked for again is not worth reading: so it is only counted at first.
-    kept: list[bytes] = []
-    count = size = 0
-    for piece in pieces:
-        kept.append(piece)
-        count += piece.count(_MATCH_MARK)
-        size += len(piece)
-        if count > bounds.hits or size > _MOST_UNREAD_BYTES:
-            return Hits([], is_cut=True)
-    return _read(kept, reader)
-
-
-def _read(pieces: Iterable[bytes], reader: _JsonReader) -> Hits:
-    for line in split_lines(pieces, skips_long=reader.question.uses_defaults):
-        if line is not None and reader.take(line):
-            break
-    return reader.finish()
-
-
-def _read_until(pieces: Iterable[bytes], reader: _JsonReader, give_up: float) -> bool:
-    """Read until there is enough. False if it is time to give up before."""
-    for line in split_lines(pieces, skips_long=reader.question.uses_defaults):
-        if line is not None and reader.take(line):
-            break
-        if time.monotonic() > give_up:
-            return False
-    return True
-
-
 class _JsonReader:
     """Collects matches out of `rg --json`, and the lines around them, until it has enough."""
 
     def __init__(self, question: Question, bounds: Bounds) -> None:
-        self.question, self._bounds, self._is_folder = question, bounds, question.file is None
+        self._question, self._bounds, self._is_folder = question, bounds, question.file is None
         # The engine leaves out what it takes such a glob for, and that may be less.
         is_doubtful = question.excluded is not None and has_single_characters(question.excluded)
         self._excluded = read_glob(question.excluded or "") if is_doubtful else None
         # Whether there may be matches that do not count.
-        self.is_choosy = (
+        self._is_choosy = (
             question.admits is not None
             or self._excluded is not None
             or (question.glob is not None and not question.glob.is_by_name)
@@ -173,7 +145,7 @@ class _JsonReader:
 
     def take(self, line: bytes) -> bool:
         """Read one line. True when there is enough."""
-        if line.startswith(_MATCH_MARK):
+        if line.startswith(b'{"type":"match"'):
             self._match(orjson.loads(line)["data"])
         elif line.startswith(b'{"type":"context"'):
             data = orjson.loads(line)["data"]
@@ -189,7 +161,7 @@ class _JsonReader:
 
     def _match(self, data: dict[str, Any]) -> None:
         path = _bytes(data["path"])[2:] if self._is_folder else b""
-        if self.is_choosy and not self._counts(path):
+        if self._is_choosy and not self._counts(path):
             return
         limit_bytes = self._bounds.line_bytes
         if len(self._hits) >= self._bounds.hits or (limit_bytes is not None and self._line_bytes >= limit_bytes):
@@ -204,13 +176,13 @@ class _JsonReader:
         self._hits.append(hit)
         if limit_bytes is not None:
             self._line_bytes += len(hit.text.encode("utf-8", "replace"))
-        if self.question.context:
+        if self._question.context:
             self._file.append(hit)
             self._around[hit.line] = hit.text
 
     def _counts(self, path: bytes) -> bool:
         """Whether a match in that file is one that was asked for."""
-        question = self.question
+        question = self._question
         name = os.fsdecode(path)
         glob = None if question.glob is None or question.glob.is_by_name or not self._is_folder else question.glob
         if (glob is not None and not glob.matches(name)) or (self._excluded and self._excluded.matches(name)):
@@ -219,10 +191,10 @@ class _JsonReader:
 
     def _text(self, value: dict[str, str]) -> str:
         text = value.get("text")
-        return (self.question.decode(base64.b64decode(value["bytes"])) if text is None else text).rstrip("\r\n")
+        return (self._question.decode(base64.b64decode(value["bytes"])) if text is None else text).rstrip("\r\n")
 
     def _end_file(self) -> None:
-        span = self.question.context
+        span = self._question.context
         for hit in self._file:
             last = hit.line + hit.text.count("\n")
             hit.before = [self._around[n] for n in range(hit.line - span, hit.line) if n in self._around]
