@@ -9,7 +9,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.kit.focus import PruningMetadata
 from tools.kit.records import record
-from tools.kit.results import Block, Result, Stretch
+from tools.kit.results import ArtifactRange, Block, Result
 from tools.kit.spec import Tool
 
 
@@ -49,21 +49,21 @@ class FocusedResult(Result):
         return self.result.succeeded
 
     @property
-    def listed(self) -> str | None:
-        return self.result.listed
+    def list_field(self) -> str | None:
+        return self.result.list_field
 
     @property
-    def asked_text(self) -> str | None:
-        return self.result.asked_text
+    def text_field(self) -> str | None:
+        return self.result.text_field
 
     @property
-    def stretch(self) -> Stretch | None:
+    def artifact_range(self) -> ArtifactRange | None:
         """None, because the bytes that are kept are not the lines that are left."""
         return None
 
     @property
-    def kept_as(self) -> str | None:
-        return self.result.kept_as
+    def artifact_reference(self) -> str | None:
+        return self.result.artifact_reference
 
     @property
     def is_text(self) -> bool:

@@ -30,7 +30,7 @@ MOST_RESULT_BYTES = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
 _PREVIEW_BYTES = 100_000
 _SAMPLE = 1_000
 # A longer text or list is written in a thread, so that it does not hold up the event loop.
-_LARGE_CHARS = 100_000
+_LARGE_CHARS = 250_000
 _LARGE_LIST = 1_000
 
 # Programs that put a result before a model as it is, by the name in their `clientInfo`.

@@ -52,15 +52,15 @@ class Compactor:
 
     def fit_whole(self, answer: Result | ToolError, tool: Tool | None) -> Short | None:
         """The result with all that it says, if it fits like that, else None. Never touches the disk."""
-        if isinstance(answer, Result) and answer.stretch is not None:
+        if isinstance(answer, Result) and answer.artifact_range is not None:
             return None
         encoded = encode_plain(answer) or _Draft(answer, tool).fit(STEPS[0], None)
         return None if encoded is None else Short(encoded)
 
     def shorten(self, answer: Result | ToolError, tool: Tool | None, origin: Origin, domain: str) -> Short:
         """The result with what it has room for. If that is not all of it, its whole is kept first."""
-        if isinstance(answer, Result) and answer.stretch is not None:
-            reference, start, end = answer.stretch
+        if isinstance(answer, Result) and answer.artifact_range is not None:
+            reference, start, end = answer.artifact_range
             page = self._pages.of_bytes(Place(reference, "", start, fills=True), origin, end)
             return Short(orjson.dumps(page), end - start)
         if (encoded := encode_plain(answer)) is not None:
@@ -81,7 +81,7 @@ class Compactor:
         return orjson.dumps(self._pages.at(place, continued, tool.result_type.item))
 
     def _keep(self, draft: _Draft, whole: Whole, origin: Origin, domain: str) -> _Rest:
-        reference, problem = draft.kept_as, ""
+        reference, problem = draft.artifact_reference, ""
         if reference is None:
             media_type = "text/plain" if draft.is_text else "application/json"
             try:
@@ -120,7 +120,7 @@ class _Draft:
         blocks = answer.blocks() if isinstance(answer, Result) else None
         self._value = answer.as_object() if blocks is None else _object_of(blocks)
         self.is_text = answer.is_text
-        self.kept_as: str | None = None
+        self.artifact_reference: str | None = None
         self._asked: str | None = None
         self._text = ""
         self._listed: str | None = None
@@ -133,14 +133,14 @@ class _Draft:
         cut = shorten if isinstance(answer, Result) else shorten_middle
         self.head: Object = {"summary": cut(answer.summary(), MOST_SUMMARY) or "done", "success": False}
         if isinstance(answer, Result):
-            self.kept_as = answer.kept_as
+            self.artifact_reference = answer.artifact_reference
             self.head["success"] = answer.succeeded
-            if self.kept_as is not None:
+            if self.artifact_reference is not None:
                 fields.pop("artifactRef", None)
-            if answer.asked_text is not None:
-                self._asked, self._text = answer.asked_text, fields.pop(answer.asked_text)
+            if answer.text_field is not None:
+                self._asked, self._text = answer.text_field, fields.pop(answer.text_field)
                 self.is_text = False
-            self._listed = answer.listed or _longest_list(fields)
+            self._listed = answer.list_field or _longest_list(fields)
             if self._listed is not None:
                 self._entries = fields.pop(self._listed)
                 self.head["count"] = len(self._entries)
@@ -177,7 +177,7 @@ class _Draft:
 
     def whole(self) -> Whole:
         """What the result would have been: its text, or its object."""
-        if self.is_text and self.kept_as is None:
+        if self.is_text and self.artifact_reference is None:
             return Whole.of_text(self._answer.render())
         return Whole.of_object(self._value, self._listed)
 
@@ -202,7 +202,7 @@ class _Draft:
         if self._listed is not None:
             is_all = self._shown_items >= len(self._entries)
             return None if is_all else Place(rest.reference, self._listed, self._shown_items)
-        offset = self._bytes_shown(rest.whole) if self.kept_as is None and self.is_text else 0
+        offset = self._bytes_shown(rest.whole) if self.artifact_reference is None and self.is_text else 0
         return Place(rest.reference, "", offset)
 
     def _bytes_shown(self, whole: Whole) -> int:
@@ -228,7 +228,7 @@ def encode_plain(answer: Result | ToolError) -> bytes | None:
 
     A fast path: it takes a tenth of the time of a draft.
     """
-    if not isinstance(answer, Result) or answer.stretch is not None or answer.blocks() is not None:
+    if not isinstance(answer, Result) or answer.artifact_range is not None or answer.blocks() is not None:
         return None
     value = answer.as_object()
     for each in value.values():

@@ -11,7 +11,7 @@ from tools.files.sources import Source, open_source
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Result, Stretch
+from tools.kit.results import ArtifactRange, Result
 from tools.kit.spec import tool
 from tools.kit.summaries import short_path
 
@@ -34,12 +34,12 @@ class Part(Result):
         return f"bytes {self.offset:,} to {self._end:,} of {self.size:,} of {short_path(self.ref)}"
 
     @property
-    def asked_text(self) -> str:
+    def text_field(self) -> str:
         return "content"
 
     @property
-    def stretch(self) -> Stretch:
-        return Stretch(self.ref, self.offset, self._end)
+    def artifact_range(self) -> ArtifactRange:
+        return ArtifactRange(self.ref, self.offset, self._end)
 
     @property
     def _end(self) -> int:

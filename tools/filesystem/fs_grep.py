@@ -61,7 +61,7 @@ class Matches(Result):
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
-    def listed(self) -> str:
+    def list_field(self) -> str:
         return "matches"
 
     @classmethod

@@ -54,7 +54,7 @@ class Listing(Result):
         return f"{counts} in {short_path(self.path)}{', and more follow' if self.next is not None else ''}"
 
     @property
-    def listed(self) -> str:
+    def list_field(self) -> str:
         return "entries"
 
     @classmethod

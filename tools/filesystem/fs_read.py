@@ -12,7 +12,7 @@ from tools.files.sources import is_artifact, is_reference, open_source
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Result, Stretch
+from tools.kit.results import ArtifactRange, Result
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity, short_path
 
@@ -42,14 +42,14 @@ class FileText(Result):
         return f"{how_many} {self.size:,} bytes of {short_path(self.path)}"
 
     @property
-    def asked_text(self) -> str | None:
+    def text_field(self) -> str | None:
         return "content" if is_artifact(self.path) else None
 
     @property
-    def stretch(self) -> Stretch | None:
+    def artifact_range(self) -> ArtifactRange | None:
         if not is_artifact(self.path) or self.encoding is not None:
             return None
-        return Stretch(self.path, 0, len(self.content.encode()))
+        return ArtifactRange(self.path, 0, len(self.content.encode()))
 
     @property
     def is_text(self) -> bool:

@@ -47,7 +47,7 @@ class Lines(Result):
         return f"lines {self.start_line:,} to {self.end_line:,}{total} of {short_path(self.path)}{cut}"
 
     @property
-    def asked_text(self) -> str:
+    def text_field(self) -> str:
         return "content"
 
 

@@ -48,7 +48,7 @@ class Matches(Result):
         return f"{counts}{', and more' if self.truncated else ''}; the first is {short_path(self.matches[0]['path'])}"
 
     @property
-    def listed(self) -> str:
+    def list_field(self) -> str:
         return "matches"
 
     @classmethod

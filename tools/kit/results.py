@@ -16,8 +16,8 @@ from tools.kit.summaries import Item, any_item
 Block = Mapping[str, Any]
 
 
-class Stretch(NamedTuple):
-    """Bytes of an artifact, in UTF-8."""
+class ArtifactRange(NamedTuple):
+    """A range of bytes of an artifact, in UTF-8."""
 
     reference: str
     start: int
@@ -49,12 +49,12 @@ class Result(ABC):
 
     @property
     def exit_status(self) -> int | None:
-        """The exit code of the command that was run, if one was and is over. The audit log keeps it."""
+        """The exit code of the command that the tool ran, once it has ended. The audit log keeps it."""
         return None
 
     @property
     def pruning_metadata(self) -> PruningMetadata | None:
-        """What came of a focus question; None where none could be asked."""
+        """How the result was pruned; None where the tool takes no focus question."""
         return None
 
     @classmethod
@@ -63,45 +63,45 @@ class Result(ABC):
         item = cls.item(entry)
         return f"{item.id} {item.label}".strip()
 
-    # What follows is for profiles that keep results short.
+    # The rest serves compact mode, which keeps results short.
 
     def summary(self) -> str:
-        """What came of the call, in a line of at most 100 characters; a longer one is cut."""
+        """The outcome in one line of at most 100 characters; a longer one is cut."""
         return self.render().partition("\n")[0]
 
     @property
     def succeeded(self) -> bool:
-        """Whether what was asked for was done; False for a command that ended badly."""
+        """False where the tool answered and the work failed, as for a command with a non-zero exit code."""
         return True
 
     @property
-    def listed(self) -> str | None:
-        """The field with the list that was asked for, if the result is one."""
+    def list_field(self) -> str | None:
+        """The name of the field with the list, for a result that is a list."""
         return None
 
     @classmethod
     def item(cls, entry: Any) -> Item:
-        """An element of the list in a line."""
+        """An element of that list in one line."""
         return any_item(entry)
 
     @property
-    def asked_text(self) -> str | None:
-        """The field with text that was asked for by name and place, and so is given as far as a result can be large."""
+    def text_field(self) -> str | None:
+        """The name of the field with text that the caller asked for by name and place: it may fill the whole budget."""
         return None
 
     @property
-    def stretch(self) -> Stretch | None:
-        """Where that text is kept already."""
+    def artifact_range(self) -> ArtifactRange | None:
+        """The artifact that this text is a part of, if it is one."""
         return None
 
     @property
-    def kept_as(self) -> str | None:
-        """The artifact that has all of it, where the tool has kept one."""
+    def artifact_reference(self) -> str | None:
+        """The reference of the artifact with the whole result, if the tool has kept one itself."""
         return None
 
     @property
     def is_text(self) -> bool:
-        """Whether its rendering says all of it: then that is what is kept when it is cut, and not the object."""
+        """Whether the rendering holds all of the result. If so, the rendering is what an artifact of it keeps."""
         return False
 
 

@@ -69,7 +69,7 @@ class GrepMatches(Result):
         return self.pruning
 
     @property
-    def listed(self) -> str:
+    def list_field(self) -> str:
         return "matches"
 
     @classmethod

@@ -57,7 +57,7 @@ class Pruned(Result):
         return f"{kept:,} of {quantity(total, 'line')} kept; recover_text brings any other back"
 
     @property
-    def asked_text(self) -> str:
+    def text_field(self) -> str:
         return "pruned_text"
 
 

@@ -38,7 +38,7 @@ class Recovered(Result):
         return f"{quantity(line_count(self.raw_text), 'line')} of {self.metadata['prune_id']} brought back"
 
     @property
-    def asked_text(self) -> str:
+    def text_field(self) -> str:
         return "raw_text"
 
 

@@ -83,7 +83,7 @@ class Executed(Result):
         return self.exit_code
 
     @property
-    def kept_as(self) -> str | None:
+    def artifact_reference(self) -> str | None:
         return self.artifactRef
 
     @property
