@@ -134,40 +134,34 @@ def no_tool(_: Tool) -> bool:
     return False
 
 
-def _is_primitive(tool: Tool) -> bool:
-    return tool.category in ("filesystem", "shell")
-
-
-def _only_reads(tool: Tool) -> bool:
-    return tool.effect == "read"
-
-
-def _drives_a_browser(tool: Tool) -> bool:
-    return tool.category == "browser"
-
-
-def _prunes(tool: Tool) -> bool:
-    return tool.category == "pruning"
-
-
-def _built_in(
+def _shipped_profile(
     profile_id: str, title: str, description: str, rule: Callable[[Tool], bool], **response: str
-) -> tuple[str, Profile]:
-    return profile_id, Profile(profile_id, title, description, True, {}, rule, response, is_shipped=True)
+) -> Profile:
+    return Profile(profile_id, title, description, True, {}, rule, response, is_shipped=True)
 
 
 # The built-in profiles. A profile of the same id in the file replaces one.
 SHIPPED: Mapping[str, Profile] = MappingProxyType(
-    dict(
-        (
-            _built_in(DEFAULT_PROFILE, "Default", "everything on", every_tool),
-            _built_in("lean", "Lean", "the filesystem and shell tools only", _is_primitive),
-            _built_in("read-only", "Read only", "nothing that writes or executes", _only_reads),
-            _built_in("browser-only", "Browser only", "the browser tools only", _drives_a_browser),
-            _built_in("pruner", "Pruner", "the pruning tools only", _prunes),
-            _built_in("compact", "Compact", "everything on, results kept short", every_tool, mode="compact"),
+    {
+        profile.id: profile
+        for profile in (
+            _shipped_profile(DEFAULT_PROFILE, "Default", "everything on", every_tool),
+            _shipped_profile(
+                "lean",
+                "Lean",
+                "the filesystem and shell tools only",
+                lambda tool: tool.category in ("filesystem", "shell"),
+            ),
+            _shipped_profile(
+                "read-only", "Read only", "nothing that writes or executes", lambda tool: tool.effect == "read"
+            ),
+            _shipped_profile(
+                "browser-only", "Browser only", "the browser tools only", lambda tool: tool.category == "browser"
+            ),
+            _shipped_profile("pruner", "Pruner", "the pruning tools only", lambda tool: tool.category == "pruning"),
+            _shipped_profile("compact", "Compact", "everything on, results kept short", every_tool, mode="compact"),
         )
-    )
+    }
 )
 
 
