@@ -18,8 +18,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from registry.catalog import Catalog
 from registry.profiles import BadRegistry, Problem, Profile, Profiles, UnknownName, default_document, describe_profile
 from registry.tools_json import load_document, read
@@ -126,7 +124,8 @@ class RegistryFile:
 
     def _write(self, document: dict[str, Any]) -> str:
         target = self.path.resolve()
-        data = _encode(document)
+        # Not orjson, which cannot write numbers over 64 bits: users may have put some beside our keys.
+        data = f"{json.dumps(document, indent=2, ensure_ascii=False)}\n".encode()
         before = target.stat() if target.exists() else None
         mode = 0o600 if before is None else before.st_mode & 0o7777
         # One name, because the lock lets one writer in at a time.
@@ -154,14 +153,6 @@ class RegistryFile:
 
     def _lock(self) -> AbstractContextManager[None]:
         return atomic.folder_lock(self.path.resolve().parent)
-
-
-def _encode(document: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    except TypeError:
-        # orjson cannot write numbers over 64 bits, and users may have put some beside our keys.
-        return json.dumps(document, indent=2).encode() + b"\n"
 
 
 def _digest(data: bytes) -> str:
