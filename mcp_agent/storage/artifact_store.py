@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,14 +84,7 @@ class ArtifactStore:
                 size += len(part)
                 self._check_size(size)
                 disk.write_all(descriptor, part)
-        try:
-            artifact = Artifact(artifact_id, domain, owner, media_type, size, time.time())
-            self._insert(artifact)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        self.prune(owner)
-        return artifact
+        return self._register(Artifact(artifact_id, domain, owner, media_type, size, time.time()))
 
     def keep_file(self, owner: str, domain: str, file: Path, media_type: str) -> Artifact:
         """Store a file that is complete, as a hard link to it. Raises OSError as `keep` does.
@@ -108,15 +102,8 @@ class ArtifactStore:
         except OSError:
             with file.open("rb") as opened:
                 return self.keep(owner, domain, iter(lambda: opened.read(_COPY_BYTES), b""), media_type)
-        try:
-            path.chmod(0o400)
-            artifact = Artifact(artifact_id, domain, owner, media_type, size, time.time())
-            self._insert(artifact)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        self.prune(owner)
-        return artifact
+        path.chmod(0o400)
+        return self._register(Artifact(artifact_id, domain, owner, media_type, size, time.time()))
 
     def find(self, reference: str, owner: str | None = None) -> Artifact | None:
         """The artifact of a reference; with `owner`, only if it belongs to that owner."""
@@ -218,19 +205,16 @@ class ArtifactStore:
     def _path(self, artifact_id: str) -> Path:
         return self._folder / artifact_id[:2] / artifact_id
 
-    def _insert(self, artifact: Artifact) -> None:
-        with self._transaction() as connection:
-            connection.execute(
-                "insert into artifacts values (?, ?, ?, ?, ?, ?)",
-                [
-                    artifact.id,
-                    artifact.domain,
-                    artifact.owner,
-                    artifact.media_type,
-                    artifact.size,
-                    artifact.created,
-                ],
-            )
+    def _register(self, artifact: Artifact) -> Artifact:
+        """Write the row of a file that is there, and make room for it."""
+        try:
+            with self._transaction() as connection:
+                connection.execute("insert into artifacts values (?, ?, ?, ?, ?, ?)", astuple(artifact))
+        except BaseException:
+            self._path(artifact.id).unlink(missing_ok=True)
+            raise
+        self.prune(artifact.owner)
+        return artifact
 
     def _query(self, rest: str, values: list[str] | list[float]) -> list[Artifact]:
         with self._transaction() as connection:
