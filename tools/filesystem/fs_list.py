@@ -6,6 +6,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -125,7 +127,6 @@ class _Walk:
         self._ctx, self._limit = ctx, limit
         self._why_closed = ctx.paths.denial_test(base)
         self._base_chars = len(str(base).rstrip("/")) + 1
-        self._times: dict[int, str] = {}
         self._checked = 0
         self.entries: list[Entry] = []
         self.is_full = False
@@ -186,7 +187,7 @@ class _Walk:
             except OSError as error:
                 return {"path": shown, "type": "file", "error": str(error.strerror)}, False
         mode = status.st_mode
-        modified = self._time(int(status.st_mtime))
+        modified = _time(int(status.st_mtime))
         if stat.S_ISREG(mode) and not is_link:
             return {"path": shown, "type": "file", "size": status.st_size, "modified": modified}, False
         if stat.S_ISDIR(mode):
@@ -213,25 +214,20 @@ class _Walk:
                 return None
         return why
 
-    def _time(self, seconds: int) -> str:
-        found = self._times.get(seconds)
-        if found is None:
-            # Not datetime: a file can have a time in a year that datetime does not know.
-            found = self._times[seconds] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-        return found
+
+@lru_cache(maxsize=4096)
+def _time(seconds: int) -> str:
+    # Not datetime: a file can have a time in a year that datetime does not know.
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def _children(folder: str, after: tuple[str, ...]) -> tuple[Iterator[os.DirEntry[str]], str]:
     """What is in a folder from `after` on, in order, and the prefix of each path."""
     with os.scandir(folder) as found:
-        children = sorted(found, key=_name)
+        children = sorted(found, key=attrgetter("name"))
     if after:
         children = [child for child in children if child.name >= after[0]]
     return iter(children), to_wire(folder).rstrip("/") + "/"
-
-
-def _name(child: os.DirEntry[str]) -> str:
-    return child.name
 
 
 def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:
