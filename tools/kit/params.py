@@ -39,11 +39,6 @@ class Field(NamedTuple):
     # A command line: the audit log keeps its first word, the program.
     is_command: bool = False
 
-    @property
-    def has_bounds(self) -> bool:
-        bounds = (self.minimum, self.maximum, self.min_length, self.max_length)
-        return self.is_enforced and any(bound is not None for bound in bounds)
-
 
 class Issue(NamedTuple):
     """One problem of one argument. `advice` is for the reader; `code` is that of zod 3."""
@@ -66,7 +61,6 @@ class Parameter(NamedTuple):
     field: Field
     required: bool
     default: Any
-    has_bounds: bool
 
     def schema(self) -> dict[str, Any]:
         schema = self.kind.schema()
@@ -89,28 +83,25 @@ class Parameter(NamedTuple):
         if self.field.takes_numbers and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         checked = self.kind.check(value, path, issues)
-        if self.has_bounds and len(issues) == before:
+        if self.field.is_enforced and len(issues) == before:
             issues.extend(self._out_of_range(checked, path))
         return checked
 
     def _out_of_range(self, value: Any, path: str) -> Iterator[Issue]:
         field = self.field
-        if isinstance(value, str):
-            value = value.strip() if field.is_trimmed else value
+        if field.is_trimmed and isinstance(value, str):
+            value = value.strip()
+        if isinstance(value, str | list):
+            noun = "character" if isinstance(value, str) else "element"
             if field.min_length is not None and len(value) < field.min_length:
-                yield Issue(path, "too_small", f"{path} {_least(field.min_length, 'character')}")
+                yield Issue(path, "too_small", f"{path} {_least(field.min_length, noun)}")
             if field.max_length is not None and len(value) > field.max_length:
-                yield Issue(path, "too_big", f"{path} may have at most {field.max_length} characters")
+                yield Issue(path, "too_big", f"{path} may have at most {field.max_length} {noun}s")
         elif isinstance(value, int | float):
             if field.minimum is not None and value < field.minimum:
                 yield Issue(path, "too_small", f"{path} is {value} and must be at least {field.minimum}")
             if field.maximum is not None and value > field.maximum:
                 yield Issue(path, "too_big", f"{path} is {value} and may be at most {field.maximum}")
-        elif isinstance(value, list):
-            if field.min_length is not None and len(value) < field.min_length:
-                yield Issue(path, "too_small", f"{path} {_least(field.min_length, 'element')}")
-            if field.max_length is not None and len(value) > field.max_length:
-                yield Issue(path, "too_big", f"{path} may have at most {field.max_length} elements")
 
 
 class Kind(typing.Protocol):
@@ -290,9 +281,7 @@ class _Record(NamedTuple):
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, field = _read_hint(hint)
     required = default is inspect.Parameter.empty or default is dataclasses.MISSING
-    return Parameter(
-        name.removesuffix("_"), name, kind, field, required, None if required else default, field.has_bounds
-    )
+    return Parameter(name.removesuffix("_"), name, kind, field, required, None if required else default)
 
 
 def _read_hint(hint: Any) -> tuple[Kind, Field]:
