@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Literal, TypedDict
 
 from tools.context import ToolContext
@@ -17,7 +17,7 @@ from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, folder_count, quantity, short_path
 from tools.search.engine import TIME_LIMIT_S
-from tools.search.globs import Glob, read_glob
+from tools.search.globs import read_glob
 from tools.search.walk import Walk
 
 
@@ -78,61 +78,48 @@ def fs_search(
             raise NotADirectory(f"{shown} is a file, not a folder", hint="give the folder it is in")
     except OSError as error:
         raise from_os_error(error, shown) from error
-    search = _Search(ctx, folder, read_glob(glob), recursive, ignored)
-    if sort == "mtime":
-        found = search.first(None)
-        found.sort(key=lambda match: (-_mtime(match["path"]), match["path"]))
-    else:
-        # One more than is shown, to know whether there are more.
-        found = search.first(max_results + 1)
-    return Matches(found[:max_results], True if len(found) > max_results else None)
+    deadline = time.monotonic() + TIME_LIMIT_S
 
-
-class _Search:
-    """One question to the walk."""
-
-    def __init__(self, ctx: ToolContext, folder: Path, glob: Glob, recursive: bool, include_ignored: bool) -> None:
-        self._ctx = ctx
-        self._admits = open_files_below(ctx.paths, folder)
-        self._deadline = time.monotonic() + TIME_LIMIT_S
-        self._base = str(folder).rstrip("/") + "/"
-        self._walk = Walk(
-            folder,
-            glob,
-            include_ignored=include_ignored,
-            is_recursive=recursive,
-            listings=ctx.listings,
-            device=os.stat(folder).st_dev if ctx.paths.is_local(ctx.paths.real(folder)) else None,  # noqa: PTH116
-            check=self._check,
-        )
-
-    def first(self, count: int | None) -> list[Found]:
-        """The first matches in the order of paths, at least `count` if there are so many. Raises Timeout."""
-        found: list[Found] = []
-        admits = self._admits
-        for prefix, names, is_folder in self._walk:
-            if admits is not None:
-                names = [name for name in names if admits(os.fsencode(prefix + name))]
-            folder = self._base + prefix
-            kind: Literal["file", "directory"] = "directory" if is_folder else "file"
-            if _is_plain(folder + "".join(names)):
-                found += [{"path": folder + name, "type": kind} for name in names]
-            else:
-                found += [{"path": to_wire(folder + name), "type": kind} for name in names]
-            if count is not None and len(found) >= count:
-                break
-        return found
-
-    def _check(self) -> None:
-        self._ctx.check()
-        if time.monotonic() > self._deadline:
+    def check() -> None:
+        ctx.check()
+        if time.monotonic() > deadline:
             raise Timeout(
                 f"the search took longer than {TIME_LIMIT_S:g} s", hint="search in a smaller folder, one at a time"
             )
 
+    walk = Walk(
+        folder,
+        read_glob(glob),
+        include_ignored=ignored,
+        is_recursive=recursive,
+        listings=ctx.listings,
+        device=os.stat(folder).st_dev if ctx.paths.is_local(ctx.paths.real(folder)) else None,  # noqa: PTH116
+        check=check,
+    )
+    admits = open_files_below(ctx.paths, folder)
+    # Of those in the order of paths one more than is shown, to know whether there are more.
+    found = _first(walk, str(folder).rstrip("/") + "/", admits, None if sort == "mtime" else max_results + 1)
+    if sort == "mtime":
+        found.sort(key=lambda match: (-_mtime(match["path"]), match["path"]))
+    return Matches(found[:max_results], True if len(found) > max_results else None)
 
-def _is_plain(names: str) -> bool:
-    return names.isascii() and "\\" not in names
+
+def _first(walk: Walk, base: str, admits: Callable[[bytes], bool] | None, count: int | None) -> list[Found]:
+    """The first matches in the order of paths, at least `count` if there are so many. Raises Timeout."""
+    found: list[Found] = []
+    for prefix, names, is_folder in walk:
+        if admits is not None:
+            names = [name for name in names if admits(os.fsencode(prefix + name))]
+        folder = base + prefix
+        kind: Literal["file", "directory"] = "directory" if is_folder else "file"
+        together = folder + "".join(names)
+        if together.isascii() and "\\" not in together:
+            found += [{"path": folder + name, "type": kind} for name in names]
+        else:
+            found += [{"path": to_wire(folder + name), "type": kind} for name in names]
+        if count is not None and len(found) >= count:
+            break
+    return found
 
 
 def _mtime(path: str) -> float:
