@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -16,8 +15,6 @@ from mcp_agent.security.auth_tokens import Principal
 from registry.gate import Access
 from registry.profiles import Form
 
-# Every request has one, and there are few of them.
-_access = lru_cache(maxsize=256)(Access)
 _LARGE_BODY_BYTES = 256 * 1024
 _JSON_TYPE = (b"content-type", b"application/json")
 _FORMS: Mapping[bytes, Form] = {b"json": "json", b"text": "text", b"auto": "auto"}
@@ -105,4 +102,4 @@ def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None 
     if form is None:
         asked = state["headers"].get(b"x-mcp-agent-form")
         form = who.form if asked is None else _FORMS.get(asked.lower(), who.form)
-    return Caller(who.name, _access(who.profile, narrowed_to), transport, client, form, connection)
+    return Caller(who.name, Access(who.profile, narrowed_to), transport, client, form, connection)

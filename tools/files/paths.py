@@ -43,18 +43,12 @@ class OpenPaths:
         self._closed_texts = tuple(map(str, closed))
         self._mounts = mounts or LocalMounts()
         self._denied = denied
-        # The same under rules: one call after the other is bound by the same ones.
-        self._bound: OpenPaths | None = None
         # What was resolved last: a call asks for its path once to see how it is run, and once to run.
         self._last: tuple[str, Path] | None = None
 
     def denying(self, rules: PathRules) -> OpenPaths:
         """The same paths under the rules of a call."""
-        bound = self._bound
-        if bound is None or bound._denied is not rules:
-            working_directory = Path(self._working_directory)
-            bound = self._bound = OpenPaths(working_directory, self._closed, self._mounts, rules)
-        return bound
+        return OpenPaths(Path(self._working_directory), self._closed, self._mounts, rules)
 
     def resolve(self, path: str) -> Path:
         """Absolute and canonical; symbolic links are left as they are. Raises Denied, InvalidPath."""
