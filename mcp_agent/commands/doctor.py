@@ -71,10 +71,9 @@ class _Target:
         self.path = parts.path if parts.path not in ("", "/") else "/mcp"
         self.token = token
 
-    def connection(self, scheme: str | None = None) -> http.client.HTTPConnection:
-        if (scheme or self.scheme) == "https":
-            return http.client.HTTPSConnection(self.host, self.port, timeout=_TIMEOUT_S)
-        return http.client.HTTPConnection(self.host, self.port, timeout=_TIMEOUT_S)
+    def connection(self) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self.scheme == "https" else http.client.HTTPConnection
+        return kind(self.host, self.port, timeout=_TIMEOUT_S)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> _Answer:
         """Raises _NoAnswer."""
