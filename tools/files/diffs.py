@@ -19,18 +19,11 @@ _LINE_CHARS = 2_000
 
 
 @record
-class Change:
-    """Lines `old_start` to `old_end` (from 0, half open) became lines `new_start` to `new_end`."""
-
-    old_start: int
-    old_end: int
-    new_start: int
-    new_end: int
-
-
-@record
 class Region:
-    """A changed place: `old_start` to `old_end` in the old text (in characters), and where that is in the new one."""
+    """A changed place: `old_start` to `old_end` of the old text (from 0, half open), and where that is in the new one.
+
+    Callers count in characters; within a hunk, lines are counted.
+    """
 
     old_start: int
     old_end: int
@@ -102,7 +95,7 @@ def _compare(old: str, new: str, limit_chars: int, first_old: int, first_new: in
     return "".join(parts)
 
 
-def _changes(before: Sequence[str], after: Sequence[str]) -> list[Change]:
+def _changes(before: Sequence[str], after: Sequence[str]) -> list[Region]:
     head = 0
     shorter = min(len(before), len(after))
     while head < shorter and before[head] == after[head]:
@@ -114,17 +107,17 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> list[Change]:
     if not old and not new:
         return []
     if len(old) > _COMPARED_LINES or len(new) > _COMPARED_LINES:
-        return [Change(head, head + len(old), head, head + len(new))]
-    found: list[Change] = []
+        return [Region(head, head + len(old), head, head + len(new))]
+    found: list[Region] = []
     for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=True).get_opcodes():
         if tag != "equal":
-            found.append(Change(head + a, head + b, head + c, head + d))
+            found.append(Region(head + a, head + b, head + c, head + d))
     return found
 
 
-def _hunks(changes: Sequence[Change]) -> Iterator[list[Change]]:
+def _hunks(changes: Sequence[Region]) -> Iterator[list[Region]]:
     """Changes whose context would touch, together."""
-    group: list[Change] = []
+    group: list[Region] = []
     for change in changes:
         if group and change.old_start - group[-1].old_end > 2 * CONTEXT_LINES:
             yield group
@@ -137,7 +130,7 @@ def _hunks(changes: Sequence[Change]) -> Iterator[list[Change]]:
 def _write_hunk(
     before: Sequence[str],
     after: Sequence[str],
-    group: list[Change],
+    group: list[Region],
     first_old: int,
     first_new: int,
     limit_chars: int,
