@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple
 
 from tools.files import disk
 from tools.files.paths import OpenPaths, to_wire
@@ -43,28 +43,16 @@ def is_artifact(path: str) -> bool:
     return path.startswith(_ARTIFACT)
 
 
-class OpenFile:
-    """A regular file that is open for reading, with its status then. Closed at the end of its `with`.
+class OpenFile(NamedTuple):
+    """A regular file that is open for reading, and its status at that time."""
 
-    What the operating system says while it is read is raised as a ToolError.
-    """
-
-    __slots__ = ("_shown", "descriptor", "status")
-
-    def __init__(self, descriptor: int, status: os.stat_result, shown: str) -> None:
-        self.descriptor, self.status, self._shown = descriptor, status, shown
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        os.close(self.descriptor)
-        if isinstance(error, OSError):
-            raise from_os_error(error, self._shown) from error
+    descriptor: int
+    status: os.stat_result
 
 
-def open_source(paths: OpenPaths, origin: Source) -> OpenFile:
-    """Open a regular file for reading. Never waits for a pipe. Raises a ToolError."""
+@contextlib.contextmanager
+def open_source(paths: OpenPaths, origin: Source) -> Iterator[OpenFile]:
+    """Open a regular file for reading. Never waits for a pipe. Raises a ToolError, also for an OSError in the block."""
     try:
         descriptor = os.open(origin.path, disk.READ_FLAGS)
     except OSError as error:
@@ -81,16 +69,15 @@ def open_source(paths: OpenPaths, origin: Source) -> OpenFile:
             paths.check_open(descriptor)
         status = os.fstat(descriptor)
         refuse(status.st_mode, origin.shown)
-    except BaseException as error:
+        yield OpenFile(descriptor, status)
+    except OSError as error:
+        raise from_os_error(error, origin.shown) from error
+    finally:
         os.close(descriptor)
-        if isinstance(error, OSError):
-            raise from_os_error(error, origin.shown) from error
-        raise
-    return OpenFile(descriptor, status, origin.shown)
 
 
 @contextlib.contextmanager
-def open_existing(paths: OpenPaths, target: Path, shown: str) -> Iterator[tuple[int, os.stat_result] | None]:
+def open_existing(paths: OpenPaths, target: Path, shown: str) -> Iterator[OpenFile | None]:
     """The open file and its status, or None if there is none. Raises for folders, pipes and the like."""
     try:
         status = target.stat()
@@ -106,7 +93,7 @@ def open_existing(paths: OpenPaths, target: Path, shown: str) -> Iterator[tuple[
         raise from_os_error(error, shown) from error
     try:
         paths.check_open(descriptor)
-        yield descriptor, os.fstat(descriptor)
+        yield OpenFile(descriptor, os.fstat(descriptor))
     except OSError as error:
         raise from_os_error(error, shown) from error
     finally:

@@ -10,7 +10,7 @@ from tools.context import ToolContext
 from tools.files import disk
 from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_open
-from tools.files.sources import open_existing
+from tools.files.sources import OpenFile, open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import make_parents, undo_note
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
@@ -92,18 +92,18 @@ def _write(
     shown: str,
     data: bytes,
     encoding: Encoding,
-    found: tuple[int, os.stat_result] | None,
+    found: OpenFile | None,
     *,
     appends: bool = False,
 ) -> Written:
     try:
         if found is not None and appends:
-            receipt = ctx.journal.append(target, data, seen=found[1])
+            receipt = ctx.journal.append(target, data, seen=found.status)
         else:
             receipt = ctx.journal.write(
                 target,
                 lambda descriptor: disk.write_all(descriptor, data),
-                seen=None if found is None else found[1],
+                seen=None if found is None else found.status,
             )
         rev = ctx.revs.of_bytes(data) if not appends and len(data) <= HASHED_BYTES else _rev(ctx, target)
     except OSError as error:
