@@ -21,8 +21,11 @@ _TIMEOUT_S = 660.0
 _SILENCE_S = 60.0
 
 
-class NotReached(Exception):
+class NotReached(UserError):
     """The file with the daemon's address exists, but the daemon does not answer."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the daemon cannot be reached: {reason}")
 
 
 @record
@@ -47,6 +50,13 @@ class RunningDaemon:
         finally:
             connection.close()
 
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer to one request. Raises NotReached, and UserError if the daemon refuses it."""
+        status, answer = self.request(method, path, body)
+        if status != 200:
+            raise _refusal(status, answer)
+        return answer
+
     def events(self, path: str) -> Iterator[tuple[str, Any]]:
         """The named events of a stream, each with its data, until it ends. Raises NotReached and UserError."""
         connection = self._connection(_SILENCE_S)
@@ -54,7 +64,7 @@ class RunningDaemon:
             connection.request("GET", path, None, self._headers({"Accept": "text/event-stream"}))
             answer = connection.getresponse()
             if answer.status != 200:
-                raise refusal(answer.status, orjson.loads(answer.read()))
+                raise _refusal(answer.status, orjson.loads(answer.read()))
             name = ""
             for line in answer:
                 field, _, value = line.rstrip(b"\r\n").partition(b": ")
@@ -106,7 +116,7 @@ def address(config: Config) -> str | None:
     return None if runtime is None else runtime["url"]
 
 
-def refusal(status: int, answer: Any) -> UserError:
+def _refusal(status: int, answer: Any) -> UserError:
     """The error of an answer that is not 200, for the person who typed the command."""
     error = answer.get("error", {}) if isinstance(answer, dict) else {}
     hint = f" ({error['hint']})" if error.get("hint") else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import urllib.parse
-from typing import Any
 
 import orjson
 
@@ -16,7 +15,7 @@ from registry.user_error import UserError
 
 
 def list_sessions(options: argparse.Namespace) -> int:
-    sessions = _ask(_daemon(options), "GET", "/api/sessions")["sessions"]
+    sessions = _daemon(options).ask("GET", "/api/sessions")["sessions"]
     if options.json:
         print(orjson.dumps(sessions, option=orjson.OPT_INDENT_2).decode())
         return 0
@@ -34,29 +33,26 @@ def tail_session(options: argparse.Namespace) -> int:
     code = 0
     # An offset from the end is usually inside a line: begin with the next line, as `tail` does.
     is_within_line = options.since < 0
-    try:
-        for name, event in _daemon(options).events(path):
-            if name == "shell_session_output":
-                chunk = event["chunk"]
-                if is_within_line and event["offset"] > 0 and "\n" in chunk:
-                    chunk = chunk.partition("\n")[2]
-                is_within_line = False
-                stream = sys.stderr if event["stream"] == "stderr" else sys.stdout
-                stream.write(chunk)
-                stream.flush()
-            elif name == "gap":
-                print(f"[{event.get('lost_bytes', 'some')} bytes are gone here]", file=sys.stderr)
-            elif name == "shell_session_exit":
-                code = event["exit_code"]
-                break
-    except daemon_client.NotReached as error:
-        raise UserError(f"the daemon cannot be reached: {error}") from None
+    for name, event in _daemon(options).events(path):
+        if name == "shell_session_output":
+            chunk = event["chunk"]
+            if is_within_line and event["offset"] > 0 and "\n" in chunk:
+                chunk = chunk.partition("\n")[2]
+            is_within_line = False
+            stream = sys.stderr if event["stream"] == "stderr" else sys.stdout
+            stream.write(chunk)
+            stream.flush()
+        elif name == "gap":
+            print(f"[{event.get('lost_bytes', 'some')} bytes are gone here]", file=sys.stderr)
+        elif name == "shell_session_exit":
+            code = event["exit_code"]
+            break
     return code
 
 
 def stop_session(options: argparse.Namespace) -> int:
     path = f"/api/sessions/{urllib.parse.quote(options.id)}/stop"
-    session = _ask(_daemon(options), "POST", path, {"signal": options.signal})
+    session = _daemon(options).ask("POST", path, {"signal": options.signal})
     how = f"exit {session['exit_code']}" + (f", signal {session['signal']}" if session["signal"] else "")
     print(f"{session['id']} has ended: {how}{', killed after its grace period' if session['escalated'] else ''}")
     return 0
@@ -67,13 +63,3 @@ def _daemon(options: argparse.Namespace) -> RunningDaemon:
     if daemon is None:
         raise UserError("no daemon is running, so there are no sessions; start one with: mcp-agent serve")
     return daemon
-
-
-def _ask(daemon: RunningDaemon, method: str, path: str, body: Any = None) -> Any:
-    try:
-        status, answer = daemon.request(method, path, body)
-    except daemon_client.NotReached as error:
-        raise UserError(f"the daemon cannot be reached: {error}") from None
-    if status == 200:
-        return answer
-    raise daemon_client.refusal(status, answer)

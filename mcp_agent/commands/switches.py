@@ -114,9 +114,6 @@ def _ask_daemon(config: Config, method: str, path: str, body: Any = None) -> Any
     if daemon is None or daemon.config != str(config.config):
         return None
     try:
-        status, answer = daemon.request(method, urllib.parse.quote(path), body)
+        return daemon.ask(method, urllib.parse.quote(path), body)
     except daemon_client.NotReached:
         return None
-    if status == 200:
-        return answer
-    raise daemon_client.refusal(status, answer)
