@@ -10,10 +10,9 @@ import asyncio
 import logging
 import os
 import select
-import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from mcp_agent import signals
@@ -234,28 +233,31 @@ def _claim_stdout() -> int:
     return own
 
 
-def _lines() -> AsyncIterator[bytes]:
-    """The lines of standard input."""
-    mode = os.fstat(0).st_mode
-    return _lines_of_pipe() if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else _lines_of_file()
-
-
-async def _lines_of_pipe() -> AsyncIterator[bytes]:
-    """Lines that a client sends. The loop says when there is something, so that reading does not wait."""
+async def _lines() -> AsyncIterator[bytes]:
+    """The lines of standard input. The loop says when there is something, so that reading does not wait."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
-    loop.add_reader(0, readable.set)
     ready = select.poll()
     ready.register(0, select.POLLIN)
+    try:
+        loop.add_reader(0, readable.set)
+        is_waited_for = True
+    except PermissionError:
+        # No loop can wait for a regular file or /dev/null, and reading them does not wait.
+        is_waited_for = False
     parts: list[bytes] = []
     size = 0
     try:
         while True:
-            await readable.wait()
-            readable.clear()
-            # The loop may have said so once more for what has been read by now, and a read would wait.
-            if not ready.poll(0):
-                continue
+            if is_waited_for:
+                await readable.wait()
+                readable.clear()
+                # The loop may have said so once more for what has been read by now, and a read would wait.
+                if not ready.poll(0):
+                    continue
+            else:
+                # Answers to earlier lines have their turn.
+                await asyncio.sleep(0)
             data = os.read(0, _READ_BYTES)
             if not data:
                 break
@@ -269,37 +271,10 @@ async def _lines_of_pipe() -> AsyncIterator[bytes]:
                 yield b"".join(parts)
                 parts, size = [], 0
     finally:
-        loop.remove_reader(0)
+        if is_waited_for:
+            loop.remove_reader(0)
     if size:
         yield b"".join(parts)
-
-
-async def _lines_of_file() -> AsyncIterator[bytes]:
-    """Lines of a terminal or a file. A thread reads them: a loop can wait for neither."""
-    loop = asyncio.get_running_loop()
-    arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
-    room = threading.Semaphore(64)
-
-    def read() -> None:
-        with os.fdopen(os.dup(0), "rb") as stream:
-            while line := stream.readline(MOST_LINE_BYTES):
-                room.acquire()
-                if not _hand_over(loop, arrived.put_nowait, line):
-                    return
-        _hand_over(loop, arrived.put_nowait, None)
-
-    threading.Thread(target=read, name="stdin-reader", daemon=True).start()
-    while (line := await arrived.get()) is not None:
-        room.release()
-        yield line
-
-
-def _hand_over(loop: asyncio.AbstractEventLoop, put: Callable[[bytes | None], None], line: bytes | None) -> bool:
-    try:
-        loop.call_soon_threadsafe(put, line)
-    except RuntimeError:
-        return False
-    return True
 
 
 def _with_client(caller: Caller, client: str) -> Caller:
