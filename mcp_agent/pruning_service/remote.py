@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.client
 import re
 import socket
 import ssl
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import orjson
 
 from tools.kit.focus import ErrorCode
 
+if TYPE_CHECKING:
+    import http.client
+
 MOST_INPUT_BYTES = 4 * 1024 * 1024
 _MOST_ANSWER_BYTES = 16 * 1024 * 1024
 _MOST_REQUESTS = 8
 _MOST_FAILURES = 3
 _BREAKER_OPEN_S = 30.0
+_INCOMPLETE = "the service closed the connection before its answer was complete"
 _ANSWER_FIELDS = ("pruned_code", "content", "text")
 GAP = re.compile(r"\s*\(filtered \d+ lines\)\s*")
 # A question is seldom answered by fewer lines than this; an answer with fewer has lost something.
@@ -106,6 +110,9 @@ class _Request:
 
     def send(self) -> bytes:
         """The body of the answer. Raises PrunerFailed and OSError."""
+        # At the first request: the library takes 8 ms to load, and most daemons have no service.
+        import http.client
+
         with contextlib.closing(self._connection()) as connection:
             connection.connect()
             # Kept, because the connection forgets its socket when the answer says `Connection: close`.
@@ -117,8 +124,7 @@ class _Request:
             try:
                 return _read_answer(connection.getresponse())
             except (http.client.IncompleteRead, http.client.RemoteDisconnected):
-                message = "the service closed the connection before its answer was complete"
-                raise PrunerFailed("http_error", message) from None
+                raise PrunerFailed("http_error", _INCOMPLETE) from None
             except (http.client.BadStatusLine, http.client.UnknownProtocol) as error:
                 raise PrunerFailed("http_error", f"the answer is not HTTP: {error}"[:300]) from None
             except http.client.HTTPException as error:
@@ -134,6 +140,8 @@ class _Request:
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def _connection(self) -> http.client.HTTPConnection:
+        import http.client
+
         host, port = self._parts.hostname, self._parts.port
         assert host is not None, "the settings were checked"
         if self._parts.scheme == "http":
@@ -142,13 +150,14 @@ class _Request:
 
 
 def _read_answer(response: http.client.HTTPResponse) -> bytes:
+    """The body of a complete answer with status 2xx. Raises PrunerFailed and OSError."""
     if not 200 <= response.status < 300:
         raise PrunerFailed("http_error", f"the service answered with status {response.status}")
     answer = response.read(_MOST_ANSWER_BYTES + 1)
     if len(answer) > _MOST_ANSWER_BYTES:
         raise PrunerFailed("invalid_response", f"the answer is larger than {_MOST_ANSWER_BYTES} bytes")
     if response.length:
-        raise http.client.IncompleteRead(answer, response.length)
+        raise PrunerFailed("http_error", _INCOMPLETE)
     return answer
 
 
