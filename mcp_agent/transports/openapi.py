@@ -12,7 +12,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls.call import Call, Compact, Failure, Page, Refusal, Success
+from mcp_agent.calls.call import Call, Compact, Failure, Refusal
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import Answer, RpcError
@@ -94,7 +94,7 @@ class OpenApi:
             return Answer(orjson.dumps(error), 404 if outcome.data is None else 422)
         written = outcome.written.encoded if isinstance(outcome.written, Compact) else outcome.written
         assert isinstance(written, bytes), "this wire asks for objects"
-        return Answer(written, _status(outcome))
+        return Answer(written, _STATUS.get(outcome.code, _MENDABLE) if isinstance(outcome, Failure) else 200)
 
 
 def document(tools: tuple[Tool, ...]) -> dict[str, Any]:
@@ -133,7 +133,3 @@ def _operation(tool: Tool) -> dict[str, Any]:
             **{status: {"description": text, "content": error} for status, text in _RESPONSES.items()},
         },
     }
-
-
-def _status(outcome: Success | Page | Failure) -> int:
-    return _STATUS.get(outcome.code, _MENDABLE) if isinstance(outcome, Failure) else 200

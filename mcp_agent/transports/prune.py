@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from starlette.types import Receive, Scope, Send
@@ -44,7 +43,9 @@ class Prune:
         try:
             self._gate.admit(caller(scope, "prune").access, "prune_text")
             value = await read_json(receive, MOST_RPC_BODY_BYTES)
-            arguments = self._parameters.parse(_known_fields(value))
+            # Clients of such services send more: settings of a model, such as a threshold.
+            sent = value if isinstance(value, dict) else {}
+            arguments = self._parameters.parse({name: sent[name] for name in self._parameters.names if name in sent})
         except ClientLeft:
             return
         except (ToolDisabled, UnknownTool) as error:
@@ -93,14 +94,6 @@ def _body_fields(
     min_keep_lines: Annotated[int, Field(minimum=0, maximum=1_000_000_000)] = FOCUS_KEEP_LINES,
 ) -> None:
     """The fields that are read from a body; only `query` and `code` are required."""
-
-
-_FIELDS = frozenset(inspect.signature(_body_fields).parameters)
-
-
-def _known_fields(body: Any) -> dict[str, Any]:
-    """The fields above. Clients of such services send more: settings of a model, such as a threshold."""
-    return {name: value for name, value in body.items() if name in _FIELDS} if isinstance(body, dict) else {}
 
 
 def _service_answer(code: str, selection: Selection | None, problem: str | None) -> Answer:

@@ -70,7 +70,7 @@ def fs_read_range(
         if not size and head:
             # A file of /proc: it has no size, no fixed content, and is never large.
             return _of_text(
-                decode(_whole(descriptor), name=origin.shown, size=0, cut=False).text,
+                decode(os.pread(descriptor, HASHED_BYTES, 0), name=origin.shown, size=0, cut=False).text,
                 origin.shown,
                 start_line,
                 end_line,
@@ -190,10 +190,6 @@ def _decode(data: bytes, encoding: Encoding, shown: str, size: int) -> tuple[str
         # The file begins with UTF-8 but has an older encoding here, or a character was cut.
         decoded = decode(data, name=shown, size=size, cut=True)
         return decoded.text, decoded.encoding.name
-
-
-def _whole(descriptor: int) -> bytes:
-    return os.pread(descriptor, HASHED_BYTES, 0)
 
 
 def _of_text(text: str, shown: str, start_line: int, end_line: int) -> Lines:

@@ -81,7 +81,8 @@ def read_glob(text: str) -> Glob:
     except re.error as error:
         raise InvalidPattern(f"the glob {text!r} cannot be read: {error}") from error
     within = None if _ANYWHERE in folders else re.compile("|".join(folders), re.DOTALL)
-    lead = tuple(each[0] for each in itertools.takewhile(_are_equal, zip(*leads, strict=False)))
+    common = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*leads, strict=False))
+    lead = tuple(names[0] for names in common)
     return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within, lead)
 
 
@@ -116,10 +117,6 @@ def _folder_pattern(parts: list[str], text: str) -> str:
     for part in reversed(parts[: min(deep, len(parts) - 1)]):
         pattern = _name(part, text) + (f"(?:/{pattern})?" if pattern else "")
     return pattern
-
-
-def _are_equal(names: tuple[str, ...]) -> bool:
-    return len(set(names)) == 1
 
 
 def _name(part: str, text: str) -> str:

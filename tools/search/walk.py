@@ -51,8 +51,8 @@ class Walk:
         self._leads = None if glob is None or glob.folders is None else glob.folders.fullmatch
 
     def __iter__(self) -> Iterator[Run]:
-        outer = None if self._include_ignored else _or_none(Ignores.above(self._root))
-        levels = [("", *self._enter("", outer))]
+        above = Ignores() if self._include_ignored else Ignores.above(self._root)
+        levels = [("", *self._enter("", above if above.rules else None))]
         matches, ending = self._matches, self._ending
         unchecked = 0
         while levels:
@@ -98,14 +98,10 @@ class Walk:
         return rules, _steps(files, folders)
 
 
-def _or_none(rules: Ignores) -> Ignores | None:
-    return rules if rules.rules else None
-
-
 def _steps(files: list[str], folders: list[str]) -> Iterator[_Step]:
     start = 0
     for folder in folders:
         end = bisect_left(files, folder, start)
         yield files[start:end], folder
         start = end
-    yield files[start:] if start else files, None
+    yield files[start:], None
