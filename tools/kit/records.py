@@ -9,6 +9,7 @@ frozen instance takes three times as long to create.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, TypeVar, dataclass_transform
 
 _T = TypeVar("_T")
@@ -43,5 +44,11 @@ def _repr(self: Any) -> str:
 
 
 def _values(instance: Any) -> tuple[Any, ...]:
-    """The fields that count for equality."""
-    return tuple(getattr(instance, each.name) for each in fields(instance) if each.compare)
+    """The values that count for equality."""
+    return tuple([getattr(instance, name) for name in _compared_fields(type(instance))])
+
+
+# Every call and every event hashes a record, and `fields` looks at each field anew.
+@cache
+def _compared_fields(cls: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(cls) if each.compare)
