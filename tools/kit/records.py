@@ -45,10 +45,10 @@ def _repr(self: Any) -> str:
 
 def _values(instance: Any) -> tuple[Any, ...]:
     """The values that count for equality."""
-    return tuple([getattr(instance, name) for name in _compared_fields(type(instance))])
+    return tuple([getattr(instance, name) for name in _compared_fields(instance.__class__)])
 
 
 # Every call and every event hashes a record, and `fields` looks at each field anew.
 @cache
-def _compared_fields(cls: Any) -> tuple[str, ...]:
+def _compared_fields(cls: type[Any]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(cls) if each.compare)
