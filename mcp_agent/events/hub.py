@@ -109,6 +109,9 @@ class EventHub:
         """Keep `cursor` up to date without loss: no byte is let go while its client keeps taking."""
         if self.is_closed:
             cursor.close()
+        elif not may_hear():
+            # It was switched off after the request was admitted.
+            cursor.revoke()
         else:
             self._cursors[cursor] = may_hear
             cursor.on_move = self._release

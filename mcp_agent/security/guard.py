@@ -100,7 +100,12 @@ class Guard:
                 self._refusals.add(refused.reason, client[0] if client else "", scope["path"])
             await _answer(send, refused)
             return
-        scope["state"] = {"principal": principal, "headers": headers, "streams": self._streams}
+        scope["state"] = {
+            "principal": principal,
+            "headers": headers,
+            "streams": self._streams,
+            "revocations": self._streams.revocations,
+        }
         name = "" if principal is None else principal.name
         if self._under_way[name] >= MOST_REQUESTS_OF_ONE:
             await _answer(send, _Refused(503, f"this token has {MOST_REQUESTS_OF_ONE} requests under way already"))

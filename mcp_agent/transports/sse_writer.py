@@ -49,15 +49,24 @@ class EventStream(EventSourceResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["http_version"] == "1.0":
-            await self.body_iterator.aclose()
-            await send_error(send, 505, _NEEDS_1_1)
+            await self._refuse(send, 505, _NEEDS_1_1)
             return
         state = scope["state"]
-        with state["streams"].register(state["principal"].name, self.revoke), self._writing:
-            await super().__call__(scope, receive, send)
+        name, since = state["principal"].name, state["revocations"]
+        with state["streams"].register(name, since, self.revoke) as is_allowed:
+            if not is_allowed:
+                self.is_revoked = True
+                await self._refuse(send, 401, "the token was revoked")
+                return
+            with self._writing:
+                await super().__call__(scope, receive, send)
         if self.is_revoked and self.active:
             with anyio.move_on_after(_LAST_BYTES_S):
                 await send({"type": "http.response.body", "body": b""})
+
+    async def _refuse(self, send: Send, status: int, message: str) -> None:
+        await self.body_iterator.aclose()
+        await send_error(send, status, message)
 
     async def _stream_response(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

@@ -22,7 +22,7 @@ from typing import Any
 import mcp_agent
 from mcp_agent.transports import sse_frames, sse_writer
 from tests.support.daemon import Daemon
-from tests.support.sockets import Pair, ask, connected, head
+from tests.support.sockets import Pair, answer, ask, connected, head
 from tests.support.waiting import PATIENCE_S, eventually
 
 _SOON_S = 1.0
@@ -135,6 +135,22 @@ async def test_a_revoked_token_ends_every_stream(daemon: Daemon) -> None:
         assert await _late(ends, time.monotonic()) == {}
 
 
+async def test_a_token_that_is_revoked_before_the_body_has_come_opens_no_stream(daemon: Daemon) -> None:
+    token = await _new_token(daemon)
+    opening = next(each for each in STREAMS if each.name == "subscriptions/listen").asked(token)
+    first, _, body = opening.partition(b"\r\n\r\n")
+    async with connected(daemon) as (reader, writer), connected(daemon) as other:
+        writer.write(first + b"\r\nExpect: 100-continue\r\n\r\n")
+        async with asyncio.timeout(PATIENCE_S):
+            # The token has been checked by then.
+            assert b" 100 " in await reader.readuntil(b"\r\n\r\n")
+        assert (await asyncio.to_thread(daemon.cli, "token", "revoke", _NAME)).returncode == 0
+        await eventually(lambda: ask(other, _get("/openapi.json")(token)), lambda status: status == 401)
+        writer.write(body)
+        status, _, refusal = await answer(reader)
+    assert (status, json.loads(refusal)) == (401, {"error": {"message": "the token was revoked"}})
+
+
 async def test_a_daemon_that_is_told_to_stop_ends_every_stream(daemon: Daemon) -> None:
     async with _open_streams(daemon) as ends:
         daemon.process.send_signal(signal.SIGTERM)
@@ -149,14 +165,19 @@ async def test_a_stream_of_shell_events_alone_ends_when_the_shell_is_disabled(da
         assert not ends["/sse"].done()
 
 
+async def _new_token(daemon: Daemon) -> str:
+    """A token of its own, once the daemon accepts it."""
+    token = daemon.cli("token", "create", "--name", _NAME).stdout.splitlines()[1]
+    async with connected(daemon) as pair:
+        await eventually(lambda: ask(pair, _get("/openapi.json")(token)), lambda status: status != 401)
+    return token
+
+
 @contextlib.asynccontextmanager
 async def _open_streams(daemon: Daemon) -> AsyncIterator[dict[str, asyncio.Task[float]]]:
     """Every stream, open, with a task each that gives the time at which it ends."""
-    token = daemon.cli("token", "create", "--name", _NAME).stdout.splitlines()[1]
+    token = await _new_token(daemon)
     async with contextlib.AsyncExitStack() as stack:
-        async with connected(daemon) as pair:
-            # The daemon has not read the new token yet.
-            await eventually(lambda: ask(pair, _get("/openapi.json")(token)), lambda status: status != 401)
         ends: dict[str, asyncio.Task[float]] = {}
         resumed = await _call_to_resume(daemon, token)
         for stream in [*STREAMS, resumed]:

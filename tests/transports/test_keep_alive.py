@@ -23,7 +23,7 @@ async def test_a_quiet_stream_says_again_and_again_that_it_is_alive(tmp_path: Pa
     async def receive() -> Any:
         return await asyncio.Future()
 
-    state = {"principal": Principal("owner"), "headers": {}, "streams": OpenStreams()}
+    state = {"principal": Principal("owner"), "headers": {}, "streams": OpenStreams(), "revocations": 0}
     scope = {"type": "http", "http_version": "1.1", "method": "GET", "query_string": b"", "state": state}
     async with shell_host(tmp_path) as host, asyncio.timeout(PATIENCE_S):
         stream = asyncio.create_task(Events(host.daemon.hub, host.daemon.gate, 0.02)(scope, receive, send))

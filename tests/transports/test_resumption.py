@@ -165,7 +165,7 @@ async def test_work_whose_client_stays_away_is_called_off(monkeypatch: pytest.Mo
     async def send(message: Any) -> None:
         pass
 
-    state = {"principal": Principal("a-test"), "streams": OpenStreams()}
+    state = {"principal": Principal("a-test"), "streams": OpenStreams(), "revocations": 0}
     scope = {"type": "http", "http_version": "1.1", "method": "POST", "state": state}
     waiting = Exchange(scope, receive, send, Watch(), accepts_json=False, accepts_stream=True)
     waiting.make_resumable(Replay(), primes=True)
