@@ -1,8 +1,10 @@
-# Everything runs inside .venv, which is made on first use from pyproject.toml.
+# Everything runs inside .venv, which is made on first use from pyproject.toml: for `make serve` with what the daemon
+# needs, for everything else with the tools of `make test` too.
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.installed
-PROGRAMS := curl jq
+DAEMON := .venv/.installed
+STAMP := .venv/.installed-dev
+PROGRAMS := curl jq chromium
 
 # Two workers for each processor: many tests wait for a process or a deadline. Tests of one file share a daemon.
 WORKERS ?= $(shell echo $$(( 2 * $$(nproc) )))
@@ -14,10 +16,15 @@ TASKS ?=
 REPO ?= .
 LIMIT ?= 500
 
-.PHONY: serve test test-long check tests bench score fit tasks lint docs system programs clean
+.PHONY: serve dev screenshots test test-long test-openwebui test-clients check tests bench score fit tasks lint docs system programs clean
 
-serve: $(STAMP)
-	$(BIN)/mcp-agent serve
+# The terminal of the Tools page is fetched once, when the daemon is there; without it the page shows text.
+serve: $(DAEMON)
+	@$(BIN)/python -m mcp_agent.web.terminal_component --after-start 2>/dev/null & $(BIN)/mcp-agent serve
+
+# The daemon, started again at every change of the source.
+dev: $(DAEMON)
+	@$(BIN)/watchfiles --filter python '$(BIN)/mcp-agent serve' mcp_agent registry tools
 
 # The checks of the code need one processor for half a minute, so they run beside the tests.
 test: $(STAMP) system programs
@@ -25,6 +32,17 @@ test: $(STAMP) system programs
 
 test-long: $(STAMP) system programs
 	@MCP_AGENT_TEST_LONG=1 $(MAKE) --no-print-directory tests
+
+# The real coding clients against the daemon, with a scripted model; `RECORD=1` writes their exchanges for `make test` anew.
+test-clients: $(STAMP)
+	@echo "==> Looking for the coding clients; what is missing is installed (2 GB)"
+	@$(BIN)/python -m tests.support.programs clients
+	@MCP_AGENT_TEST_CLIENTS=1 MCP_AGENT_TEST_RECORD=$(RECORD) $(BIN)/pytest tests/clients/real
+
+# The real Open WebUI in a real browser. It is several gigabytes, installed once into the user's cache folder.
+test-openwebui: $(STAMP) system
+	@$(BIN)/python -c 'from tests.support import programs; programs.open_webui()'
+	MCP_AGENT_TEST_OPEN_WEBUI=1 $(BIN)/pytest tests/clients/test_open_webui.py
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -54,6 +72,12 @@ tasks: $(STAMP)
 	@test -n "$(OUT)" || { echo "OUT=path is missing: the task file to write"; exit 2; }
 	$(BIN)/python -m tests.pruning_quality mine $(REPO) $(OUT) --limit $(LIMIT)
 
+# The pictures of the documentation, from what real commands and the real page show; every view of the page, in build/.
+screenshots: $(STAMP) system
+	$(BIN)/python -m tests.screenshots
+	$(BIN)/python -m tests.web.screenshots --docs --out docs/images
+	$(BIN)/python -m tests.web.screenshots
+
 docs: $(STAMP)
 	$(BIN)/python -m mcp_agent.reference
 	$(BIN)/python -m tests.repository.response_costs
@@ -63,11 +87,39 @@ lint: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
 
-$(STAMP): pyproject.toml
-	@test -x $(BIN)/python || { echo "==> Making .venv with $$($(PYTHON) --version)"; $(PYTHON) -m venv .venv; }
-	@echo "==> Installing what pyproject.toml names into .venv (a minute or two)"
-	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --editable '.[dev]'
+$(DAEMON): pyproject.toml
+	@$(make-venv)
+	@echo "==> Installing what the daemon needs into .venv (30 MB to download, once)"
+	@$(call install,.)
 	@touch $@
+	@echo "==> Done; the next start takes a second"
+
+$(STAMP): pyproject.toml
+	@$(make-venv)
+	@echo "==> Installing what the daemon and its tests need into .venv (a minute or two, once)"
+	@$(call install,.[dev])
+	@touch $(DAEMON) $@
+
+# Makes .venv, and says what to do where that is not possible. One that was interrupted has no pip and is made again.
+define make-venv
+$(BIN)/python -c 'import pip' 2>/dev/null && exit 0; \
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+  { echo "mcp-agent needs Python 3.11 or later, and $(PYTHON) is not that; name another: make PYTHON=python3.12"; exit 1; }; \
+$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+  { echo "$(PYTHON) cannot make environments; on Debian and Ubuntu: apt install python3-venv"; exit 1; }; \
+echo "==> Making .venv with $$($(PYTHON) --version)"; \
+$(PYTHON) -m venv --clear .venv
+endef
+
+# Installs $(1) in place and prints a line for each package. Python compiles what it imports, when it does: most of what is
+# installed is never imported. A pipe hides the exit code of pip, so a file keeps it.
+define install
+rm -f .venv/.failed; \
+{ $(BIN)/python -m pip install --no-compile --progress-bar off --disable-pip-version-check --editable '$(1)' || touch .venv/.failed; } | \
+  sed -un -e 's/^ *Downloading \(.*\)-\([0-9][^-]*\)-[^ ]*\.whl[^ ]* \((.*)\).*/    \1 \2 \3/p' \
+    -e 's/^Installing collected packages.*/    unpacking/p'; \
+test ! -e .venv/.failed || { echo "pip could not install it: the lines above say why"; exit 1; }
+endef
 
 # Programs of the system that the tests run. Installed only where they are missing, and only where that is possible.
 system:

@@ -3,3 +3,6 @@
 __version__ = "0.1.0"
 # How our own commands name themselves to the daemon; the version follows.
 COMMAND_AGENT = "mcp-agent-command/"
+# Sent by a daemon that has mounted this one, with the name of its start. It is offered only our own tools, so that
+# daemons which mount each other come to an end.
+MOUNTED_BY_HEADER = b"x-mcp-agent-mounted-by"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.metrics import Metrics
-from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace
+from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace, Metrics
+from mcp_agent.calls.recent_results import RecentResults
 from mcp_agent.calls.shaping import Shaper
+from mcp_agent.calls.tool_work import ToolWork
 from mcp_agent.compact.compactor import Compactor
 from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
@@ -22,24 +23,31 @@ from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.protocol.methods import Methods
+from mcp_agent.protocol.mounted_resources import MountedResources
 from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.protocol.resources import HostResources, Resources, SessionResources
+from mcp_agent.protocol.wrapped_resources import WrappedResources
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.pruning_service.kept_texts import KeptTexts
 from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.sessions.crash_record import CrashRecord
 from mcp_agent.sessions.manager import Limits, SessionManager
+from mcp_agent.settings import BUILT_IN, BadConfig
 from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
 from mcp_agent.storage.audit_log import AuditLog
+from mcp_agent.upstream.mounted_servers import Mounts
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
+from registry.live_catalog import LiveCatalog
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
+from registry.program_help import ProgramHelp
 from registry.tools_json_file import RegistryFile
 from tools.context import ToolContext
 from tools.files.journal import Journal
 from tools.files.journal_records import Limits as JournalLimits
 from tools.files.paths import OpenPaths
+from tools.files.protected import Protected
 from tools.search.engine import find_engine
 
 log = logging.getLogger(__name__)
@@ -57,14 +65,18 @@ def compose_daemon(
     prompts: Sequence[Prompts] = (),
     observed: bool = True,
 ) -> Daemon:
-    """The daemon that `config` describes, with `resources` beside its own. Raises BadRegistry for a bad tools.json.
+    """The daemon that `config` describes, with `resources` beside its own. Raises BadRegistry, BadConfig.
 
     Without `observed`, calls are neither audited nor counted, which tells a benchmark what that costs.
     """
-    catalog = catalog or discover()
+    built_in = catalog or discover()
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
-    file = RegistryFile(config.config, catalog)
-    gate = Gate(catalog, pin_profile(file.load_or_create(), config.profile))
+    file = RegistryFile(config.config, built_in)
+    profiles = file.load_or_create()
+    if config.profile is not None and config.profile not in profiles.by_id:
+        # Said here and not by `pin_profile`: at the start it is the setting that is wrong, and not tools.json.
+        raise BadConfig(f"--profile {config.profile}: there is no such profile; there are {', '.join(profiles.by_id)}")
+    profiles = pin_profile(profiles, config.profile)
     record = CrashRecord(config.state_dir / "sessions")
     hub = EventHub(record.boot)
     limits = Limits(
@@ -75,6 +87,9 @@ def compose_daemon(
         stop_on_disconnect=config.stop_on_disconnect,
     )
     sessions = SessionManager(hub, record, limits)
+    mounts = Mounts(sessions, directory, config.mounts_dir, record.boot)
+    live_catalog = LiveCatalog(built_in, ProgramHelp(config.program_help_file), mounts.tools)
+    gate = Gate(live_catalog.of(profiles), profiles)
     threads = ThreadPoolExecutor(_DAEMON_THREADS, thread_name_prefix="tool")
     journal = journal_of(config)
     for sentence in journal.recover():
@@ -84,24 +99,29 @@ def compose_daemon(
     audit = AuditLog(config.audit_dir)
     pruner = pruner_of(config)
     engine = find_engine()
+    paths = OpenPaths(directory, config.closed_paths)
     shared = ToolContext(
         "",
-        OpenPaths(directory, config.closed_paths),
+        paths,
         sessions=sessions,
         yield_ms=config.yield_ms,
         journal=journal,
         engine=engine,
         pruner=pruner,
-        root=config.pruner_cwd or directory,
+        root=config.pruner_cwd,
     )
-    metrics = Metrics(catalog)
-    observers: list[CallObserver] = [AuditObserver(audit, catalog), metrics] if observed else []
-    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers)
+    metrics = Metrics(gate)
+    recent_results = RecentResults()
+    auditor = AuditObserver(audit, gate)
+    observers: list[CallObserver] = [auditor, metrics, recent_results] if observed else []
+    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers, text_bytes=config.text_bytes)
     every_kind: list[Resources] = [
         HostResources(gate),
         SessionResources(gate, sessions),
         ArtifactResources(artifacts),
         UndoResources(gate, journal),
+        WrappedResources(gate, live_catalog, dispatcher, directory),
+        MountedResources(gate, mounts, shared),
         *resources,
     ]
     return Daemon(
@@ -114,13 +134,21 @@ def compose_daemon(
         audit=audit,
         artifacts=artifacts,
         dispatcher=dispatcher,
-        methods=Methods(gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live),
+        methods=Methods(
+            gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live, auditor.observe_client
+        ),
         config=config,
+        directory=directory,
+        tool_work=ToolWork(gate, SharedContext(shared, artifacts), threads, (CallTrace(), *observers)),
+        catalog=live_catalog,
+        mounts=mounts,
         file=file,
         journal=journal,
         engine=engine,
         metrics=metrics,
         refusals=Refusals(lambda facts: audit.note("login_refused", **facts)),
+        paths=paths,
+        recent_results=recent_results,
     )
 
 
@@ -134,9 +162,11 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     threads = ThreadPoolExecutor(_PRUNER_THREADS, thread_name_prefix="tool")
     artifacts = artifacts_of(config)
     audit = AuditLog(config.audit_dir)
-    pruner = pruner_of(config)
-    shared = ToolContext("", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root)
-    observers = [AuditObserver(audit, catalog)]
+    pruner = pruner_of(config, is_strict=True)
+    shared = ToolContext(
+        "", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root, is_strict=True
+    )
+    observers = [AuditObserver(audit, gate)]
     dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers)
     return Host(
         gate=gate,
@@ -159,16 +189,18 @@ def _dispatcher(
     threads: ThreadPoolExecutor,
     artifacts: ArtifactStore,
     observers: Sequence[CallObserver],
+    *,
+    text_bytes: int | None = None,
 ) -> Dispatcher:
-    cursors = Cursors(config.cursor_key)
-    shaper = Shaper(artifacts, Compactor(artifacts, cursors), gate.catalog)
+    compactor = Compactor(artifacts, Cursors(config.cursor_key))
+    shaper = Shaper(artifacts, compactor, gate.catalog, text_bytes=text_bytes, visible=gate.visible)
     return Dispatcher(gate, SharedContext(shared, artifacts), shaper, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:
     """The journal of a state folder, for the daemon and for the commands that work beside it."""
     limits = JournalLimits(total_bytes=config.journal_mb * 1024 * 1024, age_s=config.journal_days * 86_400.0)
-    return Journal(config.journal_dir, limits)
+    return Journal(config.journal_dir, limits, Protected(config.protected_paths))
 
 
 def artifacts_of(config: Config) -> ArtifactStore:
@@ -178,11 +210,13 @@ def artifacts_of(config: Config) -> ArtifactStore:
     return ArtifactStore(config.artifacts_dir, quotas)
 
 
-def pruner_of(config: Config) -> HostPruner:
+def pruner_of(config: Config, *, is_strict: bool = False) -> HostPruner:
     """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
     return HostPruner(
         KeptTexts(config.pruned_dir, config.pruner_ttl_s),
-        url=config.pruner_url,
+        url=None if config.pruner_url == BUILT_IN else config.pruner_url,
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,
+        markers=config.markers,
+        is_strict=is_strict,
     )

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.settings import DAEMON_SETTINGS, PREFIX, SETTINGS, BadConfig, Setting, suggest
+from tools.files import disk
 from tools.kit.records import record
+from tools.pruning.engine import Language
 
 APP = "mcp-agent"
-# Variables that begin with our prefix and are not settings: the token, and the mark on every process of a session.
-_OTHER_VARIABLES = ("MCP_AGENT_TOKEN", "MCP_AGENT_SESSION")
+# Variables that begin with our prefix and are not settings: the token, the mark on every process of a session, and the
+# one on every server that is mounted.
+_OTHER_VARIABLES = ("MCP_AGENT_TOKEN", "MCP_AGENT_SESSION", "MCP_AGENT_MOUNTED_BY")
 
 
 @record
@@ -30,6 +33,7 @@ class Config:
     state_dir: Path
     token_file: Path
     allow_host: tuple[str, ...]
+    allow_origin: tuple[str, ...]
     tls_cert: Path | None
     tls_key: Path | None
     journal_mb: int
@@ -37,13 +41,15 @@ class Config:
     artifacts_mb: int
     artifacts_caller_mb: int
     artifacts_days: int
+    text_bytes: int
     yield_ms: int
     max_sessions: int
     session_age_s: int
     session_spool_mib: int
     stop_on_disconnect: bool
+    markers: Language
     log_level: str
-    # None is the built-in engine, the empty string is no pruning.
+    # None is the default of the program, "builtin" the built-in engine, and the empty string is no pruning.
     pruner_url: str | None
     pruner_timeout_ms: int
     # None is the working directory.
@@ -59,14 +65,33 @@ class Config:
         return self.state_dir / "tokens.json"
 
     @property
+    def client_tokens_dir(self) -> Path:
+        """The tokens of clients that `connect` made: such a client reads its own from there."""
+        return self.state_dir / "client-tokens"
+
+    @property
     def pruned_dir(self) -> Path:
         """The texts that were pruned, so that `recover_text` can bring lines back."""
         return self.state_dir / "pruned"
 
     @property
+    def mcp_sessions_file(self) -> Path:
+        """What clients said of themselves when they connected; it outlives a restart."""
+        return self.state_dir / "mcp-sessions.json"
+
+    @property
     def runtime_file(self) -> Path:
         """The address of the running daemon, for the commands of the same user."""
         return self.state_dir / "daemon.json"
+
+    @property
+    def program_help_file(self) -> Path:
+        return self.state_dir / "program-help.json"
+
+    @property
+    def mounts_dir(self) -> Path:
+        """What mounted servers listed last, and the secrets that they are started with."""
+        return self.state_dir / "mounts"
 
     @property
     def journal_dir(self) -> Path:
@@ -91,13 +116,27 @@ class Config:
         own = (
             self.token_file,
             self.clients_file,
+            self.client_tokens_dir,
             self.journal_dir,
             self.artifacts_dir,
             self.audit_dir,
             self.pruned_dir,
             self.cursor_key,
+            self.runtime_file,
+            self.mcp_sessions_file,
+            self.mounts_dir,
         )
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
+
+    @property
+    def protected_paths(self) -> tuple[Path, ...]:
+        """The paths that tools may read and must not change: they say which tools are on, and how the daemon runs.
+
+        The older places of tools.json are here too: a file that appears in one of them is the one that is used.
+        """
+        folder = config_folder()
+        state = (self.state_dir / "sessions", self.runtime_file)
+        return self.config, folder, folder / "config.toml", *_older_places(), *state
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:
@@ -126,11 +165,15 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]
 
 def registry_path() -> Path:
     """The default place of tools.json: an older place if a file is there, else the config folder."""
+    return next((path for path in _older_places() if path.exists()), config_folder() / "tools.json")
+
+
+def _older_places() -> list[Path]:
     home = Path.home()
     older = [home / ".mcp-eyes-tools.json"]
     if sys.platform == "darwin":
         older.insert(0, home / "Library" / "Application Support" / "MCPEyes" / "tools.json")
-    return next((path for path in older if path.exists()), _config_folder() / "tools.json")
+    return older
 
 
 def state_folder() -> Path:
@@ -161,14 +204,16 @@ def _is_set(setting: Setting, environment: Mapping[str, str]) -> bool:
 
 
 def _config_file() -> tuple[dict[str, Any], Path]:
-    path = _config_folder() / "config.toml"
+    path = config_folder() / "config.toml"
     if not path.exists():
         return {}, path
     import tomllib
 
     try:
-        file = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        file = tomllib.loads(disk.read_small_file(path).decode())
+    except OSError as error:
+        raise BadConfig(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadConfig(f"{path}: {error}") from None
     known = [setting.name for setting in DAEMON_SETTINGS]
     for key in file:
@@ -178,7 +223,8 @@ def _config_file() -> tuple[dict[str, Any], Path]:
     return file, path
 
 
-def _config_folder() -> Path:
+def config_folder() -> Path:
+    """The folder of config.toml, and of tools.json unless it is elsewhere."""
     import platformdirs
 
     return platformdirs.user_config_path(APP, appauthor=False)

@@ -6,26 +6,49 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
 from dataclasses import field, replace
+from pathlib import Path
 
 from mcp_agent import __version__
-from mcp_agent.calls.metrics import Metrics
+from mcp_agent.calls.observers import Metrics
+from mcp_agent.calls.recent_results import RecentResults
+from mcp_agent.calls.tool_work import ToolWork
 from mcp_agent.config import Config
 from mcp_agent.events.types import Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol.resources import TOOLS_URI
+from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.refusals import Refusals
+from mcp_agent.upstream.mounted_servers import Mounts
+from registry.edits import Edit, list_tools
+from registry.live_catalog import LiveCatalog
 from registry.policy_diff import policy_change
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.reload import watch
 from registry.tools_json_file import RegistryFile
+from registry.user_error import UserError
 from tools.files.journal import Journal
+from tools.files.paths import OpenPaths
 from tools.kit.records import mutable
 from tools.search.engine import Engine
 
 log = logging.getLogger(__name__)
+
+# Who changed tools.json, where nobody asked the daemon to: a person with an editor, or a program.
+FILE = "file"
+# The daemon itself, when a mounted server lists tools that the file does not name.
+MOUNT = "mount"
+
+
+class Pinned(UserError):
+    """A setting of the daemon (`profile`) says which profile is active, so that cannot be changed while it runs."""
+
+    def __init__(self, profile: str) -> None:
+        where = "by --profile, MCP_AGENT_PROFILE or config.toml"
+        self.message = f"the running daemon is pinned to the profile {profile} {where}, so nothing was changed"
+        self.hint = f"to change a profile name it, as in --profile {profile}; to choose another, start the daemon anew"
+        super().__init__(f"{self.message} ({self.hint})")
 
 
 @mutable
@@ -33,17 +56,25 @@ class Daemon(Host):
     """A host that puts every valid state of tools.json into force, and counts reloads and rejections for the owner."""
 
     config: Config
+    # Relative paths count from here.
+    directory: Path
+    tool_work: ToolWork
+    catalog: LiveCatalog
+    mounts: Mounts
     file: RegistryFile
     journal: Journal
     engine: Engine
     metrics: Metrics
     refusals: Refusals
+    paths: OpenPaths
+    recent_results: RecentResults
     started_at: float = field(default_factory=time.time)
     reloads: int = 0
     rejections: int = 0
     problems: tuple[Problem, ...] = ()
-    # Who is having a change made through us, while it is made.
-    _changing_by: str | None = None
+    # Held while a state of tools.json is read or written and put into force.
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _has_new_programs: asyncio.Event = field(default_factory=asyncio.Event)
 
     def note_start(self) -> None:
         """Put on record that a daemon starts, and under which rules: they may have changed while none ran."""
@@ -52,17 +83,65 @@ class Daemon(Host):
 
     async def follow_registry(self) -> None:
         """Until cancelled, put every good state of tools.json into force as it is saved."""
-        await watch(self.file, self.apply, self.keep_last_good)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._learn_program_help())
+            group.create_task(self.pruner.remove_expired())
+            group.create_task(self.mounts.follow(self._take_over_tools))
+            group.create_task(watch(self.file, self.apply, self.keep_last_good, self._turn))
 
-    async def change(self, change: Callable[[], Profiles], by: str) -> None:
-        """Save a change of tools.json that a client asked for, and put it into force. Raises BadRegistry."""
-        self._changing_by = by
-        try:
-            self.apply(await asyncio.to_thread(change))
-        finally:
-            self._changing_by = None
+    async def _learn_program_help(self) -> None:
+        """Until cancelled, describe wrapped programs by their own help, when they are new."""
+        while True:
+            self._has_new_programs.clear()
+            is_new = bool(self.catalog.programs) and await asyncio.to_thread(self.catalog.learn_help)
+            if is_new:
+                self._refresh_catalog()
+            await self._has_new_programs.wait()
 
-    def apply(self, profiles: Profiles) -> None:
+    async def _take_over_tools(self, category: str) -> None:
+        """Offer the tools that a mounted server lists now, and write the switches of new ones into tools.json."""
+        self._refresh_catalog()
+        # Of all servers: a tool of another one may have another name now.
+        for each in self.mounts.categories:
+            tools = self.gate.catalog.categories.get(each, ())
+            if not self.gate.profiles.lacks_tools(each, [tool.name for tool in tools]):
+                continue
+            try:
+                await self.change(list_tools(each), MOUNT)
+            except BadRegistry as error:
+                event(log, logging.WARNING, "mount.not_written", mount=category, message=str(error))
+
+    def _refresh_catalog(self) -> None:
+        """Make the tools of wrapped programs and mounted servers again, and tell every client."""
+        self.gate.swap(self.gate.profiles, self.catalog.of(self.gate.profiles))
+        self._publish_change()
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        await self.mounts.close()
+        await Host.stop(self, grace_s)
+
+    def _publish_change(self) -> None:
+        self.hub.publish(ToolsChanged())
+        self.hub.publish(ResourceUpdated(TOOLS_URI))
+
+    async def change(self, edit: Edit, by: str) -> Profiles:
+        """Change tools.json for `by` and put the change into force; returns the profiles before it.
+
+        When it returns, every call obeys the change and every stream has been told. Raises Pinned, BadRegistry and
+        UnknownName, and changes nothing then.
+        """
+        pinned = self.config.profile
+        if pinned is not None and edit.follows_active:
+            raise Pinned(pinned)
+        async with self._turn:
+            before = self.gate.profiles
+            saved = await asyncio.to_thread(
+                self.file.edit, edit, self.gate.catalog, lambda profiles: pin_profile(profiles, pinned)
+            )
+            self.apply(saved, by)
+        return before
+
+    def apply(self, profiles: Profiles, by: str = FILE) -> None:
         """Put `profiles` into force, on record, and tell every client, if anything is different."""
         profiles = pin_profile(profiles, self.config.profile)
         had_problems, self.problems = bool(self.problems), ()
@@ -70,24 +149,36 @@ class Daemon(Host):
             return
         self.reloads += 1
         before = self.gate.profiles
-        self.gate.swap(profiles)
-        # Between the save and here, the watcher may have seen the file first.
-        change = policy_change(before, profiles, self.gate.catalog)
-        self.audit.note("policy", by=self._changing_by or "file", **change)
+        is_same_catalog = (before.wraps, before.mounts) == (profiles.wraps, profiles.mounts)
+        self.gate.swap(profiles, self.gate.catalog if is_same_catalog else self.catalog.of(profiles))
+        changed = policy_change(before, profiles, self.gate.catalog)
+        self.audit.note("policy", by=by, **changed)
         event(log, logging.INFO, "registry.reloaded", profile=profiles.active)
+        if by == FILE and changed["widened"]:
+            # Nobody asked the daemon for it: a person with an editor, or a tool that can execute.
+            event(log, logging.WARNING, "registry.widened", path=str(self.file.path), changes=changed["widened"])
         for warning in profiles.warnings:
             event(log, logging.WARNING, "registry.warning", pointer=warning.pointer, message=warning.message)
-        self.hub.publish(ToolsChanged())
-        self.hub.publish(ResourceUpdated(TOOLS_URI))
+        self._publish_change()
+        if profiles.wraps:
+            self._has_new_programs.set()
+
+    def apply_tokens(self, tokens: Tokens) -> None:
+        """Put the token files into force: what was revoked loses its streams now. Raises BadToken."""
+        before = tokens.principals
+        gone = tokens.reload()
+        if gone:
+            event(log, logging.INFO, "security.tokens_revoked", names=sorted(gone))
+        self.streams.end(gone)
+        if tokens.principals != before:
+            self.hub.publish(ToolsChanged())
 
     def keep_last_good(self, problems: tuple[Problem, ...]) -> None:
         """tools.json cannot be used as it is: say so everywhere, and change nothing."""
         self.problems = problems
         self.rejections += 1
         told = "; ".join(map(str, problems))
-        self.audit.note(
-            "policy_rejected", by=self._changing_by or "file", problems=[str(each) for each in problems[:20]]
-        )
+        self.audit.note("policy_rejected", by=FILE, problems=[str(each) for each in problems[:20]])
         event(log, logging.WARNING, "registry.rejected", path=str(self.file.path), problems=told)
         self.hub.publish(Notice("warning", f"{self.file.path} is not in force, the last good one is: {told}"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from mcp_agent.calls.dispatcher import Dispatcher
@@ -38,7 +37,7 @@ class Host:
 
     async def follow_registry(self) -> None:
         """Until cancelled, put every good state of the registry into force. Here there is no file to follow."""
-        await asyncio.Event().wait()
+        await self.pruner.remove_expired()
 
     async def stop(self, grace_s: float | None = None) -> None:
         """End every process of ours, then every stream.

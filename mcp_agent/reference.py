@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mcp_agent.calls.shaping import TEXT_CLIENTS
+from mcp_agent.calls.text_clients import TEXT_CLIENTS
+from mcp_agent.cli import parser
+from mcp_agent.command_parser import Described
 from mcp_agent.settings import DAEMON_SETTINGS, PRUNER_SETTINGS
 from registry.catalog import Catalog, discover, label
 from registry.profiles import SHIPPED
@@ -38,8 +40,34 @@ def main(arguments: list[str]) -> int:
 
 def pages(catalog: Catalog | None = None) -> dict[str, str]:
     """Every generated page, by its file name; of the tools in `catalog`, or of our own."""
-    written = {"tools.md": _tools(catalog or discover()), "settings.md": _settings()}
+    written = {"tools.md": _tools(catalog or discover()), "settings.md": _settings(), "commands.md": _commands()}
     return {name: "\n".join(lines) + "\n" for name, lines in written.items()}
+
+
+def _commands() -> Iterator[str]:
+    yield from ("# Commands", "", _NOTE, "")
+    yield "Every command of `mcp-agent`. `mcp-agent COMMAND --help` shows the same on a terminal. Lists are aligned and"
+    yield "coloured on a terminal (`NO_COLOR=1`: no colours) and separated by tabs in a pipe; `--json` is for programs."
+    yield from ("", "Completion of commands and flags, for the shell that you use:", "")
+    yield from ("```console", '$ eval "$(mcp-agent completion bash)"   # in ~/.bashrc')
+    yield '$ mcp-agent completion zsh > "${fpath[1]}/_mcp-agent"'
+    yield from ("$ mcp-agent completion fish > ~/.config/fish/completions/mcp-agent.fish", "```")
+    for command in parser().made[1:]:
+        yield from ("", f"## {command.prog}", "", command.description or "")
+        if rows := [each for each in command.described if "--help" not in each.names]:
+            yield from ("", "| argument | what it does |", "| --- | --- |")
+            for each in rows:
+                yield f"| {_argument(each)} | {each.help.replace('|', '&#124;')} |"
+        if flags := [setting.flag for setting in DAEMON_SETTINGS if setting.name in command.settings]:
+            named = ", ".join(f"`{flag}`" for flag in flags)
+            yield from ("", f"[Settings](settings.md): {'all' if len(flags) == len(DAEMON_SETTINGS) else named}.")
+
+
+def _argument(described: Described) -> str:
+    if not described.names[0].startswith("-"):
+        return f"`{described.value}`".replace("|", "\\|")
+    value = f" {described.value}" if described.value else ""
+    return ", ".join(f"`{name}{value}`" for name in described.names).replace("|", "\\|")
 
 
 def _tools(catalog: Catalog) -> Iterator[str]:
@@ -103,9 +131,10 @@ def _settings() -> Iterator[str]:
         names = f"`{setting.flag}` | `{setting.variable}` | `{setting.name}`"
         yield f"| {names} | {setting.kind.name} | {setting.shown_default} | {setting.help} |"
     yield ""
-    yield "`MCP_AGENT_TOKEN` in the environment is used instead of the token file. The daemon removes it from its"
-    yield "environment at once, so no process that it starts can see it. No flag takes a token, because other users"
-    yield "can read command lines."
+    yield "`MCP_AGENT_TOKEN` in the environment is used instead of the token file. `mcp-agent` starts itself again,"
+    yield "without the variable, and hands the token over through a pipe. So no process that it starts sees it, neither"
+    yield "in its own environment nor in `/proc/<pid>/environ` of the daemon. The program that set it, a shell"
+    yield "or a service manager, still has it. No flag takes a token, because other users can read command lines."
     yield from ("", "## The pruner", "")
     yield "`mcp-agent` and `mcp-pruner` read these from the environment only. See [pruning](pruning.md)."
     yield from ("", "| variable | type | default | what it does |", f"|{' --- |' * 4}")
@@ -115,8 +144,13 @@ def _settings() -> Iterator[str]:
     for profile in SHIPPED.values():
         yield f"| `{profile.id}` | {profile.description} |"
     yield from ("", "## Clients that receive text", "")
-    yield "With `response.form` set to `auto`, clients with one of these names receive results as text, all others"
-    yield f"as JSON: {', '.join(f'`{name}`' for name in TEXT_CLIENTS)}."
+    yield "With `response.form` set to `auto`, clients with one of these names receive results as text, also behind"
+    yield "`mcp-remote`; all others receive JSON. A client that cuts long results itself is sent no more than it takes,"
+    yield "unless the call names a size; all others at most `text_bytes`."
+    yield from ("", "| client | most bytes | most lines |", "| --- | --- | --- |")
+    for client in TEXT_CLIENTS:
+        most = ["" if each is None else f"{each:,}" for each in (client.most_bytes, client.most_lines)]
+        yield f"| `{client.name}` | {most[0]}{' as JSON' if client.shows_json else ''} | {most[1]} |"
 
 
 if __name__ == "__main__":

@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_agent.admin.activity import Activity
+from mcp_agent.admin.call_series import CallSeries
+from mcp_agent.admin.connections import Connections
 from mcp_agent.admin.control import Control
+from mcp_agent.admin.endpoints import Api
+from mcp_agent.admin.file_views import FileViews
 from mcp_agent.admin.health import Health
+from mcp_agent.admin.journal_views import JournalViews
 from mcp_agent.admin.metrics_page import MetricsPage
+from mcp_agent.admin.mount_control import MountControl
+from mcp_agent.admin.page_calls import PageCalls
+from mcp_agent.admin.page_login import PageLogin
+from mcp_agent.admin.page_stream import PageStream
+from mcp_agent.admin.session_views import SessionViews
+from mcp_agent.admin.switchboard import Switchboard
+from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
+from mcp_agent.security.browser_logins import BrowserLogins
 from mcp_agent.security.guard import Guard
+from mcp_agent.storage.audit_reader import Trail
 from mcp_agent.transports.artifact_download import Artifacts
+from mcp_agent.transports.connection import WEBSOCKET_PATH
 from mcp_agent.transports.events import Events
-from mcp_agent.transports.http import header, send_error
+from mcp_agent.transports.http import Routes, header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
 from mcp_agent.transports.openapi import OpenApi
 from mcp_agent.transports.prune import Prune
 from mcp_agent.transports.rpc import Rpc
+from mcp_agent.transports.session_records import SessionRecords
 from mcp_agent.transports.sse import Sse
 from mcp_agent.transports.streamable import StreamableHttp
+from mcp_agent.web.page import Page
+
+# A file that a person uploads. It is kept in a temporary file until it is whole.
+MOST_UPLOAD_BYTES = 1024 * 1024 * 1024
 
 
 def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
@@ -29,12 +51,16 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     config = daemon.config
     is_open = not addresses.is_loopback(config.host)
     names = (*config.allow_host, *(addresses.own_names() if is_open else ()))
-    sessions = HttpSessions(daemon.hub, daemon.sessions.on_disconnect)
+    records = SessionRecords(config.mcp_sessions_file)
+    sessions = HttpSessions(daemon.hub, daemon.sessions.on_disconnect, records=records)
     health = Health(daemon, sessions)
     streamable = StreamableHttp(daemon.methods, daemon.gate, daemon.hub, sessions)
     sse = Sse(daemon.methods, daemon.gate, daemon.hub, daemon.sessions.on_disconnect)
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
     either = _EitherStream(streamable, sse)
+    logins = BrowserLogins(tokens.owner_digest)
+    api = _api(daemon, tokens, health, logins, lambda: [*sessions.callers, *daemon.streams.listeners])
+    page = Page(logins, api, PageStream(daemon))
     plain: dict[str, ASGIApp] = {
         "/mcp": streamable,
         "/sse": either,
@@ -48,31 +74,66 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         "/metrics": MetricsPage(
             daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.lossless_clients}
         ),
-        "/": _Front(streamable),
+        "/": _Front(streamable, page),
     }
 
     @cache
     def patterns() -> ASGIApp:
         # At first use: most daemons are asked only for paths without parameters.
-        from starlette.routing import Route, Router
+        from starlette.routing import Route, Router, WebSocketRoute
 
+        from mcp_agent.open_terminal.wire import OpenTerminal
+
+        open_terminal = OpenTerminal(daemon)
         return Router(
             routes=[
                 Route("/mcp/{profile}", streamable),
                 Route("/tools/{name}", _App(openapi.call)),
                 Route("/artifacts/{domain}/{id}", Artifacts(daemon.artifacts)),
-                Route("/api/{rest:path}", Control(daemon, health)),
+                Route("/api/{rest:path}", api),
+                Route("/ui/{rest:path}", page),
+                Route("/open-terminal/{rest:path}", open_terminal),
+                WebSocketRoute(f"{WEBSOCKET_PATH}{{id}}", _App(open_terminal.connect)),
             ],
             redirect_slashes=False,
             default=_not_found,
         )
 
-    async def route(scope: Scope, receive: Receive, send: Send) -> None:
-        # A table finds a path without parameters in a fraction of what matching patterns costs.
-        app = plain.get(scope["path"]) or patterns()
-        await app(scope, receive, send)
+    routes = Routes(plain, patterns)
+    return Guard(
+        routes,
+        tokens,
+        daemon.streams,
+        names,
+        is_open_to_the_network=is_open,
+        refusals=daemon.refusals,
+        logins=logins,
+        origins=config.allow_origin,
+        uploads={"/open-terminal/files/upload": MOST_UPLOAD_BYTES},
+    )
 
-    return Guard(route, tokens, daemon.streams, names, is_open_to_the_network=is_open, refusals=daemon.refusals)
+
+def _api(
+    daemon: Daemon, tokens: Tokens, health: Health, logins: BrowserLogins, connected: Callable[[], list[Caller]]
+) -> Api:
+    """Every endpoint of /api."""
+    counts = daemon.metrics.by_tool
+    switchboard = Switchboard(daemon, lambda: {name: sum(each.by_code.values()) for name, each in counts.items()})
+    calls = PageCalls(daemon.dispatcher, daemon.gate, tokens)
+    trail = Trail(daemon.config.audit_dir, lambda: None)
+    groups = [
+        Control(daemon, tokens, health, connected).routes,
+        MountControl(daemon).routes,
+        switchboard.routes,
+        PageLogin(logins).routes,
+        calls.routes,
+        SessionViews(daemon.sessions, calls).routes,
+        Activity(trail, CallSeries(trail, daemon.audit), daemon.recent_results).routes,
+        JournalViews(daemon.journal, trail, calls).routes,
+        FileViews(daemon).routes,
+        Connections(daemon, tokens, connected).routes,
+    ]
+    return Api(groups, str(daemon.file.path))
 
 
 class _App:
@@ -98,14 +159,21 @@ class _EitherStream:
 
 
 class _Front:
-    """The bare address: MCP for clients that were given it."""
+    """The bare address: the Tools page in a browser, and MCP for clients that were given it."""
 
-    def __init__(self, streamable: StreamableHttp) -> None:
+    def __init__(self, streamable: StreamableHttp, page: Page) -> None:
         self._streamable = streamable
+        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_mcp = scope["method"] in ("POST", "DELETE") or header(scope, b"mcp-session-id") is not None
-        await (self._streamable if is_mcp else _not_found)(scope, receive, send)
+        if scope["method"] in ("POST", "DELETE") or header(scope, b"mcp-session-id") is not None:
+            await self._streamable(scope, receive, send)
+        else:
+            # An older client looks for its stream here, and must not take the page for one.
+            is_page = header(scope, b"sec-websocket-key") is None and b"event-stream" not in (
+                header(scope, b"accept") or b""
+            )
+            await (self._page if is_page else _not_found)(scope, receive, send)
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

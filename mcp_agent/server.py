@@ -9,26 +9,25 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import orjson
 import uvicorn
 from starlette.types import ASGIApp
 
-from mcp_agent import __version__, signals
+from mcp_agent import signals
 from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon
-from mcp_agent.events.types import ToolsChanged
 from mcp_agent.host import Host
 from mcp_agent.logs import event
+from mcp_agent.runtime_file import RuntimeFile
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from mcp_agent.settings import BadConfig
-from mcp_agent.transports.connection import Connection
-from registry.file_watch import changes
-from tools.files import atomic
+from mcp_agent.transports.connection import MOST_MESSAGE_BYTES, Connection
+from registry.reload import changes
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +36,10 @@ _DRAIN_S = 3
 _HANDSHAKE_S = 10.0
 # With the drain, well within the ten seconds that a service manager or a person waits.
 _GRACE_S = 4.0
+
+
+class PortTaken(BadConfig):
+    """Another program listens on the port."""
 
 
 def bind(host: str, port: int, advice: str = "pass --port") -> socket.socket:
@@ -51,7 +54,7 @@ def bind(host: str, port: int, advice: str = "pass --port") -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise BadConfig(f"port {port} of {host} is taken; stop what uses it, or {advice}") from None
+            raise PortTaken(f"port {port} of {host} is taken; stop what uses it, or {advice}") from None
         reason = (error.strerror or str(error)).lower()
         raise BadConfig(f"cannot listen on {host} port {port}: {reason}") from None
     except (UnicodeError, OverflowError):
@@ -81,7 +84,7 @@ def serve(
     """Serve until a signal ends it; `announce` is called with the URL once connections are accepted."""
     config = daemon.config
     url = f"{'https' if config.tls_cert else 'http'}://{addresses.in_url(config.host)}:{listener.getsockname()[1]}"
-    with _Runtime(config, url):
+    with RuntimeFile(config, url, has_token_file=not tokens.is_owner_fixed):
         run(
             daemon,
             app,
@@ -110,7 +113,10 @@ def run(
             app,
             loop="uvloop" if sys.platform != "win32" else "asyncio",
             http=Connection,
+            # Loaded by `Connection` when the first one is opened.
             ws="none",
+            ws_max_size=MOST_MESSAGE_BYTES,
+            ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -182,6 +188,8 @@ class _Server(uvicorn.Server):
         yield
 
     def _stop(self) -> None:
+        if not self.should_exit:
+            event(log, logging.INFO, "server.stopping", sessions=len(self._host.sessions.live))
         self.force_exit = self.should_exit
         self.should_exit = True
 
@@ -191,39 +199,29 @@ async def _follow_tokens(daemon: Daemon, tokens: Tokens) -> None:
     async with asyncio.TaskGroup() as tasks:
         for path in (tokens.owner_file, tokens.clients_file):
             tasks.create_task(_follow_tokens_in(path, daemon, tokens))
+        tasks.create_task(_end_expired_streams(daemon, tokens))
+
+
+async def _end_expired_streams(daemon: Daemon, tokens: Tokens) -> None:
+    """Until cancelled, end the streams of tokens that expire. Requests with such a token are refused at once."""
+    has_changed = asyncio.Event()
+    tokens.on_reload = has_changed.set
+    while True:
+        has_changed.clear()
+        expiry = tokens.next_expiry()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if expiry is None else max(expiry - time.time(), 0.01)):
+                await has_changed.wait()
+        if expired := tokens.expired_names():
+            daemon.streams.end(expired)
 
 
 async def _follow_tokens_in(path: Path, daemon: Daemon, tokens: Tokens) -> None:
     async for _ in changes(path):
-        before = tokens.principals
         try:
-            gone = tokens.reload()
+            daemon.apply_tokens(tokens)
         except BadToken as error:
             event(log, logging.WARNING, "security.tokens_rejected", message=str(error))
-            continue
-        if gone:
-            event(log, logging.INFO, "security.tokens_revoked", names=sorted(gone))
-        daemon.streams.end(gone)
-        if tokens.principals != before:
-            daemon.hub.publish(ToolsChanged())
-
-
-class _Runtime:
-    """The file by which commands of the same user find the running daemon; gone when it is."""
-
-    def __init__(self, config: Config, url: str) -> None:
-        self._path: Path = config.runtime_file
-        self._content = {"url": url, "pid": os.getpid(), "config": str(config.config), "version": __version__}
-
-    def __enter__(self) -> None:
-        atomic.replace_file(self._path, orjson.dumps(self._content))
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            if orjson.loads(self._path.read_bytes())["pid"] == os.getpid():
-                self._path.unlink()
-        except (OSError, ValueError, KeyError):
-            pass
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

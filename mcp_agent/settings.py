@@ -15,6 +15,7 @@ from registry.user_error import UserError
 
 PREFIX = "MCP_AGENT_"
 DEFAULT_SERVICE = "http://localhost:8000/prune"
+BUILT_IN = "builtin"
 
 
 class BadConfig(UserError):
@@ -59,11 +60,14 @@ def _parse_switch(value: Any) -> bool:
     return text in ("true", "1")
 
 
-def _parse_level(value: Any) -> str:
-    level = _parse_text(value).lower()
-    if level not in LEVELS:
-        raise ValueError(f"the level must be one of {', '.join(LEVELS)}, not {level!r}")
-    return level
+def _one_of(what: str, values: tuple[str, ...]) -> Kind:
+    def parse(value: Any) -> str:
+        chosen = _parse_text(value).lower()
+        if chosen not in values:
+            raise ValueError(f"the {what} must be one of {', '.join(values)}, not {chosen!r}")
+        return chosen
+
+    return Kind(" or ".join(values), parse)
 
 
 def _parse_host_names(value: Any) -> tuple[str, ...]:
@@ -77,12 +81,34 @@ def _parse_host_names(value: Any) -> tuple[str, ...]:
     return cleaned
 
 
+def _parse_origins(value: Any) -> tuple[str, ...]:
+    """Origins as a browser writes them: in lower case, without a port that goes without saying."""
+    from urllib.parse import urlsplit
+
+    urls = value.split(",") if isinstance(value, str) else value
+    if not isinstance(urls, list | tuple) or not all(isinstance(url, str) for url in urls):
+        raise ValueError("needs URLs, separated by commas")
+    origins = []
+    for url in filter(None, (url.strip() for url in urls)):
+        try:
+            parts = urlsplit(url)
+            port, is_usable = parts.port, parts.scheme in ("http", "https") and bool(parts.hostname)
+        except ValueError:
+            port, is_usable = None, False
+        if not is_usable or not url.isascii() or parts.path not in ("", "/") or set("*?#@ ") & set(url):
+            raise ValueError(f"{url[:200]!r} must be the origin of a page, such as https://chat.example:8080")
+        is_usual = port is None or port == {"http": 80, "https": 443}[parts.scheme]
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        origins.append(f"{parts.scheme}://{host}" + ("" if is_usual else f":{port}"))
+    return tuple(origins)
+
+
 def parse_service_url(value: Any) -> str:
-    """The URL of a pruning service. The empty string stays: it turns pruning off."""
+    """The URL of a pruning service. The empty string turns pruning off, and `BUILT_IN` is the built-in engine."""
     from urllib.parse import urlsplit
 
     url = str(value)
-    if not url:
+    if url in ("", BUILT_IN):
         return url
     try:
         parts = urlsplit(url)
@@ -116,8 +142,10 @@ _PATH = Kind("path", _parse_path)
 _FOLDER = Kind("folder", _parse_folder)
 _FILE = Kind("file", _parse_file)
 _SWITCH = Kind("true or false", _parse_switch)
-_LEVEL = Kind(" or ".join(LEVELS), _parse_level)
+_LEVEL = _one_of("level", LEVELS)
+_LANGUAGE = _one_of("language", ("fr", "en"))
 _HOST_NAMES = Kind("names", _parse_host_names)
+_ORIGINS = Kind("URLs", _parse_origins)
 _SERVICE_URL = Kind("URL", parse_service_url)
 _PORT = _number(0, 65_535)
 
@@ -172,6 +200,9 @@ SETTINGS = (
     Setting("state_dir", _PATH, None, "folder for the token and other state", "the user's state folder for mcp-agent"),
     Setting("token_file", _PATH, None, "file with the token; created if missing", "token in the state folder"),
     Setting("allow_host", _HOST_NAMES, (), "another name this daemon answers to; may be given several times", "none"),
+    Setting(
+        "allow_origin", _ORIGINS, (), "a web page that may call it from a browser; may be given several times", "none"
+    ),
     Setting("tls_cert", _FILE, None, "certificate for HTTPS; needs tls_key", "plain HTTP"),
     Setting("tls_key", _FILE, None, "private key of tls_cert", "plain HTTP"),
     Setting("journal_mb", _number(0), 200, "most megabytes of old file contents kept for undo"),
@@ -179,6 +210,12 @@ SETTINGS = (
     Setting("artifacts_mb", _number(0), 1000, "most megabytes of artifacts kept in total"),
     Setting("artifacts_caller_mb", _number(0), 100, "most megabytes of artifacts kept for one caller"),
     Setting("artifacts_days", _number(0), 7, "days for which an artifact is kept"),
+    Setting(
+        "text_bytes",
+        _number(2_000),
+        32_000,
+        "most bytes of a result in text form whose call names no size; clients that cut earlier get less",
+    ),
     Setting(
         "yield_ms",
         _number(0),
@@ -191,12 +228,13 @@ SETTINGS = (
         "session_spool_mib", _number(8), 64, "megabytes of output kept for each session: the first one and the newest"
     ),
     Setting("stop_on_disconnect", _SWITCH, False, "true stops a client's sessions when it disconnects"),
+    Setting("markers", _LANGUAGE, "fr", "language of the markers that stand for pruned lines: fr or en"),
     Setting("log_level", _LEVEL, "info", f"how much to log: {', '.join(LEVELS)}"),
     Setting(
         "pruner_url",
         _SERVICE_URL,
         None,
-        "a pruning service to ask instead of the built-in engine; empty turns pruning off",
+        "a pruning service to ask instead of the built-in engine, or `builtin`; empty turns pruning off",
         "unset",
         "PRUNER_URL",
     ),
@@ -211,8 +249,8 @@ SETTINGS = (
         "pruner_cwd",
         _FOLDER,
         None,
-        "the folder that read, bash and grep work in",
-        "the working directory",
+        "the folder that read, bash and grep work in and cannot leave",
+        "in the daemon none; in `mcp-pruner` the working directory",
         "MCP_PRUNER_CWD",
     ),
     Setting(

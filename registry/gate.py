@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from registry.catalog import Catalog
 from registry.profiles import Form, Profile, Profiles, empty_profile
 from tools.kit.errors import ToolDisabled
-from tools.kit.records import record
 from tools.kit.rules import NOTHING, Deny, merge
 from tools.kit.spec import Tool
 
@@ -17,16 +18,14 @@ Shape = Form | Literal["compact"]
 
 
 class UnknownTool(Exception):
-    """There is no tool of that name, neither on nor off."""
+    """There is no tool of that name, neither on nor off. `hint` says what there is instead."""
 
-    def __init__(self, name: str, near: str | None) -> None:
-        self.name = name
-        self.near = near
-        super().__init__(f"Unknown tool: {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
+    def __init__(self, name: str, hint: str | None) -> None:
+        self.hint = hint
+        super().__init__(f"Unknown tool: {name[:100]}" + (f" ({hint})" if hint else ""))
 
 
-@record
-class Access:
+class Access(NamedTuple):
     """The profiles that apply to a caller: that of its token, and the one in the URL, `/mcp/<profile>`.
 
     `profile` None is the active profile, so a caller without its own profile follows `mcp-agent profile use`.
@@ -34,6 +33,8 @@ class Access:
 
     profile: str | None = None
     narrowed_to: str | None = None
+    # False for another daemon that has mounted this one: it mounts itself what it wants of other servers.
+    offers_mounts: bool = True
 
 
 class Grant(NamedTuple):
@@ -43,6 +44,38 @@ class Grant(NamedTuple):
     form: Shape
     deadline_s: float
     deny: Deny = NOTHING
+    # The folder of `read`, `bash` and `grep`, if a profile sets one.
+    root: Path | None = None
+
+
+class _Binding:
+    """What the profiles that apply to a caller come to together."""
+
+    def __init__(self, profiles: tuple[Profile, ...], tools: Iterable[Tool]) -> None:
+        self.profiles = profiles
+        self.deny = merge([profile.deny for profile in profiles])
+        # If one of them is compact, results are. Else the profile in the URL, which is last, wins over the token's.
+        is_compact = any(profile.is_compact for profile in profiles)
+        forms = [profile.form for profile in reversed(profiles) if profile.form != "auto"]
+        self.form: Shape = "compact" if is_compact else forms[0] if forms else "auto"
+        self._prunes = all(profile.prunes_everywhere for profile in profiles)
+        allowed = [tool for tool in tools if all(profile.allows(tool) for profile in profiles)]
+        self.visible = tuple(self.with_host_arguments(tool) for tool in allowed)
+
+    def with_host_arguments(self, tool: Tool) -> Tool:
+        """The tool with the arguments that the host adds: the focus question and the cursor."""
+        seen = tool.with_focus if self._prunes else tool
+        return seen.with_cursor if self.form == "compact" else seen
+
+    @property
+    def root(self) -> Path | None:
+        """The innermost root. The profile in the URL only narrows: its root counts inside that of the token."""
+        root: Path | None = None
+        for profile in self.profiles:
+            own = profile.pruning_root
+            if own is not None and (root is None or own.is_relative_to(root)):
+                root = own
+        return root
 
 
 class Gate:
@@ -51,24 +84,20 @@ class Gate:
     def __init__(self, catalog: Catalog, profiles: Profiles) -> None:
         self.catalog = catalog
         self.profiles = profiles
-        self._visible: dict[Access, tuple[Tool, ...]] = {}
-        self._admitted: dict[tuple[str | None, str | None, str], tuple[Tool, Grant]] = {}
-        self._denied: dict[Access, Deny] = {}
+        self._bindings: dict[Access, _Binding] = {}
+        self._admitted: dict[tuple[Access, str], tuple[Tool, Grant]] = {}
 
-    def swap(self, profiles: Profiles) -> None:
-        self.profiles, self._visible, self._admitted, self._denied = profiles, {}, {}, {}
+    def swap(self, profiles: Profiles, catalog: Catalog | None = None) -> None:
+        """Put other profiles into force, and another catalog if one is given."""
+        self.catalog = catalog or self.catalog
+        self.profiles, self._bindings, self._admitted = profiles, {}, {}
 
     def has_profile(self, profile_id: str) -> bool:
         return profile_id in self.profiles.by_id
 
     def visible(self, access: Access) -> tuple[Tool, ...]:
         """The tools that a caller sees and may call, in the catalogue's order."""
-        found = self._visible.get(access)
-        if found is None:
-            bound = self._binding_profiles(access)
-            allowed = (tool for tool in self.catalog.tools if all(profile.allows(tool) for profile in bound))
-            found = self._visible[access] = tuple(_with_host_arguments(tool, bound) for tool in allowed)
-        return found
+        return self._binding(access).visible
 
     def offers(self, access: Access, category: str) -> bool:
         """Whether a caller may use a tool of `category`, and so may receive its events."""
@@ -76,66 +105,69 @@ class Gate:
 
     def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
         """The tool and what the call may use. Raises UnknownTool or ToolDisabled."""
-        key = access.profile, access.narrowed_to, name
-        admitted = self._admitted.get(key)
+        admitted = self._admitted.get((access, name))
         if admitted is None:
-            admitted = self._admitted[key] = self._examine(access, name)
+            admitted = self._admitted[access, name] = self._examine(access, name)
         return admitted
 
     def _examine(self, access: Access, name: str) -> tuple[Tool, Grant]:
         tool = self.catalog.by_name.get(name)
-        if tool is None:
-            near = get_close_matches(name, [visible.name for visible in self.visible(access)], n=1)
-            raise UnknownTool(name, near[0] if near else None)
-        bound = self._binding_profiles(access)
-        for profile in bound:
+        if tool is None or not self._is_offered(tool, access):
+            raise UnknownTool(name, _suggestion(name, self.visible(access)))
+        bound = self._binding(access)
+        for profile in bound.profiles:
             switch = profile.switch(tool)
             if switch is not None:
-                raise ToolDisabled(f"Tool {tool.name} is disabled", hint=_hint(tool, profile, switch))
-        return _with_host_arguments(tool, bound), Grant(
-            bound[0].id, self.form(access), tool.deadline_s, self.deny(access)
-        )
+                raise ToolDisabled(
+                    f"Tool {tool.name} is disabled",
+                    hint=_hint(tool, profile, switch, is_active=profile.id == self.profiles.active),
+                )
+        grant = Grant(bound.profiles[0].id, bound.form, tool.deadline_s, bound.deny, bound.root)
+        return bound.with_host_arguments(tool), grant
+
+    def _is_offered(self, tool: Tool, access: Access) -> bool:
+        return access.offers_mounts or tool.category not in self.profiles.mounts
 
     def deny(self, access: Access) -> Deny:
         """The deny rules of every profile that applies to the caller."""
-        found = self._denied.get(access)
-        if found is None:
-            found = self._denied[access] = merge([profile.deny for profile in self._binding_profiles(access)])
-        return found
+        return self._binding(access).deny
 
     def form(self, access: Access) -> Shape:
-        """How the results of a caller are written. The profile in the URL wins over that of the token.
+        """How the results of a caller are written."""
+        return self._binding(access).form
 
-        If one of them is compact, results are compact.
-        """
-        bound = self._binding_profiles(access)
-        if _is_compact(bound):
-            return "compact"
-        return next((profile.form for profile in reversed(bound) if profile.form != "auto"), "auto")
-
-    def _binding_profiles(self, access: Access) -> tuple[Profile, ...]:
-        profiles = self.profiles
-        own = profiles.active if access.profile is None else access.profile
-        names = (own,) if access.narrowed_to is None else (own, access.narrowed_to)
-        return tuple(profiles.by_id.get(name) or empty_profile(name) for name in names)
+    def _binding(self, access: Access) -> _Binding:
+        found = self._bindings.get(access)
+        if found is None:
+            own = self.profiles.active if access.profile is None else access.profile
+            names = (own,) if access.narrowed_to is None else (own, access.narrowed_to)
+            profiles = tuple(self.profiles.by_id.get(name) or empty_profile(name) for name in names)
+            offered = (tool for tool in self.catalog.tools if self._is_offered(tool, access))
+            found = self._bindings[access] = _Binding(profiles, offered)
+        return found
 
 
-def _with_host_arguments(tool: Tool, bound: tuple[Profile, ...]) -> Tool:
-    """The tool with the arguments that the host adds: the focus question and the cursor."""
-    seen = tool.with_focus if all(profile.prunes_everywhere for profile in bound) else tool
-    return seen.with_cursor if _is_compact(bound) else seen
+def _suggestion(name: str, visible: tuple[Tool, ...]) -> str | None:
+    """What a caller may have meant who asks for a tool that is not there."""
+    asked = name.lower().replace("-", "_").rpartition("__")[2]
+    for tool in visible:
+        if asked in tool.hints:
+            return tool.hints[asked]
+        if asked == tool.name or asked in tool.known_as:
+            return f"did you mean {tool.name}?"
+    near = get_close_matches(asked, [tool.name for tool in visible], n=1)
+    return f"did you mean {near[0]}?" if near else None
 
 
-def _is_compact(bound: tuple[Profile, ...]) -> bool:
-    return any(profile.is_compact for profile in bound)
-
-
-def _hint(tool: Tool, profile: Profile, switch: str) -> str:
+def _hint(tool: Tool, profile: Profile, switch: str, *, is_active: bool) -> str:
     where = {
         "profile": f"the profile {profile.id} is switched off",
+        "effect": f"every tool that can {tool.effect} is switched off in the profile {profile.id}",
         "category": f"the category {tool.category} is switched off in the profile {profile.id}",
         "tool": f"{tool.name} is switched off in the profile {profile.id}",
     }[switch]
-    target = tool.category if switch == "category" else tool.name
-    way = "in tools.json" if switch == "profile" else f"with `mcp-agent enable {target}` or in tools.json"
-    return f"{where}; its owner can switch it on {way}. Do the work with the tools that are listed."
+    target = {"effect": f"--effect {tool.effect}", "category": tool.category}.get(switch, tool.name)
+    named = "" if is_active else f" --profile {profile.id}"
+    way = "in tools.json" if switch == "profile" else f"with `mcp-agent enable {target}{named}` or in tools.json"
+    # Nothing about other tools: one of them may do the same, and then it is not meant to be used for that.
+    return f"{where}; its owner can switch it on {way}. Ask them, or go on without it."

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from registry.catalog import Catalog, label
+from registry.mount_entries import Mount
 from registry.user_error import UserError
-from tools.kit.records import record
+from tools.cli.wrap import Wrap
 from tools.kit.rules import NOTHING, Deny
 from tools.kit.spec import Tool
 
@@ -42,6 +44,10 @@ class BadRegistry(UserError):
         super().__init__(f"{origin} cannot be used:{listed}")
 
 
+class UnusableFile(BadRegistry):
+    """The file itself cannot be read or written, whatever is in it."""
+
+
 class UnknownName(UserError):
     """There is no profile, category or tool of the name that the user gave."""
 
@@ -50,7 +56,7 @@ class UnknownName(UserError):
         self.message, self.hint = message, hint
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Switches:
     """One category of one profile: its master switch and the tools it names."""
 
@@ -58,7 +64,7 @@ class Switches:
     tools: Mapping[str, bool] = field(default_factory=dict)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Profile:
     """The tools that its callers may use. `unlisted` decides about tools that `categories` does not name."""
 
@@ -72,20 +78,28 @@ class Profile:
     pruning: Mapping[str, Any] = field(default_factory=dict)
     is_shipped: bool = False
     deny: Deny = NOTHING
+    # What tools can do, with false for what is switched off; what is not named is on.
+    effects: Mapping[str, bool] = field(default_factory=dict)
 
     def allows(self, tool: Tool) -> bool:
         return self.switch(tool) is None
 
     def switch(self, tool: Tool) -> str | None:
-        """The switch that is off for `tool`: "profile", "category" or "tool"; None if the tool is on."""
+        """The switch that is off for `tool`: "profile", "effect", "category" or "tool"; None if the tool is on."""
         if not self.enabled:
             return "profile"
+        if not self.effects.get(tool.effect, True):
+            return "effect"
         named = self.categories.get(tool.category)
         if named is not None and not named.enabled:
             return "category"
+        return None if self.names_on(tool) else "tool"
+
+    def names_on(self, tool: Tool) -> bool:
+        """The tool's own switch, whatever the switches above it say."""
+        named = self.categories.get(tool.category)
         listed = None if named is None else named.tools.get(tool.name)
-        on = self.unlisted(tool) if listed is None else listed
-        return None if on else "tool"
+        return self.unlisted(tool) if listed is None else listed
 
     @property
     def form(self) -> Form:
@@ -98,20 +112,35 @@ class Profile:
         return self.response.get("mode") == "compact"
 
     @property
+    def pruning_root(self) -> Path | None:
+        """The folder that `read`, `bash` and `grep` are confined to; None if the profile sets none."""
+        root: str | None = self.pruning.get("root")
+        return None if root is None else Path(root).expanduser()
+
+    @property
     def prunes_everywhere(self) -> bool:
         """Whether the focus question works on the filesystem and shell tools too."""
         return bool(self.pruning.get("everywhere", True))
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Profiles:
     """A whole tools.json, with the shipped profiles that it does not replace."""
 
     active: str
     by_id: Mapping[str, Profile]
     warnings: tuple[Problem, ...] = ()
+    # The programs that become tools, and the servers whose tools become ours, by category. Every profile has them all.
+    wraps: tuple[Wrap, ...] = ()
+    mounts: Mapping[str, Mount] = field(default_factory=dict)
     # Hash of the file. It is not compared: a change of whitespace changes no profile.
     digest: str = field(default="", compare=False)
+
+    def lacks_tools(self, category: str, names: Iterable[str]) -> bool:
+        """Whether a profile that has an entry for `category` has no switch for one of these tools."""
+        every = set(names)
+        named = (profile.categories.get(category) for profile in self.by_id.values())
+        return any(switches is not None and not every <= switches.tools.keys() for switches in named)
 
     def __getitem__(self, profile_id: str) -> Profile:
         """The profile of that id. Raises UnknownName."""
@@ -170,6 +199,8 @@ def describe_profile(profile: Profile, catalog: Catalog) -> dict[str, Any]:
     entry: dict[str, Any] = {"id": profile.id, "label": profile.label, "enabled": profile.enabled}
     if profile.unlisted is not every_tool:
         entry["unlisted"] = "disabled"
+    if profile.effects:
+        entry["effects"] = dict(profile.effects)
     if profile.response:
         entry["response"] = dict(profile.response)
     if profile.pruning:
@@ -198,6 +229,6 @@ def _describe_tool(tool: Tool, profile: Profile) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "category": tool.category,
-        "enabled": profile.switch(tool) != "tool",
+        "enabled": profile.names_on(tool),
         "inputSchema": tool.input_schema,
     }

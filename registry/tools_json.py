@@ -15,6 +15,8 @@ from typing import Any
 
 from registry.catalog import Catalog
 from registry.deny_rules import read_deny
+from registry.known_keys import EFFECTS, KEYS, Level, check_keys, escape, nearest
+from registry.mount_entries import Mount, read_mount
 from registry.profiles import (
     DEFAULT_PROFILE,
     SHIPPED,
@@ -27,11 +29,19 @@ from registry.profiles import (
     every_tool,
     no_tool,
 )
+from registry.wrap_entries import read_wraps
+from tools.cli.wrap import Wrap
 from tools.kit.rules import Deny
 
 _NOTHING_SET: Mapping[str, Any] = MappingProxyType({})
-_MOST_DEPTH = 64
-_TOO_DEEP = Problem("", f"it is nested more than {_MOST_DEPTH} levels deep")
+# What is read at all. The largest file that our own commands write has a tenth of that.
+MOST_DEPTH = 64
+MOST_VALUES = 100_000
+MOST_KEYS = 1_000
+MOST_RULES = 500
+MOST_PATTERNS = 1_000
+_MOST_PROBLEMS = 100
+_TOO_DEEP = Problem("", f"it is nested more than {MOST_DEPTH} levels deep")
 
 
 def parse(text: str, catalog: Catalog) -> Profiles:
@@ -50,7 +60,7 @@ def load_document(text: str, origin: str = "tools.json") -> dict[str, Any]:
         document = dict(pairs)
         if len(document) < len(pairs):
             counts = Counter(key for key, _ in pairs)
-            repeated = sorted(key for key, count in counts.items() if count > 1)
+            repeated = sorted(key for key, count in counts.items() if count > 1)[:_MOST_PROBLEMS]
             problems.extend(Problem("", f"the key {key!r} stands twice in one object") for key in repeated)
         return document
 
@@ -63,8 +73,8 @@ def load_document(text: str, origin: str = "tools.json") -> dict[str, Any]:
         raise BadRegistry([Problem("", f"no JSON: {error}")], origin) from None
     except RecursionError:
         raise BadRegistry([_TOO_DEEP], origin) from None
-    if _is_deeper(document, _MOST_DEPTH):
-        raise BadRegistry([_TOO_DEEP], origin)
+    if (excess := _excess(document)) is not None:
+        raise BadRegistry([excess], origin)
     try:
         json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
@@ -77,11 +87,11 @@ def load_document(text: str, origin: str = "tools.json") -> dict[str, Any]:
     return document
 
 
-def read(document: dict[str, Any], catalog: Catalog, origin: str = "tools.json") -> Profiles:
-    """The profiles in an object that came out of `origin`. Raises BadRegistry with every problem."""
+def read(document: dict[str, Any], catalog: Catalog, origin: str = "tools.json", digest: str = "") -> Profiles:
+    """The profiles in an object from the file `origin` with this hash. Raises BadRegistry with every problem."""
     reader = _Reader(catalog, origin)
-    profiles = reader.profiles(document)
-    if any(not problem.is_warning for problem in reader.problems):
+    profiles = reader.profiles(document, digest)
+    if len(reader.problems) > len(profiles.warnings):
         raise BadRegistry(reader.problems, origin)
     return profiles
 
@@ -92,12 +102,21 @@ class _Reader:
     def __init__(self, catalog: Catalog, origin: str) -> None:
         self._catalog = catalog
         self._origin = origin
+        self._reads_rules = True
         self.problems: list[Problem] = []
+        # Every wrapped program, by the names of its tools, and every mounted server, by its category.
+        self._wrapped: dict[str, Wrap] = {}
+        self._mounted: dict[str, Mount] = {}
+        self._added: frozenset[str] = frozenset()
+        self._counts: Counter[bool] = Counter()
 
-    def profiles(self, document: dict[str, Any]) -> Profiles:
+    def profiles(self, document: dict[str, Any], digest: str) -> Profiles:
         version = document.get("version", VERSION)
         if version != VERSION or isinstance(version, bool):
             self._problem("/version", f"must be {VERSION}, not {_as_json(version)}")
+        self._check_keys(document, "file", "")
+        self._count_rules(document)
+        self._added = self._added_categories(document)
         by_id = dict(SHIPPED)
         own: set[str] = set()
         for index, entry in enumerate(self._list(document, "profiles", "")):
@@ -115,12 +134,38 @@ class _Reader:
             active = DEFAULT_PROFILE
         elif active not in by_id:
             self._problem("/activeProfile", f"there is no profile {active!r}{_suggestion(active, by_id)}")
-        return Profiles(active, MappingProxyType(by_id), tuple(p for p in self.problems if p.is_warning))
+        return Profiles(
+            active,
+            MappingProxyType(by_id),
+            tuple([problem for problem in self.problems if problem.is_warning]),
+            tuple({wrap.id: wrap for wrap in self._wrapped.values()}.values()),
+            MappingProxyType(self._mounted),
+            digest,
+        )
+
+    def _count_rules(self, document: dict[str, Any]) -> None:
+        """Report more rules or patterns than are read. Each costs time at every reading, and at every call."""
+        rules = patterns = 0
+        for entry in self._list(document, "profiles", ""):
+            deny = entry.get("deny") if isinstance(entry, dict) else None
+            for kind in deny.values() if isinstance(deny, dict) else ():
+                for rule in kind if isinstance(kind, list) else ():
+                    pattern = rule.get("pattern") if isinstance(rule, dict) else None
+                    rules += 1
+                    patterns += len(pattern) if isinstance(pattern, list) else 1
+        for count, most, what in (
+            (rules, MOST_RULES, "deny rules"),
+            (patterns, MOST_PATTERNS, "patterns in deny rules"),
+        ):
+            if count > most:
+                self._problem("/profiles", f"it has {count:,} {what}, and may have {most:,}")
+                self._reads_rules = False
 
     def _profile(self, entry: Any, pointer: str) -> Profile | None:
         profile_id = self._id(entry, pointer, "profile")
         if profile_id is None:
             return None
+        self._check_keys(entry, "profile", pointer)
         categories: dict[str, Switches] = {}
         for index, category in enumerate(self._list(entry, "categories", pointer)):
             where = f"{pointer}/categories/{index}"
@@ -129,6 +174,7 @@ class _Reader:
                 continue
             if category_id in categories:
                 self._problem(f"{where}/id", f"the category {category_id!r} stands above already")
+            self._check_keys(category, "category", where)
             self._check_category(category_id, where)
             categories[category_id] = self._switches(category, category_id, where)
         unlisted = self._choice(entry, "unlisted", pointer, ("enabled", "disabled"))
@@ -142,14 +188,25 @@ class _Reader:
             response=self._response(entry, pointer),
             pruning=self._pruning(entry, pointer),
             deny=self._deny(entry, profile_id, pointer),
+            effects=self._effects(entry, pointer),
         )
+
+    def _added_categories(self, document: dict[str, Any]) -> frozenset[str]:
+        """The categories that some profile makes with a mount or a wrap."""
+        added: set[str] = set()
+        for profile in self._list(document, "profiles", ""):
+            categories = profile.get("categories") if isinstance(profile, dict) else None
+            for category in categories if isinstance(categories, list) else ():
+                if isinstance(category, dict) and not category.keys().isdisjoint(("mount", "wrap")):
+                    added.add(str(category.get("id")))
+        return frozenset(added)
 
     def _check_category(self, category_id: str, pointer: str) -> None:
         """Report a misspelt category: its tools would stay on. Any other may be of a server that is mounted later."""
-        if category_id not in self._catalog.categories:
-            near = get_close_matches(category_id, self._catalog.categories, n=1, cutoff=0.8)
-            if near:
-                self._problem(f"{pointer}/id", f"no category named {category_id} (did you mean {near[0]}?)")
+        if category_id not in self._catalog.categories and category_id not in self._added:
+            near = nearest(category_id, self._catalog.categories)
+            if near is not None:
+                self._problem(f"{pointer}/id", f"no category named {category_id} (did you mean {near}?)")
 
     def _switches(self, category: dict[str, Any], category_id: str, pointer: str) -> Switches:
         switches: dict[str, bool] = {}
@@ -160,36 +217,71 @@ class _Reader:
                 continue
             if name in switches:
                 self._problem(f"{where}/id", f"the tool {name!r} stands above already")
+            self._check_keys(entry, "tool", where)
             self._check_tool(name, category_id, where)
             switches[name] = self._switch(entry, where)
+        if category.get("wrap") is not None:
+            self._read_wraps(category["wrap"], category_id, f"{pointer}/wrap")
+        if category.get("mount") is not None:
+            self._read_mount(category["mount"], category_id, f"{pointer}/mount")
         return Switches(self._switch(category, pointer), MappingProxyType(switches))
 
+    def _read_wraps(self, value: Any, category_id: str, pointer: str) -> None:
+        """Take over the programs that a category wraps. Several profiles may have the same entry."""
+        for wrap in read_wraps(value, category_id, pointer, self._problem):
+            for name in wrap.tool_names:
+                if name in self._catalog.by_name or self._wrapped.setdefault(name, wrap) != wrap:
+                    self._problem(pointer, f"there is another tool named {name}")
+
+    def _read_mount(self, value: Any, category_id: str, pointer: str) -> None:
+        """Take over the server that a category mounts. Several profiles may have the same entry."""
+        mount = read_mount(value, category_id, pointer, self._problem)
+        if category_id in self._catalog.categories:
+            self._problem(pointer, f"{category_id} is a category of ours; give the mount one of its own")
+        if self._mounted.setdefault(category_id, mount) != mount:
+            self._problem(pointer, f"another profile mounts another server as {category_id}")
+
     def _check_tool(self, name: str, category_id: str, pointer: str) -> None:
-        own = self._catalog.categories.get(category_id)
-        if own is None or any(tool.name == name for tool in own):
+        if category_id not in self._catalog.categories:
             return
-        elsewhere = self._catalog.by_name.get(name)
-        if elsewhere is not None:
-            self._problem(f"{pointer}/id", f"{name} is a tool of {elsewhere.category}, not of {category_id}")
+        tool = self._catalog.by_name.get(name)
+        if tool is not None:
+            if (tool.name, tool.category) != (name, category_id):
+                self._problem(f"{pointer}/id", f"{name} is a tool of {tool.category}, not of {category_id}")
             return
-        near = get_close_matches(name, self._catalog.names, n=1, cutoff=0.75)
-        if near:
-            self._problem(f"{pointer}/id", f"no tool named {name} (did you mean {near[0]}?)")
+        near = nearest(name, self._catalog.names)
+        if near is not None:
+            self._problem(f"{pointer}/id", f"no tool named {name} (did you mean {near}?)")
         else:
-            self._warn(f"{pointer}/id", f"no tool named {name}; the switch has no effect")
+            self._warn(f"{pointer}/id", f"no tool named {name[:100]}; the switch has no effect")
 
     def _response(self, entry: dict[str, Any], pointer: str) -> Mapping[str, Any]:
         response = self._object(entry, "response", pointer)
+        self._check_keys(response, "response", f"{pointer}/response")
         self._choice(response, "form", f"{pointer}/response", ("auto", "json", "text"))
         self._choice(response, "mode", f"{pointer}/response", ("full", "compact"))
         return response
 
     def _pruning(self, entry: dict[str, Any], pointer: str) -> Mapping[str, Any]:
         pruning = self._object(entry, "pruning", pointer)
+        self._check_keys(pruning, "pruning", f"{pointer}/pruning")
         everywhere = pruning.get("everywhere", True)
         if not isinstance(everywhere, bool):
             self._problem(f"{pointer}/pruning/everywhere", f"must be true or false, not {_as_json(everywhere)}")
+        root = pruning.get("root")
+        if root is not None and not (isinstance(root, str) and root.startswith(("/", "~/")) and "\0" not in root):
+            self._problem(f"{pointer}/pruning/root", f"must be the absolute path of a folder, not {_as_json(root)}")
         return pruning
+
+    def _effects(self, entry: dict[str, Any], pointer: str) -> Mapping[str, bool]:
+        effects = self._object(entry, "effects", pointer)
+        for name, value in effects.items():
+            where = f"{pointer}/effects/{escape(name)}"
+            if name not in EFFECTS:
+                self._problem(where, f"must be one of {', '.join(EFFECTS)}{_suggestion(name, EFFECTS)}")
+            elif not isinstance(value, bool):
+                self._problem(where, f"must be true or false, not {_as_json(value)}")
+        return effects
 
     def _object(self, entry: dict[str, Any], key: str, pointer: str) -> Mapping[str, Any]:
         value = entry.get(key)
@@ -200,9 +292,10 @@ class _Reader:
         return _NOTHING_SET
 
     def _deny(self, entry: dict[str, Any], profile_id: str, pointer: str) -> Deny:
-        if entry.get("deny") is None:
+        if entry.get("deny") is None or not self._reads_rules:
             return Deny()
-        return read_deny(entry["deny"], f"{pointer}/deny", f"{self._origin}, profile {profile_id},", self._problem)
+        place = f"{self._origin}, profile {profile_id},"
+        return read_deny(entry["deny"], f"{pointer}/deny", place, self._problem, self._warn)
 
     def _id(self, entry: Any, pointer: str, what: str) -> str | None:
         if not isinstance(entry, dict):
@@ -243,18 +336,45 @@ class _Reader:
         self._problem(f"{pointer}/{key}", f"must be one of {', '.join(options)}, not {_as_json(value)}{near}")
         return None
 
+    def _check_keys(self, entry: Mapping[str, Any], level: Level, pointer: str) -> None:
+        if not entry.keys() <= KEYS[level].keys():
+            check_keys(entry, level, pointer, self._problem, self._warn)
+
     def _problem(self, pointer: str, message: str) -> None:
-        self.problems.append(Problem(pointer, message))
+        self._add(Problem(pointer, message))
 
     def _warn(self, pointer: str, message: str) -> None:
-        self.problems.append(Problem(pointer, message, is_warning=True))
+        self._add(Problem(pointer, message, is_warning=True))
+
+    def _add(self, problem: Problem) -> None:
+        """Keep the first problems and the first warnings. Nobody reads thousands of them."""
+        self._counts[problem.is_warning] += 1
+        if self._counts[problem.is_warning] <= _MOST_PROBLEMS:
+            self.problems.append(problem)
+        elif not problem.is_warning:
+            raise BadRegistry([*self.problems, Problem("", "there are more problems")], self._origin)
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
-    if not isinstance(value, dict | list):
-        return False
-    below = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(item, levels - 1) for item in below)
+def _excess(document: Any) -> Problem | None:
+    """What is too much in a document; None if nothing is."""
+    values = 0
+    level = [document]
+    for _ in range(MOST_DEPTH):
+        below: list[Any] = []
+        for each in level:
+            if not isinstance(each, dict | list):
+                continue
+            if len(each) > MOST_KEYS:
+                what = "an object in it has {:,} keys" if isinstance(each, dict) else "an array in it has {:,} elements"
+                return Problem("", f"{what.format(len(each))}, and may have {MOST_KEYS:,}")
+            values += len(each)
+            below.extend(each.values() if isinstance(each, dict) else each)
+        if values > MOST_VALUES:
+            return Problem("", f"it has more than {MOST_VALUES:,} keys and array elements")
+        if not below:
+            return None
+        level = below
+    return _TOO_DEEP if any(isinstance(each, dict | list) for each in level) else None
 
 
 def _suggestion(wrong: str, known: Iterable[str]) -> str:

@@ -14,16 +14,16 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from registry.catalog import Catalog
-from registry.profiles import BadRegistry, Problem, Profile, Profiles, UnknownName, default_document, describe_profile
+from registry.edits import Edit
+from registry.profiles import BadRegistry, Problem, Profiles, UnusableFile, default_document
 from registry.tools_json import load_document, read
-from tools.files import atomic, disk
+from tools.files import disk
 
-_MOST_BYTES = 16 * 1024 * 1024
+_MOST_BYTES = 4 * 1024 * 1024
 
 
 class RegistryFile:
@@ -32,11 +32,15 @@ class RegistryFile:
     def __init__(self, path: Path, catalog: Catalog) -> None:
         self.path = path
         self._catalog = catalog
+        # The bytes of the file when it was last read or written and was good.
+        self._last_good: bytes | None = None
 
     def load(self) -> Profiles:
         """The profiles in the file. Raises BadRegistry, also for a file that cannot be read."""
-        document, digest = self._document()
-        return self._read(document, digest)
+        data = self._read()
+        profiles = read(self._document(data), self._catalog, str(self.path), _digest(data))
+        self._last_good = data
+        return profiles
 
     def load_or_create(self) -> Profiles:
         """As `load`, but if there is no file, write one with every tool on first."""
@@ -50,95 +54,76 @@ class RegistryFile:
                         self._write(default_document(self._catalog))
         return self.load()
 
-    def edit(self, change: Callable[[dict[str, Any], Profiles], None]) -> Profiles:
-        """Apply `change` to the file as it is now, and save it if what comes out is a good registry.
+    def document(self) -> dict[str, Any]:
+        """The file as it is, with the keys that we do not know. Raises BadRegistry."""
+        return self._document(self._read())
 
-        Raises BadRegistry and writes nothing where the file is broken before or after the change.
+    def try_edit(self, edit: Edit, catalog: Catalog) -> None:
+        """Raise what `edit` would raise, and write nothing."""
+        document = self.document()
+        edit.apply(document, read(document, self._catalog, str(self.path)), catalog)
+        read(document, self._catalog, str(self.path))
+
+    def edit(
+        self, edit: Edit, catalog: Catalog | None = None, check: Callable[[Profiles], object] = lambda _: None
+    ) -> Profiles:
+        """Apply `edit` to the file as it is now, and save it if what comes out is a good registry.
+
+        `catalog` has the tools that can be named, where those are more than the built-in ones. Raises BadRegistry, and
+        whatever `edit` and `check` raise, and writes nothing then. A file that was deleted is written again, as it was
+        when it was last read.
         """
-        self.load_or_create()
-        with self._os_errors_as_problems("written"), self._lock():
-            document, digest = self._document()
-            change(document, self._read(document, digest))
-            profiles = self._read(document, "")
-            digest = self._write(document)
-        return replace(profiles, digest=digest)
+        if self._last_good is None:
+            self.load_or_create()
+        with self._os_errors_as_problems("written"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._lock():
+                is_deleted = not (self.path.exists() or self.path.is_symlink())
+                data = self._last_good if is_deleted and self._last_good is not None else self._read()
+                document = self._document(data)
+                before = read(document, self._catalog, str(self.path), _digest(data))
+                edit.apply(document, before, catalog or self._catalog)
+                profiles = read(document, self._catalog, str(self.path))
+                check(profiles)
+                self._last_good = self._write(document)
+        return replace(profiles, digest=_digest(self._last_good))
 
-    def use_profile(self, profile_id: str) -> Profiles:
-        """Make `profile_id` the active profile. Raises UnknownName."""
-
-        def change(document: dict[str, Any], profiles: Profiles) -> None:
-            profiles[profile_id]
-            document["activeProfile"] = profile_id
-
-        return self.edit(change)
-
-    def switch(self, target: str, enabled: bool, profile_id: str | None = None) -> Profiles:
-        """Switch a category or a tool, in `profile_id` or in the active profile.
-
-        Raises UnknownName if there is no such profile, category or tool.
-        """
-
-        def change(document: dict[str, Any], profiles: Profiles) -> None:
-            profile = profiles[profile_id or profiles.active]
-            entry = self._profile_entry(document, profile)
-            tool = self._catalog.by_name.get(target)
-            known = tool is not None or target in self._catalog.categories or target in profile.categories
-            if not known:
-                near = get_close_matches(target, [*self._catalog.names, *self._catalog.categories], n=1)
-                hint = f"did you mean {near[0]}?" if near else None
-                raise UnknownName(f"there is no category or tool {target[:100]!r}", hint)
-            category = target if tool is None else tool.category
-            switches = _entry(entry.setdefault("categories", []), category)
-            if tool is None:
-                switches["enabled"] = enabled
-            else:
-                _entry(switches.setdefault("tools", []), target)["enabled"] = enabled
-
-        return self.edit(change)
-
-    def _profile_entry(self, document: dict[str, Any], profile: Profile) -> dict[str, Any]:
-        """The profile's entry in the file. A built-in profile is written out in full at its first change."""
-        entries: list[dict[str, Any]] = document.setdefault("profiles", [])
-        for entry in entries:
-            if entry["id"] == profile.id:
-                return entry
-        entries.append(describe_profile(profile, self._catalog))
-        return entries[-1]
-
-    def _read(self, document: dict[str, Any], digest: str) -> Profiles:
-        return replace(read(document, self._catalog, str(self.path)), digest=digest)
-
-    def _document(self) -> tuple[dict[str, Any], str]:
-        # The flags include O_NONBLOCK: if the path is a pipe, open must not wait for a writer.
-        with self._os_errors_as_problems("read"), disk.open_descriptor(self.path) as descriptor:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise self._bad(f"{self.path} is no regular file")
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise self._bad(f"{self.path} is larger than {_MOST_BYTES} bytes")
+    def _document(self, data: bytes) -> dict[str, Any]:
         try:
-            return load_document(data.decode("utf-8-sig"), str(self.path)), _digest(data)
+            return load_document(data.decode("utf-8-sig"), str(self.path))
         except UnicodeDecodeError as error:
             raise self._bad(f"no UTF-8: byte {error.start} fits no character") from None
 
-    def _write(self, document: dict[str, Any]) -> str:
+    def _read(self) -> bytes:
+        with self._os_errors_as_problems("read"):
+            if not stat.S_ISREG(self.path.stat().st_mode):
+                raise self._unusable(f"{self.path} is no regular file")
+            with open(disk.open_regular(self.path), "rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise self._bad(f"{self.path} is larger than {_MOST_BYTES:,} bytes")
+        return data
+
+    def _write(self, document: dict[str, Any]) -> bytes:
         target = self.path.resolve()
         # Not orjson, which cannot write numbers over 64 bits: users may have put some beside our keys.
         data = f"{json.dumps(document, indent=2, ensure_ascii=False)}\n".encode()
         before = target.stat() if target.exists() else None
         mode = 0o600 if before is None else before.st_mode & 0o7777
         # One name, because the lock lets one writer in at a time.
-        with atomic.replacing(target, temporary=target.with_name(f".{target.name}.new")) as descriptor:
+        with disk.replacing(target, temporary=target.with_name(f".{target.name}.new")) as descriptor:
             disk.write_all(descriptor, data)
             if before is not None:
                 _keep_owner(descriptor, before)
             os.fchmod(descriptor, mode)
         disk.sync_folder(target.parent)
-        return _digest(data)
+        return data
 
     def _bad(self, message: str) -> BadRegistry:
         return BadRegistry([Problem("", message)], str(self.path))
+
+    def _unusable(self, message: str) -> UnusableFile:
+        return UnusableFile([Problem("", message)], str(self.path))
 
     @contextmanager
     def _os_errors_as_problems(self, action: str) -> Iterator[None]:
@@ -146,13 +131,13 @@ class RegistryFile:
         try:
             yield
         except FileNotFoundError:
-            raise self._bad(f"{self.path} is not there") from None
+            raise self._unusable(f"{self.path} is not there") from None
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise self._bad(f"{self.path} cannot be {action}: {reason}") from None
+            raise self._unusable(f"{self.path} cannot be {action}: {reason}") from None
 
     def _lock(self) -> AbstractContextManager[None]:
-        return atomic.folder_lock(self.path.resolve().parent)
+        return disk.folder_lock(self.path.resolve().parent)
 
 
 def _digest(data: bytes) -> str:
@@ -164,11 +149,3 @@ def _keep_owner(descriptor: int, before: os.stat_result) -> None:
     """Keep the owner of the file if another user saves it, as with sudo. Without that right the user becomes owner."""
     with suppress(OSError):
         os.fchown(descriptor, before.st_uid, before.st_gid)
-
-
-def _entry(entries: list[dict[str, Any]], entry_id: str) -> dict[str, Any]:
-    for entry in entries:
-        if entry["id"] == entry_id:
-            return entry
-    entries.append({"id": entry_id, "enabled": True})
-    return entries[-1]

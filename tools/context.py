@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from tools.files.journal import Journal
 from tools.files.lines import LineIndexes
@@ -13,13 +14,27 @@ from tools.files.paths import OpenPaths, to_wire
 from tools.files.revisions import Revs
 from tools.files.sources import Source, is_artifact, is_reference
 from tools.kit.errors import NotFound
-from tools.kit.focus import Focused
-from tools.kit.records import mutable
+from tools.kit.records import mutable, record
+from tools.kit.results import Focused
 from tools.kit.rules import CommandRules
-from tools.pruning.engine import Selection, SourceType
+from tools.pruning.engine import Language, Selection, SourceType
 from tools.search.engine import Engine, find_engine
 from tools.search.listings import Listings
 
+EndedBy = Literal["timeout", "age", "disconnect", "shutdown"]
+
+
+class Origin(NamedTuple):
+    """Who a command was started for: the token, and what the client says of its connection, its user and its chat."""
+
+    token: str = ""
+    connection: str = ""
+    user: str = ""
+    chat: str = ""
+
+
+# Progress is reported at most so often.
+REPORT_EVERY_S = 0.5
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 
@@ -49,6 +64,15 @@ class NoArtifacts:
         raise NotFound(f"{reference[:200]} is not there: no artifacts are kept here")
 
 
+@record
+class Ending:
+    """How the processes of a command were ended: whether SIGKILL was needed after the grace, and what is alive in spite
+    of it, each by its pid and command line."""
+
+    escalated: bool = False
+    left: tuple[str, ...] = ()
+
+
 class ShellSession(Protocol):
     """A running or ended command, and its output: bytes of both streams in order of arrival."""
 
@@ -72,6 +96,10 @@ class ShellSession(Protocol):
     def signal(self) -> str | None: ...
 
     @property
+    def ended_by(self) -> EndedBy | None:
+        """Why the daemon ended it; None while it runs, and if it ended by itself."""
+
+    @property
     def end(self) -> int:
         """How many bytes it has printed."""
 
@@ -80,6 +108,10 @@ class ShellSession(Protocol):
 
     @property
     def takes_input(self) -> bool: ...
+
+    @property
+    def echoes_input(self) -> bool:
+        """Whether what is written to it now comes back as output: it has a terminal that shows what is typed."""
 
     async def wait_for_output(self, within_s: float | None) -> bool:
         """Wait for output or the exit. False if neither came in time."""
@@ -91,6 +123,9 @@ class ShellSession(Protocol):
     def unfinished_line(self) -> str:
         """What was written to its standard input since the last line end."""
 
+    def captured_lines(self, stream: Literal["stdout", "stderr"]) -> int:
+        """How many lines a stream has had, with those that were left out."""
+
     def captured_output(self, stream: Literal["stdout", "stderr"]) -> tuple[str, str, int]:
         """The head and the tail of a stream, and the number of bytes left out between them."""
 
@@ -100,10 +135,10 @@ class ShellSession(Protocol):
     def complete_file(self) -> Path | None:
         """The file with all of its output, closed for writing; None if some is lost or in another file."""
 
-    def read_position(self, reader: str) -> int:
-        """The offset after the output that `reader` has received last."""
+    def read_position(self, conversations: Sequence[str]) -> int | None:
+        """The offset after what the first of `conversations` that has read here was given last; None if none has."""
 
-    def set_read_position(self, reader: str, offset: int) -> None: ...
+    def set_read_position(self, conversations: Sequence[str], offset: int) -> None: ...
 
     async def write(self, data: bytes) -> int:
         """Write to its standard input. Returns how many bytes it accepted."""
@@ -122,8 +157,8 @@ class ShellSession(Protocol):
     def abandon(self, grace_s: float) -> None:
         """End the command of a cancelled call, in the background."""
 
-    async def stop(self, number: int, grace_s: float | None = None) -> bool:
-        """End it with every process it started. True if SIGKILL was needed after the grace."""
+    async def stop(self, number: int, grace_s: float | None = None, ended_by: EndedBy | None = None) -> Ending:
+        """End it with every process it started."""
 
 
 class Sessions(Protocol):
@@ -134,7 +169,7 @@ class Sessions(Protocol):
         command: str,
         cwd: Path,
         *,
-        connection: str,
+        origin: Origin,
         environment: Mapping[str, str] | None = None,
         terminal: tuple[int, int] | None = None,
         reads_stderr: bool = True,
@@ -146,22 +181,34 @@ class Sessions(Protocol):
         command: str,
         cwd: Path,
         *,
-        connection: str,
+        origin: Origin,
         captures: Mapping[Literal["stdout", "stderr"], int],
         reads_stderr: bool,
         shell: Sequence[str] | None = None,
+        argv: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
         drops_variable: Callable[[str], bool] | None = None,
     ) -> ShellSession:
         """Start the command of one call. The caller must call `release`, `promote` or `abandon` afterwards.
 
-        `captures` has the size of the head and tail buffer of each stream, in bytes. The environment is the daemon's,
+        With `argv`, that program is run without a shell, and `command` is only shown to people. `captures` has the
+        size of the head and tail buffer of each stream, in bytes. The environment is the daemon's,
         without the variables for which `drops_variable` is true, plus `environment`. Raises a ToolError if `cwd` cannot
         be used.
         """
 
     def find(self, session_id: str) -> ShellSession:
         """Raises SessionNotFound."""
+
+
+class TextRoom(Protocol):
+    """How much text a result may have: for a model, and some clients count lines, or the text as JSON."""
+
+    @property
+    def most_bytes(self) -> int: ...
+
+    def holds(self, text: str) -> bool:
+        """Whether all of a text fits."""
 
 
 class Pruner(Protocol):
@@ -175,6 +222,14 @@ class Pruner(Protocol):
         """Whether the output of tools can be pruned with a focus question."""
 
     @property
+    def prunes_failures(self) -> bool:
+        """Whether the output of a command that failed is pruned like any other."""
+
+    @property
+    def language(self) -> Language:
+        """The language of the markers."""
+
+    @property
     def max_input_chars(self) -> int:
         """The longest text that the built-in engine accepts."""
 
@@ -184,7 +239,7 @@ class Pruner(Protocol):
         question: str,
         *,
         source_type: SourceType | None,
-        max_prune_ratio: float,
+        max_prune_ratio: float | None,
         min_keep_lines: int,
         timeout_s: float,
     ) -> Selection:
@@ -200,13 +255,16 @@ class Pruner(Protocol):
         owner: str,
         markers: bool = True,
         source_type: SourceType | None = None,
+        is_output: bool = False,
+        keep: float | None = None,
         is_line: Callable[[str], bool] | None = None,
     ) -> Focused:
         """The part of a tool's output that answers a question. If pruning fails, it is the whole text.
 
         `text` may be a function: it is called in a thread, and its errors are raised here. Without `source_type` the
-        built-in engine detects the kind of text. An answer of a remote service is discarded if `is_line` is false for
-        one of its lines.
+        built-in engine detects the kind of text; `is_output` tells it that a command printed the text. `keep` is the
+        share of the lines to keep at least; without it the kind of text decides. An answer of a remote service is
+        discarded if `is_line` is false for one of its lines.
         """
 
     async def keep(self, owner: str, text: str) -> str:
@@ -235,10 +293,14 @@ class ToolContext:
     report: Callable[[float, float | None, str | None], None] = field(default=_ignore)
     tell: Callable[[LogLevel, str], None] = field(default=_ignore)
     sessions: Sessions | None = None
-    # The connection of the client. Each connection has its own read position in the output of a session.
-    connection: str = ""
+    # What a session is listed by, and what ends it: a wire may have connections, a client may name users and chats.
+    origin: Origin = Origin()
+    # What identifies the conversation, closest first. Each has its own read position in the output of a session.
+    conversations: tuple[str, ...] = ()
     # How long `shell_exec` waits before it answers with a session, if the caller does not say; 0: to the end.
     yield_ms: int = 0
+    # How much text the result has room for: a tool that can go on need not give more. None: a message's.
+    text_room: TextRoom | None = None
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     journal: Journal = field(default_factory=lambda: Journal(None))
     revs: Revs = field(default_factory=Revs)
@@ -248,14 +310,37 @@ class ToolContext:
     # The caller that owns artifacts and stored texts; other callers cannot read them.
     owner: str = ""
     pruner: Pruner | None = None
-    # The folder of `read`, `bash` and `grep`; `read` and `grep` cannot leave it.
-    root: Path = Path()
+    # The folder that `read`, `grep` and the cwd of `bash` cannot leave; None where they may go anywhere.
+    root: Path | None = None
+    # Whether the pruning tools keep to the letter of their contract: in `mcp-pruner`, and on `/rpc`.
+    is_strict: bool = False
     commands: CommandRules | None = None
+    # When `check` was first called, and when it last reported progress.
+    checked_at: float = 0.0
+    reported_at: float = 0.0
 
     def check(self) -> None:
-        """Raise Cancelled if the call was cancelled. Never call it in the middle of a write."""
+        """Raise Cancelled if the call was cancelled. Never call it in the middle of a write.
+
+        A caller that asked for progress hears at most twice a second that the work goes on.
+        """
         if self.is_cancelled:
             raise Cancelled
+        if self.report is not _ignore:
+            self._report_time()
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the caller has asked for progress."""
+        return self.report is not _ignore
+
+    def _report_time(self) -> None:
+        now = time.monotonic()
+        if not self.checked_at:
+            self.checked_at = self.reported_at = now
+        elif now - self.reported_at >= REPORT_EVERY_S:
+            self.reported_at = now
+            self.report(round(now - self.checked_at, 1), None, f"at work for {now - self.checked_at:.0f} s")
 
     def source(self, path: str) -> Source:
         """What a path or a reference names. Raises NotFound for a reference that is unknown or another caller's."""

@@ -9,9 +9,10 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.daemon import Daemon
 from mcp_agent.security.guard import MOST_BODY_BYTES
+from mcp_agent.transports.events import MOST_CLIENTS
 from mcp_agent.transports.http import send_error, send_object
 from mcp_agent.transports.http_sessions import MOST_SESSIONS, HttpSessions
 
@@ -42,7 +43,13 @@ class Health:
                 "problems": [problem.as_object() for problem in (*daemon.problems, *profiles.warnings)],
             },
             "search": {"engine": daemon.engine.kind, "program": daemon.engine.program, "origin": daemon.engine.origin},
+            "pruning": {
+                "engine": "remote" if daemon.config.pruner_url else "built-in",
+                "service": daemon.config.pruner_url,
+            },
             "sessions": {"running": len(daemon.sessions.live), "kept": len(daemon.sessions.all)},
+            "mounts": daemon.mounts.facts,
+            "refusals": dict(daemon.refusals.counts),
             "clients": {"sessions": len(self._sessions), "streams": daemon.hub.clients},
             "limits": {
                 "body_bytes": MOST_BODY_BYTES,
@@ -50,8 +57,38 @@ class Health:
                 "sessions": MOST_SESSIONS,
                 "shell_sessions": daemon.sessions.limits.sessions,
             },
+            "usage": self._usage(),
         }
+
+    def _usage(self) -> list[dict[str, Any]]:
+        """How much of what is bounded is in use."""
+        daemon = self._daemon
+        spools = sum(each.log.kept_bytes for each in daemon.sessions.all)
+        counts = (
+            ("Running shell sessions", len(daemon.sessions.live), daemon.sessions.limits.sessions),
+            ("MCP sessions", len(self._sessions), MOST_SESSIONS),
+            ("Event streams", daemon.hub.lossless_clients, MOST_CLIENTS),
+        )
+        sizes = (
+            (
+                "Output of sessions on disk",
+                spools,
+                daemon.sessions.limits.spool_bytes * daemon.sessions.limits.sessions,
+            ),
+            ("Artifacts", _artifact_bytes(daemon), daemon.config.artifacts_mb * 1_000_000),
+        )
+        return [
+            *({"name": name, "used": used, "most": most, "unit": "count"} for name, used, most in counts),
+            *({"name": name, "used": used, "most": most, "unit": "bytes"} for name, used, most in sizes),
+        ]
 
     def _brief(self) -> dict[str, Any]:
         is_well = not any(not problem.is_warning for problem in self._daemon.problems)
         return {"status": "ok" if is_well else "degraded", "version": __version__}
+
+
+def _artifact_bytes(daemon: Daemon) -> int:
+    try:
+        return daemon.artifacts.used_bytes()
+    except OSError:
+        return 0

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Grant
 from registry.profiles import Form
-from tools.context import LogLevel, ToolContext
+from tools.context import LogLevel, Origin, ToolContext
 from tools.kit.errors import ToolError
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Media, Result
+
+# The names of the two wires that speak OpenAPI: to programs, and to the terminals of Open WebUI.
+OPENAPI = "openapi"
+OPEN_TERMINAL = "open-terminal"
 
 
 @record
 class Caller:
     """Who is asking: the token's name, the rules that bind it, and what it says of itself.
 
-    `client` is what the program calls itself; it chooses how results are written and nothing else.
+    `client` is what the program calls itself; it chooses how results are written and nothing else. `user` and `chat`
+    are what it says of the person and the conversation: nobody has checked them.
     """
 
     name: str
@@ -26,18 +32,39 @@ class Caller:
     transport: str
     client: str = ""
     form: Form = "auto"
-    # The id of the conversation, on a wire that has one. Each conversation has its own read positions.
+    # The id of the connection, on a wire that has one; of the chat and the user, where the client sends them.
     connection: str = ""
+    chat: str = ""
+    user: str = ""
+
+    def with_client(self, client: str) -> Caller:
+        """The same caller, once its program has said what it is called."""
+        return replace(self, client=client)
 
     @property
-    def reader(self) -> str:
-        """Identifies the conversation, so that output which one client has read is still new for another."""
-        return self.connection or f"{self.name}/{self.transport}/{self.client}"
+    def conversations(self) -> tuple[str, ...]:
+        """What identifies the conversation, closest first: output that one has read is still new for another."""
+        chat = f"{self.name}/{self.chat}" if self.chat else ""
+        return tuple(filter(None, (self.connection, chat)))
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.name, self.connection, self.user, self.chat)
 
     @property
     def is_on_mcp(self) -> bool:
         """Whether a client of MCP waits for the answer; many of those give up after a minute."""
         return self.transport in ("http", "sse", "stdio")
+
+    @property
+    def is_model(self) -> bool:
+        """Whether results go straight to a model, which has no use for a call that takes minutes."""
+        return self.is_on_mcp or self.transport == OPEN_TERMINAL
+
+    @property
+    def takes_media(self) -> bool:
+        """Whether an image is sent as the bytes that it is."""
+        return self.transport in (OPENAPI, OPEN_TERMINAL)
 
 
 @record
@@ -69,9 +96,10 @@ class SharedContext:
             report=call.report or shared.report,
             tell=call.tell or shared.tell,
             owner=caller.name,
-            connection=caller.reader,
+            origin=caller.origin,
+            conversations=caller.conversations,
             artifacts=CallerArtifacts(self.artifacts, caller.name),
-            yield_ms=shared.yield_ms if caller.is_on_mcp else 0,
+            yield_ms=shared.yield_ms if caller.is_model else 0,
             sessions=shared.sessions,
             journal=shared.journal,
             revs=shared.revs,
@@ -79,14 +107,20 @@ class SharedContext:
             listings=shared.listings,
             engine=shared.engine,
             pruner=shared.pruner,
-            root=shared.root,
+            root=grant.root or shared.root,
+            # On /rpc the pruning tools keep to the letter of their contract.
+            is_strict=shared.is_strict or caller.transport == "rpc",
         )
 
 
 class Blocks(NamedTuple):
-    """The content of a result that is no single object, such as an image: a list of MCP's blocks, as JSON."""
+    """The content of a result that is no single object, such as an image: a list of MCP's blocks, as JSON.
+
+    `structured` is the object that goes beside them, if there is one.
+    """
 
     encoded: bytes
+    structured: bytes | None = None
 
 
 class Compact(NamedTuple):
@@ -95,8 +129,8 @@ class Compact(NamedTuple):
     encoded: bytes
 
 
-# What goes out: the object as JSON, its rendering, blocks, or what was made short.
-Written = bytes | str | Blocks | Compact
+# What goes out: the object as JSON, its rendering, blocks, what was made short, or the bytes of an image.
+Written = bytes | str | Blocks | Compact | Media
 
 
 @record
@@ -158,6 +192,19 @@ Answer = Success | Page | Failure
 Outcome = Answer | Refusal
 
 
+def written_form(written: Written) -> Literal["json", "text", "compact", "blocks", "media"]:
+    """How a result was written."""
+    match written:
+        case Compact():
+            return "compact"
+        case Blocks():
+            return "blocks"
+        case Media():
+            return "media"
+        case _:
+            return "json" if isinstance(written, bytes) else "text"
+
+
 def outgoing_bytes(outcome: Outcome) -> int:
     """How much goes out, without what a wire puts around it."""
     if isinstance(outcome, Refusal):
@@ -167,4 +214,7 @@ def outgoing_bytes(outcome: Outcome) -> int:
         return len(written)
     if isinstance(written, str):
         return len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
-    return len(written.encoded)
+    if isinstance(written, Media):
+        return len(written.data)
+    beside = written.structured if isinstance(written, Blocks) else None
+    return len(written.encoded) + len(beside or b"")

@@ -2,75 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mcp_agent.calls.wrapped_result import WrappedResult
 from tools.context import ToolContext
-from tools.kit.focus import PruningMetadata
 from tools.kit.records import record
-from tools.kit.results import ArtifactRange, Block, Result
+from tools.kit.results import PruningMetadata, Result
 from tools.kit.spec import Tool
 
 
 @record
-class FocusedResult(Result):
-    """A tool's own result with fewer lines in it, and what the pruner did. All that a result says of itself stays."""
+class FocusedResult(WrappedResult):
+    """A tool's own result with fewer lines in it, and what the pruner did."""
 
-    result: Result
     pruning: PruningMetadata
 
     def as_object(self) -> dict[str, Any]:
         return {**self.result.as_object(), "pruning": self.pruning.as_object()}
 
-    def render(self) -> str:
-        note = self.pruning.note
-        return self.result.render() if note is None else f"[{note}]\n{self.result.render()}"
+    @property
+    def remarks(self) -> Sequence[str]:
+        return () if self.pruning.note is None else (self.pruning.note,)
 
-    def blocks(self) -> Sequence[Block] | None:
-        blocks = self.result.blocks()
-        if blocks is None or self.pruning.note is None:
-            return blocks
-        return [*blocks, {"type": "text", "text": f"[{self.pruning.note}]"}]
+    @property
+    def structured_content(self) -> Mapping[str, Any] | None:
+        """None once lines are gone: it would bring them all back."""
+        return None if self.pruning.applied else self.result.structured_content
+
+    def cut(self, most: int) -> Result | None:
+        """A list can still be cut. Places in a text cannot be counted any more once lines of it are gone."""
+        return None if self.pruning.applied and self.list_field is None else WrappedResult.cut(self, most)
 
     def summary(self) -> str:
-        return f"{self.result.summary()}{', pruned' if self.pruning.applied else ''}"
+        applied = self.pruning.applied
+        return f"{self.result.summary()}{f', pruned to {self.pruning.pruned_bytes:,} bytes' if applied else ''}"
+
+    @property
+    def line_counts(self) -> Mapping[str, int]:
+        """Those of the output are not those of the lines that are left."""
+        return {} if self.pruning.applied else self.result.line_counts
 
     @property
     def pruning_metadata(self) -> PruningMetadata:
         return self.pruning
 
     @property
-    def exit_status(self) -> int | None:
-        return self.result.exit_status
-
-    @property
-    def succeeded(self) -> bool:
-        return self.result.succeeded
-
-    @property
-    def list_field(self) -> str | None:
-        return self.result.list_field
-
-    @property
-    def text_field(self) -> str | None:
-        return self.result.text_field
-
-    @property
-    def artifact_range(self) -> ArtifactRange | None:
+    def artifact_range(self) -> None:
         """None, because the bytes that are kept are not the lines that are left."""
-        return None
-
-    @property
-    def artifact_reference(self) -> str | None:
-        return self.result.artifact_reference
-
-    @property
-    def is_text(self) -> bool:
-        return self.result.is_text
+        return
 
 
-async def prune(result: Result, question: str, tool: Tool, context: ToolContext) -> Result:
+async def prune(result: Result, question: str, keep: float | None, tool: Tool, context: ToolContext) -> Result:
     """`result` with what the question needs of the field that `tool` declares; all of it where there is no pruner."""
     pruner = context.pruner
     if pruner is None:
@@ -86,6 +70,10 @@ async def prune(result: Result, question: str, tool: Tool, context: ToolContext)
         call_id=context.call_id,
         owner=context.owner,
         markers=lines is None,
+        source_type=result.reads_as,
+        # What executes answers with what was printed; a list is none of that.
+        is_output=tool.effect == "execute" and lines is None,
+        keep=keep,
         is_line=None if lines is None else set(lines).__contains__,
     )
     if name is None or not focused.pruning.applied:

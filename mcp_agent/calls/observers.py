@@ -1,19 +1,24 @@
-"""Observers of calls: the audit log, and the trace in the log. The metrics are a third one, in `metrics.py`."""
+"""Observers of calls: the audit log, the trace in the log, and the counts that /metrics shows."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import islice
 from typing import Any, Protocol
 
-from mcp_agent.calls.call import Call, Failure, Outcome, Refusal, Success
+from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Refusal, Success, outgoing_bytes, written_form
+from mcp_agent.calls.shaping import choose_form
 from mcp_agent.logs import event
 from mcp_agent.storage.audit_log import AuditLog
-from registry.catalog import Catalog
+from registry.gate import Gate
 from tools.kit.errors import Failed, InternalError, InvalidParams, Timeout, ToolError
 from tools.kit.params import Field
+from tools.kit.records import mutable
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +29,11 @@ _TEXT_CHARS = 300
 _PROGRAM = re.compile(r"\s*([\w./+-]{1,60})(?=\s|$)")
 _MOST_ARGUMENTS = 20
 _UNDECLARED = Field()
+# The largest result in compact mode. Larger results are counted before they are cut.
+LARGE_BYTES = 10_000
+_MOST_RULES = 200
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_BYTES = (256.0, 1_024.0, 4_096.0, 10_000.0, 32_768.0, 102_400.0, 1_000_000.0)
 
 
 class CallObserver(Protocol):
@@ -31,6 +41,14 @@ class CallObserver(Protocol):
 
     def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         """The call is over. `outcome` is None if it was cancelled."""
+
+
+def notify_all(observers: Sequence[CallObserver], call: Call, outcome: Outcome | None, began: float) -> None:
+    """Tell every observer that a call is over, which began then by the performance counter."""
+    took_s = time.perf_counter() - began
+    result_bytes = 0 if outcome is None else outgoing_bytes(outcome)
+    for observer in observers:
+        observer.observe(call, outcome, took_s, result_bytes)
 
 
 class AuditObserver(CallObserver):
@@ -41,18 +59,20 @@ class AuditObserver(CallObserver):
     arguments, because a short secret can be found by trying.
     """
 
-    def __init__(self, audit: AuditLog, catalog: Catalog) -> None:
+    def __init__(self, audit: AuditLog, gate: Gate) -> None:
         self._audit = audit
-        self._catalog = catalog
+        self._gate = gate
 
     def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         caller = call.caller
-        tool = self._catalog.by_name.get(call.tool)
+        tool = self._gate.catalog.by_name.get(call.tool)
         facts: dict[str, Any] = {
             "req": call.id,
             "client": caller.name,
             "program": caller.client[:200],
             "transport": caller.transport,
+            "form": None if outcome is None or isinstance(outcome, Refusal) else written_form(outcome.written),
+            **({"claimed_user": caller.user} if caller.user else {}),
             "tool": call.tool[:100],
             "args": argument_shapes(call.arguments, {} if tool is None else tool.argument_fields),
             "outcome": "CANCELLED" if outcome is None else outcome.code,
@@ -62,8 +82,13 @@ class AuditObserver(CallObserver):
         whole_bytes: int | None = None
         if isinstance(outcome, Success):
             whole_bytes = outcome.whole_bytes
-            if (status := outcome.result.exit_status) is not None:
+            result = outcome.result
+            if (status := result.exit_status) is not None:
                 facts["exit"] = status
+            if (undo_id := result.change_id) is not None:
+                facts["undo"] = undo_id
+            if (pruning := result.pruning_metadata) is not None and pruning.applied:
+                facts["pruned_bytes"] = pruning.saved_bytes
         elif isinstance(outcome, Failure):
             whole_bytes = outcome.whole_bytes
             if outcome.error.rule is not None:
@@ -71,6 +96,19 @@ class AuditObserver(CallObserver):
         if whole_bytes is not None:
             facts["whole_bytes"] = whole_bytes
         self._audit.write(facts)
+
+    def observe_client(self, caller: Caller, client_version: str, protocol: str) -> None:
+        """A client has introduced itself."""
+        self._audit.note(
+            "connect",
+            client=caller.name,
+            program=caller.client[:200],
+            program_version=client_version[:100],
+            transport=caller.transport,
+            protocol=protocol,
+            form=choose_form(self._gate.form(caller.access), caller) if caller.is_on_mcp else "json",
+            profile=caller.access.narrowed_to or caller.access.profile or self._gate.profiles.active,
+        )
 
 
 class CallTrace(CallObserver):
@@ -92,6 +130,82 @@ class CallTrace(CallObserver):
                 trace(logging.INFO, "tool.exec_refused", call, code=outcome.error_code)
         if result_bytes > _LARGE_BYTES:
             trace(logging.WARNING, "response.large", call, bytes=result_bytes)
+
+
+class Histogram:
+    """Counts values by the smallest of `bounds` that they do not exceed."""
+
+    __slots__ = ("_counts", "bounds", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def cumulative(self) -> Iterator[tuple[str, int]]:
+        """Each bound as Prometheus writes it, with the number of values up to it."""
+        count = 0
+        for bound, own in zip((*(f"{bound:g}" for bound in self.bounds), "+Inf"), self._counts, strict=True):
+            count += own
+            yield bound, count
+
+
+@mutable
+class ToolCounts:
+    """The counts of one tool."""
+
+    by_code: dict[str, int] = field(default_factory=dict)
+    seconds: Histogram = field(default_factory=lambda: Histogram(_SECONDS))
+    result_bytes: Histogram = field(default_factory=lambda: Histogram(_BYTES))
+    large: int = 0
+    cut: int = 0
+    # Bytes that were not sent, by the step that removed them.
+    saved: dict[str, int] = field(default_factory=dict)
+
+
+class Metrics(CallObserver):
+    """Counts what came of every call, by tool: during a call only plain numbers change.
+
+    The labels are bounded: tools that exist, codes and reasons from our code, rules from tools.json.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self.by_tool: dict[str, ToolCounts] = {}
+        # How many calls each deny rule was against.
+        self.denied: dict[str, int] = {}
+
+    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+        tool = self._gate.catalog.by_name.get(call.tool)
+        # All names that no tool has share one entry.
+        name = "unknown" if tool is None else tool.name
+        counts = self.by_tool.get(name)
+        if counts is None:
+            counts = self.by_tool[name] = ToolCounts()
+        code = "CANCELLED" if outcome is None else outcome.code
+        counts.by_code[code] = counts.by_code.get(code, 0) + 1
+        counts.seconds.add(took_s)
+        if outcome is None or isinstance(outcome, Refusal):
+            return
+        counts.result_bytes.add(result_bytes)
+        whole = outcome.whole_bytes
+        if (whole or result_bytes) > LARGE_BYTES:
+            counts.large += 1
+        if whole is not None:
+            counts.cut += 1
+            counts.saved["budget"] = counts.saved.get("budget", 0) + max(whole - result_bytes, 0)
+        if isinstance(outcome, Success):
+            pruning = outcome.result.pruning_metadata
+            if pruning is not None and pruning.applied:
+                counts.saved["pruning"] = counts.saved.get("pruning", 0) + pruning.saved_bytes
+        elif isinstance(outcome, Failure) and outcome.error.rule is not None:
+            rule = outcome.error.rule
+            label = rule if rule in self.denied or len(self.denied) < _MOST_RULES else "other"
+            self.denied[label] = self.denied.get(label, 0) + 1
 
 
 def trace(level: int, name: str, call: Call, **facts: Any) -> None:

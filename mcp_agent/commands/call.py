@@ -11,8 +11,11 @@ import orjson
 
 from mcp_agent.calls.call import Call, Caller, Compact, Failure, Outcome, Page, Refusal
 from mcp_agent.commands import daemon_client
+from mcp_agent.commands.daemon_client import RunningDaemon
 from mcp_agent.config import Config, load
+from mcp_agent.printing import progress
 from mcp_agent.protocol.methods import new_call_id
+from mcp_agent.security import auth_tokens
 from registry.gate import Access
 from registry.user_error import UserError
 from tools.files.paths import to_wire
@@ -22,9 +25,10 @@ def call(options: argparse.Namespace) -> int:
     config = load(vars(options))
     arguments = dict(_parse_argument(text) for text in options.arguments)
     form = "json" if options.json else "text"
-    answer = _call_daemon(config, options.tool, arguments, form) or _call_in_process(
-        config, options.tool, arguments, form
-    )
+    daemon = daemon_client.find_by(options, config)
+    with progress(f"calling {options.tool}"):
+        found = None if daemon is None else _call_daemon(daemon, config, options.tool, arguments, form)
+        answer = found or _call_in_process(config, options.tool, arguments, form)
     text, is_error = answer
     print(text, file=sys.stderr if is_error else sys.stdout)
     return 1 if is_error else 0
@@ -49,10 +53,9 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _call_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool] | None:
-    daemon = daemon_client.find(config)
-    if daemon is None or daemon.config != str(config.config):
-        return None
+def _call_daemon(
+    daemon: RunningDaemon, config: Config, tool: str, arguments: dict[str, Any], form: str
+) -> tuple[str, bool] | None:
     path = "/mcp" if config.profile is None else f"/mcp/{config.profile}"
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
     try:
@@ -67,6 +70,8 @@ def _call_daemon(config: Config, tool: str, arguments: dict[str, Any], form: str
 def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool]:
     from mcp_agent.app import compose_daemon
 
+    # What the call starts must not see the token.
+    auth_tokens.from_environment()
     daemon = compose_daemon(config)
     request = Call(new_call_id(), Caller("command line", Access(), "in process"), tool, arguments)
 
@@ -75,6 +80,12 @@ def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form:
             return await daemon.dispatcher.call(request)
         finally:
             # No daemon keeps the sessions: whatever the call started ends with this command.
+            for session in daemon.sessions.live:
+                print(
+                    f"mcp-agent: no daemon is running, so session {session.id} ends with this command; "
+                    "start a daemon with: mcp-agent serve",
+                    file=sys.stderr,
+                )
             await daemon.stop()
             daemon.close()
 

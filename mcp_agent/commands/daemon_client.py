@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import os
 import urllib.parse
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from mcp_agent import COMMAND_AGENT, __version__
 from mcp_agent.config import Config
+from mcp_agent.runtime_file import running_daemon
 from mcp_agent.security import auth_tokens
 from registry.user_error import UserError
 from tools.kit.records import record
@@ -33,6 +36,16 @@ class RunningDaemon:
     url: str
     token: str
     config: str
+    # Where the owner's token is; empty if it came from the environment.
+    token_file: str
+
+    @property
+    def reachable_url(self) -> str:
+        """Its address for a client on this machine: one that stands for all addresses cannot be connected to."""
+        parts = urllib.parse.urlsplit(self.url)
+        host = _reachable(parts.hostname or "")
+        shown = f"[{host}]" if ":" in host else host
+        return f"{parts.scheme}://{shown}:{parts.port}"
 
     def request(
         self, method: str, path: str, body: Any = None, extra_headers: Mapping[str, str] | None = None
@@ -81,7 +94,7 @@ class RunningDaemon:
         parts = urllib.parse.urlsplit(self.url)
         if parts.hostname is None:
             raise NotReached(self.url)
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(parts.hostname, parts.hostname)
+        host = _reachable(parts.hostname)
         if parts.scheme == "https":
             import ssl
 
@@ -103,17 +116,39 @@ class RunningDaemon:
 
 def find(config: Config) -> RunningDaemon | None:
     """The running daemon of this user and state folder; None if there is none."""
-    runtime = _read_runtime_file(config)
+    runtime = running_daemon(config.runtime_file)
     if runtime is None:
         return None
-    token = os.environ.get(auth_tokens.VARIABLE) or auth_tokens.from_file(config.token_file)
-    return RunningDaemon(runtime["url"], token, runtime["config"])
+    token_file = runtime["token_file"]
+    token = auth_tokens.from_file(Path(token_file)) if token_file else os.environ.get(auth_tokens.VARIABLE)
+    if not token:
+        raise UserError(
+            f"the running daemon, {runtime['url']}, has its token from {auth_tokens.VARIABLE}; set that here, too"
+        )
+    return RunningDaemon(runtime["url"], token, runtime["config"], token_file)
+
+
+def find_by(options: argparse.Namespace, config: Config) -> RunningDaemon | None:
+    """The running daemon that a command line is about; None if its `--config` names a file that is not the daemon's."""
+    daemon = find(config)
+    is_other = daemon is not None and options.config is not None and daemon.config != str(config.config)
+    return None if is_other else daemon
+
+
+def registry_path(options: argparse.Namespace, config: Config) -> Path:
+    """The tools.json that a command line is about: that of the running daemon, unless its `--config` names one."""
+    runtime = None if options.config is not None else running_daemon(config.runtime_file)
+    return config.config if runtime is None else Path(runtime["config"])
 
 
 def address(config: Config) -> str | None:
     """Where the running daemon of this user and state folder listens; None if there is none."""
-    runtime = _read_runtime_file(config)
+    runtime = running_daemon(config.runtime_file)
     return None if runtime is None else runtime["url"]
+
+
+def _reachable(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def _refusal(status: int, answer: Any) -> UserError:
@@ -121,21 +156,3 @@ def _refusal(status: int, answer: Any) -> UserError:
     error = answer.get("error", {}) if isinstance(answer, dict) else {}
     hint = f" ({error['hint']})" if error.get("hint") else ""
     return UserError(f"{error.get('message', f'the daemon answered {status}')}{hint}")
-
-
-def _read_runtime_file(config: Config) -> dict[str, str] | None:
-    """The address that the running daemon wrote; None if none runs.
-
-    Raises UserError if another user can write the file, because the token is sent to that address.
-    """
-    path = config.runtime_file
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            runtime = orjson.loads(file.read())
-        if status.st_mode & 0o022 or status.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
-            raise UserError(f"another user can write {path}, and the token is sent to the address in it; delete it")
-        os.kill(int(runtime["pid"]), 0)
-        return {key: str(runtime[key]) for key in ("url", "config")}
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

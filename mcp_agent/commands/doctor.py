@@ -11,19 +11,24 @@ import http.client
 import os
 import socket
 import ssl
+import sys
 import time
 import urllib.parse
 from collections.abc import Iterator
+from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import orjson
 
 from mcp_agent.commands import daemon_client
+from mcp_agent.commands.recent_activity import ADVICE, DOCTOR, refusals, seen_clients
 from mcp_agent.config import Config, load, unknown_variables
+from mcp_agent.printing import Style, paint, print_json, progress, write_painted
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.state_folder import mode_if_exposed
 from registry.user_error import UserError
+from tools.files import disk
 from tools.kit.records import record
 
 _TIMEOUT_S = 10.0
@@ -32,7 +37,7 @@ _SLOW_LIST_S = 3.0
 _CLOCK_SKEW_S = 60.0
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "mcp-agent doctor", "version": "1"},
+    "io.modelcontextprotocol/clientInfo": {"name": DOCTOR, "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 
@@ -45,6 +50,12 @@ class Finding:
     news: str
     advice: str | None = None
     is_fatal: bool = False
+    # Worth a look, and not known to be wrong.
+    is_note: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        return self.advice is not None and not self.is_note
 
 
 @record
@@ -113,11 +124,27 @@ def doctor(options: argparse.Namespace) -> int:
     config = load(vars(options))
     url = options.url or daemon_client.address(config) or f"http://{config.host}:{config.port}"
     target = _Target(url, _token(config))
-    failed = 0
+    if not options.json:
+        print(f"checking {target.scheme}://{target.host}:{target.port}{target.path}")
+    findings = []
+    for finding in _findings(config, target):
+        findings.append(finding)
+        if not options.json:
+            _print(finding)
+    failed = sum(finding.has_failed for finding in findings)
+    if options.json:
+        print_json([{**asdict(finding), "ok": not finding.has_failed} for finding in findings])
+    elif any(finding.is_fatal for finding in findings):
+        print("the remaining checks were skipped")
+    else:
+        print("all is well" if not failed else f"{failed} to correct")
+    return 1 if failed else 0
+
+
+def _findings(config: Config, target: _Target) -> Iterator[Finding]:
     for message in unknown_variables():
-        _print(Finding("variables", message, "correct its name, or unset it: it has no effect"))
-        failed += 1
-    print(f"checking {target.scheme}://{target.host}:{target.port}{target.path}")
+        yield Finding("variables", message, "correct its name, or unset it: it has no effect")
+    is_reached = True
     for examine in (
         _check_network,
         _check_protocol,
@@ -129,19 +156,36 @@ def doctor(options: argparse.Namespace) -> int:
         _check_state,
         _check_clock,
     ):
-        findings = list(examine(target))
+        with progress(f"waiting for {target.host}"):
+            findings = list(examine(target))
         for finding in findings:
-            _print(finding)
-            failed += finding.advice is not None
-        if any(finding.is_fatal for finding in findings):
-            print("the remaining checks were skipped")
-            return 1
+            yield finding
+            is_reached = is_reached and not finding.is_fatal
+        if not is_reached:
+            break
     if target.host in ("127.0.0.1", "localhost", "::1"):
-        for finding in _check_folders(config):
-            _print(finding)
-            failed += finding.advice is not None
-    print("all is well" if not failed else f"{failed} to correct")
-    return 1 if failed else 0
+        if is_reached:
+            yield from _check_folders(config)
+        yield from _recent_activity(config)
+
+
+def _recent_activity(config: Config) -> Iterator[Finding]:
+    """What the audit log of the daemon on this machine says of its clients."""
+    try:
+        refused, seen = refusals(config.audit_dir), seen_clients(config.audit_dir)
+    except OSError as error:
+        yield Finding("audit log", f"it cannot be read: {_reason(error)}", "run this as the user of the daemon")
+        return
+    for reason, (count, last) in refused.items():
+        times = "once" if count == 1 else f"{count} times"
+        news = f"refused {times} in the last hour: {reason.replace('_', ' ')}, lastly from {last}"
+        yield Finding("refusals", news, ADVICE.get(reason, "look into the daemon's log"), is_note=True)
+    if not refused:
+        yield Finding("refusals", "nobody was refused in the last hour")
+    for client in seen:
+        yield Finding("client", client.describe())
+    if not seen:
+        yield Finding("clients", "none was seen in the last day")
 
 
 def _check_network(target: _Target) -> Iterator[Finding]:
@@ -214,7 +258,7 @@ def _check_token(target: _Target) -> Iterator[Finding]:
 
 
 def _check_handshake(target: _Target) -> Iterator[Finding]:
-    info = {"name": "mcp-agent doctor", "version": "1"}
+    info = {"name": DOCTOR, "version": "1"}
     answer = target.rpc("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
     result = answer.body.get("result") if isinstance(answer.body, dict) else None
     if result is None:
@@ -312,9 +356,14 @@ def _check_folders(config: Config) -> Iterator[Finding]:
 
 
 def _print(finding: Finding) -> None:
-    print(f"{'FAIL' if finding.advice else 'ok':4}  {finding.subject:10} {finding.news}")
+    word = "note" if finding.is_note else "FAIL" if finding.has_failed else "ok"
+    style: Style = "yellow" if finding.is_note else "red" if finding.has_failed else "green"
+    subject = paint(f"{finding.subject:10}", "plain", sys.stdout)
+    news = paint(finding.news, "plain", sys.stdout)
+    write_painted(f"{paint(f'{word:4}', style, sys.stdout)}  {subject} {news}\n", sys.stdout)
     if finding.advice:
         print(f"      {'':10} → {finding.advice}")
+    sys.stdout.flush()
 
 
 def _token(config: Config) -> str | None:
@@ -325,7 +374,7 @@ def _token(config: Config) -> str | None:
         return auth_tokens.from_file(config.token_file)
     except auth_tokens.BadToken:
         # Its mode is one of the findings; here it is only read.
-        return config.token_file.read_text("utf-8", "replace").strip()
+        return disk.read_small_file(config.token_file).decode("utf-8", "replace").strip()
 
 
 def _reason(error: Exception) -> str:

@@ -5,23 +5,30 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import orjson
 
+from mcp_agent.commands import daemon_client
+from mcp_agent.commands.changing import read_registry
+from mcp_agent.commands.mounts_shown import print_mounts, show_changes
 from mcp_agent.config import load
+from mcp_agent.printing import print_json
+from mcp_agent.tables import Cell, Row, print_table
 from registry.catalog import discover
 from registry.gate import Access, Gate
-from registry.profiles import BadRegistry
+from registry.profiles import BadRegistry, Problem
 from registry.tools_json_file import RegistryFile
 from registry.user_error import UserError
-from tools.kit.llm_tokens import estimate
 
 
 def tools(options: argparse.Namespace) -> int:
     config = load(vars(options))
-    catalog = discover()
-    profiles = RegistryFile(config.config, catalog).load_or_create()
+    daemon = daemon_client.find_by(options, config)
+    _, profiles, catalog = read_registry(config, daemon)
+    if options.changed:
+        return show_changes(config, profiles, daemon, is_accepted=options.accept)
     profile = profiles[config.profile or profiles.active].id
     visible = Gate(catalog, profiles).visible(Access(profile))
     from mcp_agent.protocol.methods import tool_entry
@@ -32,28 +39,49 @@ def tools(options: argparse.Namespace) -> int:
         return 0
     print(f"profile {profile}: {len(visible)} tools (tokens are an estimate)")
     total = 0
+    rows: list[Row] = []
     for tool in visible:
-        shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-        cost = estimate(orjson.dumps(shown).decode())
+        cost = tool.list_tokens
         total += cost
-        print(
-            f"  {tool.name:22} {tool.category:12} {tool.effect:8} {cost:5} tokens  {tool.description.splitlines()[0]}"
+        what = " ".join(tool.description.partition("\n\n")[0].split())
+        rows.append(
+            [
+                Cell(tool.name, "cyan"),
+                tool.category,
+                tool.effect,
+                Cell(f"{cost} tokens", to_right=True),
+                Cell(what, "dim"),
+            ]
         )
-    print(f"  {'together':22} {'':12} {'':8} {total:5} tokens")
+    rows.append([Cell("together", "bold"), "", "", Cell(f"{total} tokens", "bold", to_right=True)])
+    print_table(rows, "")
+    if profiles.mounts:
+        print("mounted servers")
+        print_mounts(config, profiles, catalog, daemon)
     return 0
 
 
 def check(options: argparse.Namespace) -> int:
-    path = Path(options.file) if options.file else load(vars(options)).config
+    path = Path(options.file) if options.file else daemon_client.registry_path(options, load(vars(options)))
     if not os.path.exists(path):  # noqa: PTH110 - Path.exists raises for a name that is too long
         raise UserError(f"{path} is not there")
     try:
         profiles = RegistryFile(path, discover()).load()
     except BadRegistry as error:
+        if options.json:
+            _print_verdict(path, error.problems, is_good=False)
+            return 2
         for problem in error.problems:
             print(f"{path} {problem}{' (warning)' if problem.is_warning else ''}", file=sys.stderr)
         return 2
+    if options.json:
+        _print_verdict(path, profiles.warnings, is_good=True)
+        return 0
     for warning in profiles.warnings:
         print(f"{path} {warning} (warning)", file=sys.stderr)
     print(f"{path} is good: {len(profiles.by_id)} profiles, {profiles.active} is active")
     return 0
+
+
+def _print_verdict(path: Path, problems: Iterable[Problem], *, is_good: bool) -> None:
+    print_json({"file": str(path), "good": is_good, "problems": [problem.as_object() for problem in problems]})

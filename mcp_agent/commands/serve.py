@@ -6,9 +6,11 @@ import argparse
 import asyncio
 import logging
 import os
+import socket
 import sys
+import time
 
-from mcp_agent import __version__
+from mcp_agent import __version__, runtime_file
 from mcp_agent.app import compose_daemon
 from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.daemon import Daemon
@@ -18,9 +20,14 @@ from registry.user_error import UserError
 
 log = logging.getLogger(__name__)
 
+_PROBE_S = 2.0
+
 
 def serve(options: argparse.Namespace) -> int:
-    config, daemon = _compose(options)
+    config = load(vars(options))
+    state_folder.secure_state_dir(config)
+    runtime_file.claim_state_dir(config)
+    daemon = _compose(config, options)
     token_in_environment = auth_tokens.from_environment()
     from mcp_agent import server
     from mcp_agent.routes import http_app
@@ -29,25 +36,49 @@ def serve(options: argparse.Namespace) -> int:
     known = auth_tokens.Tokens(config.token_file, config.clients_file, token_in_environment)
     known.reload()
     server.check_tls(config)
-    where = f"kept in {config.token_file}" if token_in_environment is None else "taken from MCP_AGENT_TOKEN"
-    listener = server.bind(config.host, config.port)
-    with logging_to(standard_error(), config.log_level):
+    listener = _bind(config)
+    is_watched, live = standard_error().isatty() and not options.quiet, None
+    if is_watched:
+        from mcp_agent.commands import live_lines
+
+        daemon.audit.listeners.add(live_lines.show_line)
+        live = live_lines.LiveText(standard_error())
+    level = "warning" if options.quiet and config.log_level == "info" else config.log_level
+    began = time.monotonic()
+    with logging_to(standard_error(), level, live):
         _warn(config)
         daemon.note_start()
+        if is_watched:
+            live_lines.drop_repeated_lines()
 
         def announce(url: str) -> None:
-            if sys.stdout.isatty():
-                print(_banner(config, url, known.owner() if is_new else None, where), flush=True)
-            else:
+            if not sys.stdout.isatty():
                 _print_ready(config, url, is_from_file=token_in_environment is None)
+            elif not options.quiet:
+                hosts = addresses.leading_here(config.host, listener.getsockname()[1])
+                new_token = known.owner() if is_new else None
+                from mcp_agent.commands.banner import print_banner
+
+                print_banner(config, url, hosts, new_token, is_from_file=token_in_environment is None)
 
         code = server.serve(daemon, http_app(daemon, known), known, listener, announce)
+    if is_watched:
+        calls = sum(sum(counts.by_code.values()) for counts in daemon.metrics.by_tool.values())
+        print(f"mcp-agent has stopped after {_age(time.monotonic() - began)} and {calls} calls.", file=sys.stderr)
     server.leave(code)
     return code
 
 
 def stdio(options: argparse.Namespace) -> int:
-    config, daemon = _compose(options)
+    config = load(vars(options))
+    state_folder.secure_state_dir(config)
+    if options.attach:
+        from mcp_agent.commands.attach import attach
+
+        if attach(options, config):
+            os._exit(0)
+        print("mcp-agent: serving this client alone; its sessions end with it", file=sys.stderr)
+    daemon = _compose(config, options)
     auth_tokens.from_environment()
     from mcp_agent.transports.stdio import serve_stdio
 
@@ -61,11 +92,49 @@ def stdio(options: argparse.Namespace) -> int:
     os._exit(0)
 
 
-def _compose(options: argparse.Namespace) -> tuple[Config, Daemon]:
-    config = load(vars(options))
-    state_folder.secure_state_dir(config)
+def _bind(config: Config) -> socket.socket:
+    """The listening socket. Raises UserError, which says who has the port if it is taken."""
+    from mcp_agent import server
+
     try:
-        return config, compose_daemon(config, options.catalog)
+        return server.bind(config.host, config.port)
+    except server.PortTaken:
+        url = f"http://{addresses.in_url(config.host)}:{config.port}"
+        version = _version_of_daemon(config)
+        if version is None:
+            who, advice = "another program", "stop it, or choose another port"
+        else:
+            who = f"mcp-agent {version}, a daemon with another state folder than {config.state_dir}"
+            advice = f"use that one ({url}/mcp), stop it, or choose another port"
+        raise UserError(f"port {config.port} of {config.host} is taken by {who}; {advice}: --port") from None
+
+
+def _version_of_daemon(config: Config) -> str | None:
+    """The version of the daemon that has our port; None if another program has it."""
+    import http.client
+    import json
+
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.host, config.host)
+    connection = http.client.HTTPConnection(host, config.port, timeout=_PROBE_S)
+    try:
+        connection.request("GET", "/health", headers={"Host": "localhost"})
+        answer = json.loads(connection.getresponse().read(65_536))
+        return str(answer["version"])
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return None
+    finally:
+        connection.close()
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _compose(config: Config, options: argparse.Namespace) -> Daemon:
+    try:
+        return compose_daemon(config, options.catalog)
     except OSError as error:
         raise UserError(f"mcp-agent cannot start: {error}") from None
 
@@ -89,34 +158,3 @@ def _print_ready(config: Config, url: str, *, is_from_file: bool) -> None:
     }
     sys.stdout.buffer.write(orjson.dumps(ready) + b"\n")
     sys.stdout.buffer.flush()
-
-
-def _banner(config: Config, url: str, token: str | None, where: str) -> str:
-    """What a person needs to connect. The token itself is shown once, when it is new."""
-    scheme, _, rest = url.partition("://")
-    port = rest.rpartition(":")[2]
-    hosts = [config.host]
-    is_open = not addresses.is_loopback(config.host)
-    if is_open:
-        hosts = [*addresses.own_addresses(), *addresses.own_names()] if config.host in ("0.0.0.0", "::") else hosts
-    urls = [f"{scheme}://{addresses.in_url(host)}:{port}/mcp" for host in hosts]
-    lines = [
-        "",
-        f"  mcp-agent {__version__} is ready",
-        "",
-        *(f"  {'URL' if index == 0 else '   '}    {each}" for index, each in enumerate(urls)),
-        *([f"  token  {token}", f"         {where}"] if token else [f"  token  {where}"]),
-        f"  tools  {config.config}",
-        "",
-        "  Open WebUI: Settings → External Tools → add a connection",
-        "    type     MCP (Streamable HTTP)",
-        f"    URL      {urls[0]}",
-        f"    auth     Bearer {token or '<the token; `mcp-agent token show` prints it>'}",
-        '    headers  {"X-MCP-Agent-Form": "text"}',
-        "",
-    ]
-    if is_open and config.tls_cert is None:
-        warning = "This is plain HTTP: what is sent can be read on the way. Use --tls-cert and --tls-key, or a tunnel."
-        lines += [f"  {warning}", ""]
-    lines += ["  Ctrl-C ends it.", ""]
-    return "\n".join(lines)

@@ -5,27 +5,42 @@ from __future__ import annotations
 import argparse
 import sys
 import urllib.parse
-
-import orjson
+from collections.abc import Mapping
+from typing import Any
 
 from mcp_agent.commands import daemon_client
 from mcp_agent.commands.daemon_client import RunningDaemon
 from mcp_agent.config import load
+from mcp_agent.printing import print_json, progress, write_content
+from mcp_agent.tables import Cell, Row, print_table
 from registry.user_error import UserError
+from tools.shell.shell_exec import reason
+
+_MOST_COMMAND = 500
 
 
 def list_sessions(options: argparse.Namespace) -> int:
     sessions = _daemon(options).ask("GET", "/api/sessions")["sessions"]
     if options.json:
-        print(orjson.dumps(sessions, option=orjson.OPT_INDENT_2).decode())
+        print_json(sessions)
         return 0
-    if not sessions:
-        print("no sessions")
-    for each in sessions:
-        state = "running" if each["running"] else f"exit {each['exit_code']}"
-        command = " ".join(each["command"].split())[:80]
-        print(f"{each['id']:10} {state:10} {each['age_s']:8.0f} s {each['output_bytes']:12} bytes  {command}")
+    rows: list[Row] = [
+        [
+            Cell(each["id"], "cyan"),
+            Cell("running", "green") if each["running"] else _end(each),
+            Cell(f"{each['age_s']:.0f} s", to_right=True),
+            Cell(f"{each['output_bytes']} bytes", to_right=True),
+            " ".join(each["command"].split())[:_MOST_COMMAND],
+        ]
+        for each in sessions
+    ]
+    print_table(rows, "no sessions")
     return 0
+
+
+def _end(session: Mapping[str, Any]) -> str:
+    by = f" ({session['ended_by']})" if session["ended_by"] else ""
+    return f"exit {session['exit_code']}{by}"
 
 
 def tail_session(options: argparse.Namespace) -> int:
@@ -40,22 +55,26 @@ def tail_session(options: argparse.Namespace) -> int:
                 chunk = chunk.partition("\n")[2]
             is_within_line = False
             stream = sys.stderr if event["stream"] == "stderr" else sys.stdout
-            stream.write(chunk)
-            stream.flush()
+            write_content(chunk, stream)
         elif name == "gap":
             print(f"[{event.get('lost_bytes', 'some')} bytes are gone here]", file=sys.stderr)
         elif name == "shell_session_exit":
             code = event["exit_code"]
+            if "ended_by" in event:
+                print(f"[exit {code}{reason(event['ended_by'])}]", file=sys.stderr)
             break
     return code
 
 
 def stop_session(options: argparse.Namespace) -> int:
     path = f"/api/sessions/{urllib.parse.quote(options.id)}/stop"
-    session = _daemon(options).ask("POST", path, {"signal": options.signal})
+    with progress(f"stopping {options.id}"):
+        session = _daemon(options).ask("POST", path, {"signal": options.signal})
     how = f"exit {session['exit_code']}" + (f", signal {session['signal']}" if session["signal"] else "")
     print(f"{session['id']} has ended: {how}{', killed after its grace period' if session['escalated'] else ''}")
-    return 0
+    for each in session["left"]:
+        print(f"a process that it started is still alive: {each}", file=sys.stderr)
+    return 1 if session["left"] else 0
 
 
 def _daemon(options: argparse.Namespace) -> RunningDaemon:

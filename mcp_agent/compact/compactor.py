@@ -1,7 +1,7 @@
 """A result made short: a summary, what there is room for, and the way to all the rest.
 
     {"summary", "success", "count"?, "items"?, "totalCount"?, …the result's own fields…,
-     "artifactRef"?, "hasMore"?, "nextCursor"?, "hint"?}
+     "artifactRef"?, "hasMore"?, "nextCursor"?, "hint"?, "countsAreLowerBounds"?}
 
 A result that is small enough by itself keeps all its fields and nothing is stored. Of any other the whole is kept as
 an artifact first; if it cannot be kept, the result is as short, and says so.
@@ -9,15 +9,15 @@ an artifact first; if it cannot be kept, the result is as short, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
 from mcp_agent.compact.cursors import Cursors, Origin, Place
 from mcp_agent.compact.cutting import MOST_ITEMS, MOST_LINES, MOST_STRING, STEPS, Cutter, Limits
-from mcp_agent.compact.fitting import MOST_WIRE_BYTES, fitting_chars, room_beside
-from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, item_object, way_on
+from mcp_agent.compact.fitting import MOST_WIRE_BYTES, fitting_chars, room_beside, wire_bytes
+from mcp_agent.compact.pages import LIST_BYTES, TEXT_BYTES, Object, Pages, item_object, total_count, way_on
 from mcp_agent.compact.whole import Whole, encode
 from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.kit.errors import ToolError
@@ -28,7 +28,18 @@ from tools.kit.summaries import MOST_SUMMARY, shorten, shorten_middle
 STATUS_BYTES = 1_500
 # Of a result with text that was asked for, all that is beside the text.
 _BESIDE_BYTES = 1_500
-_OURS = ("summary", "success", "count", "items", "totalCount", "artifactRef", "hasMore", "nextCursor", "hint")
+_OURS = (
+    "summary",
+    "success",
+    "count",
+    "items",
+    "totalCount",
+    "countsAreLowerBounds",
+    "artifactRef",
+    "hasMore",
+    "nextCursor",
+    "hint",
+)
 _NUMBERS = frozenset((int, float, bool))
 _MOST_PARSED_CHARS = 4_000_000
 # Enough of a text to find it by.
@@ -51,21 +62,34 @@ class Compactor:
         self._pages = Pages(artifacts, cursors)
 
     def fit_whole(self, answer: Result | ToolError, tool: Tool | None) -> Short | None:
-        """The result with all that it says, if it fits like that, else None. Never touches the disk."""
+        """The result with all that it says, if it fits like that, else None. Never touches the disk.
+
+        A part of what there is counts as all if the result says how to get the rest.
+        """
         if isinstance(answer, Result) and answer.artifact_range is not None:
             return None
         encoded = encode_plain(answer) or _Draft(answer, tool).fit(STEPS[0], None)
         return None if encoded is None else Short(encoded)
 
-    def shorten(self, answer: Result | ToolError, tool: Tool | None, origin: Origin, domain: str) -> Short:
-        """The result with what it has room for. If that is not all of it, its whole is kept first."""
+    def shorten(
+        self,
+        answer: Result | ToolError,
+        tool: Tool | None,
+        origin: Origin,
+        domain: str,
+        question: str | None = None,
+    ) -> Short:
+        """The result with what it has room for. If that is not all of it, its whole is kept first.
+
+        With a `question`, that is what matches it best.
+        """
         if isinstance(answer, Result) and answer.artifact_range is not None:
             reference, start, end = answer.artifact_range
             page = self._pages.of_bytes(Place(reference, "", start, fills=True), origin, end)
             return Short(orjson.dumps(page), end - start)
         if (encoded := encode_plain(answer)) is not None:
             return Short(encoded)
-        draft = _Draft(answer, tool)
+        draft = _Draft(answer, tool, question)
         if (encoded := draft.fit(STEPS[0], None)) is not None:
             return Short(encoded)
         whole = draft.whole()
@@ -73,6 +97,9 @@ class Compactor:
         for limits in STEPS:
             if (encoded := draft.fit(limits, rest)) is not None:
                 return Short(encoded, whole.size)
+        # One element with a long id, say, is more than the budget allows.
+        if (encoded := draft.fit(STEPS[-1], rest, most_bytes=MOST_WIRE_BYTES)) is not None:
+            return Short(encoded, whole.size)
         return Short(orjson.dumps({**draft.head, **rest.footer(None)}), whole.size)
 
     def page(self, cursor: str, tool: Tool, origin: Origin) -> bytes:
@@ -88,7 +115,7 @@ class Compactor:
                 reference = self._artifacts.of(origin.owner).keep(domain, whole.parts(), media_type=media_type)
             except OSError as error:
                 problem = (error.strerror or str(error)).lower()
-        return _Rest(reference, problem, whole, self._pages, origin)
+        return _Rest(reference, problem, whole, self._pages, origin, draft.beyond)
 
 
 class _Rest(NamedTuple):
@@ -99,6 +126,8 @@ class _Rest(NamedTuple):
     whole: Whole
     pages: Pages
     origin: Origin
+    # How to get what the whole itself does not have; empty if it has everything.
+    beyond: str = ""
 
     def footer(self, following: Place | None) -> Object:
         """What a reader needs to go on at `following`."""
@@ -106,17 +135,24 @@ class _Rest(NamedTuple):
             why = shorten(self.problem, 120)
             lost = f"The rest is lost, because it could not be kept: {why}. Ask for less at once."
             return {"hasMore": True, "hint": lost}
-        way = f"{way_on(self.origin)} " if following is not None else ""
         ref = self.reference
-        hint = f'{way}All of it: artifact_read {{"ref": "{ref}"}}. Search it: fs_grep with base: the same ref.'
-        return {**self.pages.footer(ref, following, self.origin), "hint": hint}
+        what = "All of this answer" if self.beyond else "All of it"
+        ways = [way_on(self.origin)] if following is not None else []
+        ways.append(f'{what}: artifact_read {{"ref": "{ref}"}}. Search it: fs_grep with base: the same ref.')
+        if self.beyond:
+            ways.append(
+                f"It is a part. {self.beyond}" if following is None else "It is a part; its last page says more."
+            )
+        place = Place(ref, "", 0, beyond=self.beyond)
+        return {**self.pages.footer(place, following, self.origin), "hint": " ".join(ways)}
 
 
 class _Draft:
     """A result taken apart: what is always said, its list, the text that was asked for, and the other fields."""
 
-    def __init__(self, answer: Result | ToolError, tool: Tool | None) -> None:
+    def __init__(self, answer: Result | ToolError, tool: Tool | None, question: str | None = None) -> None:
         self._answer = answer
+        self.beyond = answer.beyond if isinstance(answer, Result) else ""
         blocks = answer.blocks() if isinstance(answer, Result) else None
         self._value = answer.as_object() if blocks is None else _object_of(blocks)
         self.is_text = answer.is_text
@@ -144,30 +180,45 @@ class _Draft:
             if self._listed is not None:
                 self._entries = fields.pop(self._listed)
                 self.head["count"] = len(self._entries)
-        item = Result.item if tool is None else tool.result_type.item
-        self._items = [item(entry) for entry in self._entries[: STEPS[0].items]]
+        self._item = Result.item if tool is None else tool.result_type.item
+        # Which elements are shown, the most important first.
+        self._ranked: Sequence[int] = range(len(self._entries))
+        self._is_ranked = False
+        if question is not None and len(self._entries) > STEPS[0].items:
+            self._rank(question, Result.line if tool is None else tool.result_type.line)
         self._shown_items = 0
-        self._cutter = Cutter({f"{name}_" if name in _OURS else name: value for name, value in fields.items()})
+        line_counts = answer.line_counts if isinstance(answer, Result) else {}
+        self._cutter = Cutter(
+            {f"{name}_" if name in _OURS else name: value for name, value in fields.items()}, question, line_counts
+        )
+        # Counts are true where the result has everything, or knows how much there is of a text that it cut.
+        self._counts_are_true = not (isinstance(answer, Result) and answer.is_cut) or bool(line_counts)
         self._budget = self._most_bytes(tool)
 
-    def fit(self, limits: Limits, rest: _Rest | None) -> bytes | None:
+    def fit(self, limits: Limits, rest: _Rest | None, most_bytes: int | None = None) -> bytes | None:
         """The result within these limits, with the way to the rest; None if that is still too large.
 
-        Without `rest` it is all or nothing: None, too, if something would be left out.
+        Without `rest` it is all or nothing: None, too, if something would be left out. `most_bytes` is on the wire,
+        instead of the budget that results of this kind have.
         """
         shown, is_cut = self._cut(limits)
         if rest is None and is_cut:
             return None
         if self._asked is None:
             footer = {} if rest is None else rest.footer(self._following(rest))
-            encoded = orjson.dumps({**shown, **footer})
-            return encoded if len(encoded) <= self._budget else None
+            if rest is None and self.beyond:
+                footer = {"hasMore": True, "hint": self.beyond}
+            written = {**shown, **footer}
+            encoded = orjson.dumps(written)
+            fits = len(encoded) <= self._budget if most_bytes is None else wire_bytes(written) <= most_bytes
+            return encoded if fits else None
         # Text that was asked for takes all the room that the other fields and the footer leave.
         name, text = self._asked, self._text
         if rest is None:
-            is_all = fitting_chars(text, room_beside({**shown, name: ""})) == len(text)
-            return orjson.dumps({**shown, name: text}) if is_all else None
-        place = Place(rest.reference or "", name, len(text), fills=True)
+            footer = {"hasMore": True, "hint": self.beyond} if self.beyond else {}
+            is_all = fitting_chars(text, room_beside({**shown, name: "", **footer})) == len(text)
+            return orjson.dumps({**shown, name: text, **footer}) if is_all else None
+        place = Place(rest.reference or "", name, len(text), fills=True, beyond=self.beyond)
         beside = {**shown, name: "", **rest.footer(place)}
         if len(orjson.dumps(beside)) > _BESIDE_BYTES:
             return None
@@ -186,13 +237,15 @@ class _Draft:
         fields = self._cutter.cut(limits)
         is_cut = self._cutter.is_cut or self._has_data
         if self._listed is None:
-            return {**self.head, **fields}, is_cut
-        items = [item_object(item, index, limits.string) for index, item in enumerate(self._items[: limits.items])]
+            bounds = {} if self._counts_are_true or not self._cutter.is_cut else {"countsAreLowerBounds": True}
+            return {**self.head, **fields, **bounds}, is_cut
+        chosen = sorted(self._ranked[: limits.items])
+        items = [item_object(self._item(self._entries[index]), index) for index in chosen]
         self._shown_items = len(items)
         listed: Object = {"items": [item for item, _ in items]}
-        if len(items) < len(self._entries):
-            listed["totalCount"] = len(self._entries)
-            is_cut = True
+        if len(items) < len(self._entries) or not self._counts_are_true:
+            listed |= total_count(len(self._entries), is_cut=not self._counts_are_true)
+            is_cut = is_cut or len(items) < len(self._entries)
         return {**self.head, **listed, **fields}, is_cut or any(is_item_cut for _, is_item_cut in items)
 
     def _following(self, rest: _Rest) -> Place | None:
@@ -201,9 +254,20 @@ class _Draft:
             return None
         if self._listed is not None:
             is_all = self._shown_items >= len(self._entries)
-            return None if is_all else Place(rest.reference, self._listed, self._shown_items)
+            # The best of a list are anywhere in it, so its pages begin at its beginning.
+            offset = 0 if self._is_ranked else self._shown_items
+            return None if is_all else Place(rest.reference, self._listed, offset, beyond=self.beyond)
         offset = self._bytes_shown(rest.whole) if self.artifact_reference is None and self.is_text else 0
-        return Place(rest.reference, "", offset)
+        return Place(rest.reference, "", offset, beyond=self.beyond)
+
+    def _rank(self, question: str, line: Callable[[Any], str]) -> None:
+        from mcp_agent.compact.best_lines import rank_lines
+
+        ranked = rank_lines([line(entry).replace("\n", " ") for entry in self._entries], question)
+        if ranked:
+            matched = set(ranked)
+            self._ranked = [*ranked, *(index for index in range(len(self._entries)) if index not in matched)]
+            self._is_ranked = True
 
     def _bytes_shown(self, whole: Whole) -> int:
         """How many bytes of the whole text the reader has seen without a gap: up to the first cut."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tools.files import atomic
+from tools.files import disk
 from tools.kit.errors import InvalidParams
 from tools.kit.spec import CURSOR
 
@@ -31,13 +31,15 @@ _MOST_CHARS = 1_000
 class Place(NamedTuple):
     """A place in an artifact: a byte of it, or an element or a character of one field of the object that it is.
 
-    `fills` is for text that was asked for by name and place: a page of it is as large as a result can be.
+    `fills` is for text that was asked for by name and place: a page of it is as large as a result can be. `beyond` says
+    how to get what the artifact itself does not have, and is empty if it has everything.
     """
 
     reference: str
     field: str
     offset: int
     fills: bool = False
+    beyond: str = ""
 
 
 class Origin(NamedTuple):
@@ -112,11 +114,11 @@ def is_cursor(text: str) -> bool:
 def _key_in(path: Path) -> bytes:
     """The key in the file, created if it is missing. If it cannot be saved, it is valid for this process only."""
     try:
-        with atomic.folder_lock(path.parent):
-            key = path.read_bytes() if path.exists() else b""
+        with disk.folder_lock(path.parent):
+            key = disk.read_small_file(path) if path.exists() else b""
             if len(key) != _KEY_BYTES:
                 key = secrets.token_bytes(_KEY_BYTES)
-                atomic.replace_file(path, key)
+                disk.replace_file(path, key)
     except OSError:
         return secrets.token_bytes(_KEY_BYTES)
     return key

@@ -25,6 +25,12 @@ _FLAT_ELEMENTS = 8
 _FLAT_CHARS = 120
 
 
+# What is passed on to a later call is shown whole or not at all, up to so many characters.
+MOST_HANDLE = 1_500
+_HANDLES = ("id", "next", "path", "uri", "url", "ref", "cursor")
+_HANDLE_ENDINGS = ("_id", "_path", "Id", "Ref", "Cursor")
+
+
 class Limits(NamedTuple):
     """How much is shown of a text, of a line of a log, of each end of a log, of a list, and of an object."""
 
@@ -52,11 +58,18 @@ class Cutter:
     """Cuts one value, as often as need be. `is_cut` says whether anything was left out the last time.
 
     `shown` has, by the name of its field, how many characters are shown from the start of each text that was cut.
+    With a `question`, a long text is shown by the lines that match it best. `line_counts` has how many lines a field
+    has in truth, where that is more than its text has.
     """
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
+    def __init__(
+        self, fields: Mapping[str, Any], question: str | None = None, line_counts: Mapping[str, int] | None = None
+    ) -> None:
         self._fields = fields
+        self._question = question
+        self._line_counts = line_counts or {}
         self._ends: dict[int, _Ends] = {}
+        self._ranked: dict[int, tuple[list[str], list[int]]] = {}
         self._limits = STEPS[0]
         self.is_cut = False
         self.shown: dict[str, int] = {}
@@ -65,14 +78,21 @@ class Cutter:
         self._limits, self.is_cut, self.shown = limits, False, {}
         return self._mapping(self._fields, 1)
 
-    def _value(self, value: Any, level: int, name: str = "") -> Any:
+    def _value(self, value: Any, level: int, name: str = "", *, is_field: bool = False) -> Any:
+        """`name` is the key that the value has, if any; `is_field`: it is a field of the result itself."""
         if isinstance(value, str):
-            return self._text(value, level, name)
+            return self._handle(value) if is_handle(name) else self._text(value, level, name * is_field)
         if isinstance(value, Mapping):
             return self._mapping(value, level) if level < MOST_DEPTH or not value else self._describe(value)
         if isinstance(value, Sequence) and not isinstance(value, bytes):
             return self._list(value, level)
         return value
+
+    def _handle(self, text: str) -> str:
+        if len(text) <= MOST_HANDLE:
+            return text
+        self.is_cut = True
+        return f"[{quantity(len(text), 'character')}, too long to be shown]"
 
     def _mapping(self, values: Mapping[str, Any], level: int) -> dict[str, Any]:
         shown: dict[str, Any] = {}
@@ -86,7 +106,7 @@ class Cutter:
                 self.is_cut = True
                 # Numbered, since two long keys may differ at their ends only.
                 name = f"{key[: _KEY_CHARS - 10]}... {len(shown)}"
-            shown[name] = self._value(value, level + 1, key if level == 1 else "")
+            shown[name] = self._value(value, level + 1, key, is_field=level == 1)
         return shown
 
     def _list(self, values: Sequence[Any], level: int) -> Any:
@@ -119,8 +139,19 @@ class Cutter:
         if ends is None:
             ends = self._ends[id(text)] = _Ends.of(text)
         count = self._limits.lines
+        total = max(ends.total, self._line_counts.get(name, 0))
+        if name and total > 2 * count and (best := self._best(text)):
+            self.is_cut = True
+            self.shown[name] = 0
+            shown_lines = sum(len(run) for run in best)
+            return {
+                "best": [self._run(run) for run in best],
+                "omittedLines": total - shown_lines,
+                "totalCount": total,
+                "hasMore": True,
+            }
         head = ends.head[:count]
-        left = ends.total - len(head)
+        left = total - len(head)
         tail = ends.tail[-min(count, left) :] if left else []
         omitted = left - len(tail)
         lines = [self._line(line) for line in (*head, *tail)]
@@ -133,9 +164,29 @@ class Cutter:
             "head": [line for line, _ in lines[: len(head)]],
             "omittedLines": omitted,
             "tail": [line for line, _ in lines[len(head) :]],
-            "totalCount": ends.total,
+            "totalCount": total,
         }
         return {**shown, "hasMore": True} if has_more else shown
+
+    def _best(self, text: str) -> list[list[str]]:
+        """The lines that match the question best, those that follow each other in one run; none if no line does."""
+        if self._question is None:
+            return []
+        from mcp_agent.compact.best_lines import group_runs, rank_lines
+
+        known = self._ranked.get(id(text))
+        if known is None:
+            lines = text.split("\n")
+            known = self._ranked[id(text)] = lines, rank_lines(lines, self._question)
+        lines, ranked = known
+        return [
+            [lines[index] for index in run] for run in group_runs(ranked, 2 * self._limits.lines, self._limits.items)
+        ]
+
+    def _run(self, lines: list[str]) -> str:
+        text = "\n".join(self._line(line)[0] for line in lines)
+        most = self._limits.string
+        return text if len(text) <= most else f"{text[: most - 3]}..."
 
     def _line(self, line: str) -> tuple[str, bool]:
         most = self._limits.line
@@ -175,6 +226,11 @@ class _Ends(NamedTuple):
             if last == -1:
                 break
         return cls(text[: first - 1].split("\n"), text[last + 1 : end].split("\n"), line_count(text))
+
+
+def is_handle(name: str) -> bool:
+    """Whether a field of that name is there to be passed on: a part of it would be of no use."""
+    return name in _HANDLES or name.endswith(_HANDLE_ENDINGS)
 
 
 def _flat(value: Mapping[str, Any] | Sequence[Any]) -> str | None:

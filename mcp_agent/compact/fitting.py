@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
 from tools.files import utf8
+from tools.kit.summaries import line_cut
 
 # A result of `tools/call` as it is written, with all that MCP puts around the one text block.
 MOST_WIRE_BYTES = 8_000
@@ -28,31 +31,27 @@ def room_beside(value: Any) -> int:
 
 def fitting_chars(text: str, room: int) -> int:
     """How many characters from the start of `text` take no more than `room`: whole lines, where that is enough."""
-    low, high = 0, min(len(text), max(room, 0))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _cost(text[:middle]) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return low if low == len(text) else _at_line(text.rfind("\n", low // 2, low), low)
+    sizes = range(1, min(len(text), max(room, 0)) + 1)
+    size = bisect_right(sizes, room, key=lambda size: _cost(text[:size]))
+    return line_cut(text, size)
 
 
 def fitting_bytes(data: bytes, room: int) -> int:
     """As `fitting_chars`, of bytes that are read as UTF-8; never inside a character."""
-    low, high = 0, min(len(data), max(room, 0))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _cost(data[: utf8.boundary(data, middle)].decode("utf-8", "replace")) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    end = utf8.boundary(data, low)
-    return end if end == len(data) else _at_line(data.rfind(b"\n", end // 2, end), end)
+    sizes = range(1, min(len(data), max(room, 0)) + 1)
+    size = bisect_right(
+        sizes, room, key=lambda size: _cost(data[: utf8.boundary(data, size)].decode("utf-8", "replace"))
+    )
+    return line_cut(data, utf8.boundary(data, size))
 
 
-def _at_line(newline: int, otherwise: int) -> int:
-    return otherwise if newline == -1 else newline + 1
+def fitting_elements(values: Sequence[Any], room: int) -> int:
+    """How many elements from the start of a list take no more than `room` as JSON."""
+    for index, value in enumerate(values):
+        room -= len(orjson.dumps(value)) + 1
+        if room < 0:
+            return index
+    return len(values)
 
 
 def _cost(text: str) -> int:

@@ -9,8 +9,15 @@ from typing import Any
 import orjson
 
 from mcp_agent.compact.cursors import Cursors, Origin, Place
-from mcp_agent.compact.cutting import MOST_ITEMS, MOST_LINES, MOST_STRING
-from mcp_agent.compact.fitting import SLACK_BYTES, fitting_bytes, fitting_chars, room_beside
+from mcp_agent.compact.cutting import MOST_HANDLE, MOST_ITEMS, MOST_LINES, MOST_STRING
+from mcp_agent.compact.fitting import (
+    MOST_WIRE_BYTES,
+    SLACK_BYTES,
+    fitting_bytes,
+    fitting_chars,
+    room_beside,
+    wire_bytes,
+)
 from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.files import disk, utf8
 from tools.kit.errors import NotFound
@@ -36,10 +43,14 @@ class Pages:
         """The page that begins there. Raises NotFound if what it is of is not kept any more."""
         if not place.field:
             return self.of_bytes(place, origin)
-        value = self._object(place, origin.owner)[place.field]
-        return (
-            self._of_text(value, place, origin) if isinstance(value, str) else self._of_list(value, place, origin, item)
-        )
+        whole = self._object(place, origin.owner)
+        value = whole[place.field]
+        if isinstance(value, str):
+            return self._of_text(value, place, origin)
+        page = self._of_list(value, place, origin, item)
+        # Where the tool itself goes on; with the last page it is needed.
+        going_on = whole.get("next")
+        return page if "nextCursor" in page or not isinstance(going_on, str) else {**page, "next": going_on}
 
     def of_bytes(self, place: Place, origin: Origin, end: int | None = None) -> Object:
         """Text of an artifact from a byte on, up to `end`: as much as a result holds, or as a short one has lines."""
@@ -56,10 +67,11 @@ class Pages:
 
         def page(shown: Any, length: int) -> Object:
             stop = start + length
-            summary = f"bytes {start:,} to {stop:,} of {size:,} of {place.reference}"
+            total = f"the first {size:,}" if place.beyond else f"{size:,}"
+            summary = f"bytes {start:,} to {stop:,} of {total} of {place.reference}"
             following = place._replace(offset=stop) if stop < size else None
             rest = {"content" if place.fills else "text": shown, "offset": start, "size": size}
-            return {**_head(summary), **rest, **self.footer(place.reference, following, origin)}
+            return {**_head(summary), **rest, **self.footer(place, following, origin)}
 
         if place.fills:
             length = fitting_bytes(data, room_beside(page("", 0)))
@@ -69,22 +81,27 @@ class Pages:
         )
         return page(_log(lines), length)
 
-    def footer(self, reference: str, following: Place | None, origin: Origin) -> Object:
-        """What a reader needs to go on: the whole, and if there is a next page the cursor and how to use it."""
-        if following is None:
-            return {"artifactRef": reference}
-        cursor = self._cursors.write(following, origin)
-        return {"artifactRef": reference, "hasMore": True, "nextCursor": cursor, "hint": way_on(origin)}
+    def footer(self, place: Place, following: Place | None, origin: Origin) -> Object:
+        """What a reader needs to go on: the whole, and if there is a next page the cursor and how to use it.
+
+        After the last page of a part, it is how to get the rest.
+        """
+        found: Object = {"artifactRef": place.reference}
+        if following is not None:
+            cursor = self._cursors.write(following, origin)
+            return {**found, "hasMore": True, "nextCursor": cursor, "hint": way_on(origin)}
+        return {**found, "hasMore": True, "hint": place.beyond} if place.beyond else found
 
     def _of_text(self, text: str, place: Place, origin: Origin) -> Object:
         start = min(place.offset, len(text))
 
         def page(length: int) -> Object:
             stop = start + length
-            summary = f"characters {start:,} to {stop:,} of {len(text):,} of {place.field}"
+            total = f"the first {len(text):,}" if place.beyond else f"{len(text):,}"
+            summary = f"characters {start:,} to {stop:,} of {total} of {place.field}"
             following = place._replace(offset=stop) if stop < len(text) else None
             shown = {place.field: text[start:stop]}
-            return {**_head(summary), **shown, **self.footer(place.reference, following, origin)}
+            return {**_head(summary), **shown, **self.footer(place, following, origin)}
 
         return page(fitting_chars(text[start : start + _READ_BYTES], room_beside(page(0))))
 
@@ -98,18 +115,19 @@ class Pages:
         def page() -> Object:
             stop = start + len(shown)
             following = place._replace(offset=stop) if stop < len(entries) else None
-            summary = f"{place.field} {start + 1:,} to {stop:,} of {len(entries):,}"
-            facts = {"count": len(entries), "items": shown, "totalCount": len(entries)}
-            return {**_head(summary), **facts, **self.footer(place.reference, following, origin)}
+            total = f"the first {len(entries):,}" if place.beyond else f"{len(entries):,}"
+            summary = f"{place.field} {start + 1:,} to {stop:,} of {total}"
+            facts = {"count": len(entries), "items": shown, **total_count(len(entries), is_cut=bool(place.beyond))}
+            return {**_head(summary), **facts, **self.footer(place, following, origin)}
 
         while len(shown) > 1 and len(orjson.dumps(page())) > LIST_BYTES:
             shown.pop()
-        if len(orjson.dumps(page())) > LIST_BYTES:
-            shown = [item_object(item(entries[start]), start, _COSTLY_BYTES)[0]]
+        if shown and wire_bytes(page()) > MOST_WIRE_BYTES:
+            shown = [{**shown[0], "id": f"#{start + 1}"}]
         return page()
 
     def _object(self, place: Place, owner: str) -> Object:
-        value = orjson.loads(self._artifacts.of(owner).path_of(place.reference).read_bytes())
+        value = orjson.loads(disk.read_small_file(self._artifacts.of(owner).path_of(place.reference)))
         if not isinstance(value, dict) or not isinstance(value.get(place.field), str | list):
             raise NotFound(f"{place.reference} has no {place.field} to go on with")
         return value
@@ -120,12 +138,16 @@ def way_on(origin: Origin) -> str:
     return f"Go on: {origin.tool} with cursor: nextCursor."
 
 
-def item_object(item: Item, index: int, most_id: int = MOST_STRING) -> tuple[Object, bool]:
-    """An element of a list within its limits, and whether something of it is left out."""
-    identity = item.id or f"#{index + 1}"
-    is_cut = len(identity) > most_id or len(item.label) > MOST_LABEL or not item.is_whole
-    identity = identity if len(identity) <= most_id else f"{identity[: most_id - 3]}..."
-    return {"id": identity, "label": shorten(item.label, MOST_LABEL)}, is_cut
+def item_object(item: Item, index: int) -> tuple[Object, bool]:
+    """An element of a list within its limits, and whether something of it is left out. Its id is whole or a number."""
+    is_shown = 0 < len(item.id) <= MOST_HANDLE
+    is_cut = len(item.id) > MOST_HANDLE or len(item.label) > MOST_LABEL or not item.is_whole
+    return {"id": item.id if is_shown else f"#{index + 1}", "label": shorten(item.label, MOST_LABEL)}, is_cut
+
+
+def total_count(count: int, *, is_cut: bool) -> Object:
+    """How many there are, or at least are."""
+    return {"totalCount": count, "countsAreLowerBounds": True} if is_cut else {"totalCount": count}
 
 
 def _head(summary: str) -> Object:

@@ -11,11 +11,15 @@ import asyncio
 import itertools
 import secrets
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 from mcp_agent.events.output_cursor import OutputCursor
 from mcp_agent.events.subscription import Subscription
-from mcp_agent.events.types import Change, Gap, MayHear, ToolsChanged
+from mcp_agent.events.types import Change, Gap, MayHear, ResourceUpdated, ToolsChanged
 from mcp_agent.sessions.output_log import Exit, OutputLog
+from tools.context import EndedBy
+
+Topic = Literal["tools", "sessions"]
 
 
 def _never() -> bool:
@@ -34,6 +38,8 @@ class EventHub:
         self._numbers = itertools.count(1)
         # Logs whose child waits for a lossless client to read on, each with what resumes it (backpressure).
         self._waiting: dict[OutputLog, Callable[[], None]] = {}
+        # Called with what is different now, for those who look again by themselves.
+        self._observers: set[Callable[[Topic], None]] = set()
         self.is_closed = False
         # How many gap events there were, and how many bytes they were about.
         self.gaps = 0
@@ -56,6 +62,8 @@ class EventHub:
 
     def publish(self, event: Change) -> None:
         """Offer a change to every client. Returns at once."""
+        if not isinstance(event, ResourceUpdated):
+            self._notify_observers("tools")
         for subscription in self._subscriptions:
             subscription.offer(event)
         if isinstance(event, ToolsChanged):
@@ -67,6 +75,7 @@ class EventHub:
         """Make a session known. Every client gets all of its output, from the first byte on."""
         log.publish(self._numbers.__next__)
         self._logs[log.session_id] = log
+        self._notify_observers("sessions")
         for cursor in self._all_cursors():
             cursor.add(log, 0)
 
@@ -75,10 +84,11 @@ class EventHub:
         for cursor in self._all_cursors():
             cursor.notify(log)
 
-    def notify_exit(self, log: OutputLog, exit_code: int, signal: str | None) -> None:
+    def notify_exit(self, log: OutputLog, exit_code: int, signal: str | None, ended_by: EndedBy | None = None) -> None:
         """The leader has ended, and all that it printed is in the log."""
-        log.exit = Exit(next(self._numbers), log.end, exit_code, signal)
+        log.exit = Exit(next(self._numbers), log.end, exit_code, signal, ended_by)
         self.notify_output(log)
+        self._notify_observers("sessions")
 
     def drop_log(self, log: OutputLog) -> None:
         """Forget a session: nobody can read it any more."""
@@ -86,6 +96,14 @@ class EventHub:
         self._waiting.pop(log, None)
         for cursor in self._all_cursors():
             cursor.drop(log)
+        self._notify_observers("sessions")
+
+    def observe(self, observer: Callable[[Topic], None]) -> None:
+        """Call `observer` whenever tools or sessions are different from before. It must be fast."""
+        self._observers.add(observer)
+
+    def unobserve(self, observer: Callable[[Topic], None]) -> None:
+        self._observers.discard(observer)
 
     def subscribe(self, may_hear: MayHear = _never) -> Subscription:
         cursor = OutputCursor()
@@ -143,6 +161,10 @@ class EventHub:
             subscription.close()
         for cursor in self._cursors:
             cursor.close()
+
+    def _notify_observers(self, topic: Topic) -> None:
+        for observer in self._observers:
+            observer(topic)
 
     def _all_cursors(self) -> Iterator[OutputCursor]:
         for subscription in self._subscriptions:

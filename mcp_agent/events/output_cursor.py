@@ -6,7 +6,7 @@ seen a number has seen everything before it: one that comes back names the last 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
 
@@ -22,42 +22,37 @@ Item = Mark | Lost | Exit
 class OutputCursor:
     """An offset for each session that is followed. One that was given to its end has none any more."""
 
-    def __init__(self, only_session: str | None = None) -> None:
-        self._only_session = only_session
+    def __init__(self, only_sessions: Collection[str] | None = None) -> None:
+        """With `only_sessions`, no other session is followed; None: all are."""
+        self._only_sessions = only_sessions
         # Set by the owner: called when there is something to take, and when the client has read on in a session.
         self.wake: Callable[[], None] = lambda: None
         self.on_move: Callable[[OutputLog], None] = lambda log: None
         self.is_closed = False
         self._places: dict[OutputLog, int] = {}
-        self._behind: dict[OutputLog, None] = {}
+        # The sessions with something to take, in the order in which they got it.
+        self.behind: dict[OutputLog, None] = {}
         self._behind_since = 0.0
         self._window_from = 0.0
         self._window_bytes = 0
         self._was_taking = False
 
-    @property
-    def is_behind(self) -> bool:
-        return bool(self._behind)
-
     def add(self, log: OutputLog, offset: int) -> None:
-        if self._only_session in (None, log.session_id):
+        if self._only_sessions is None or log.session_id in self._only_sessions:
             self._places[log] = offset
             if offset < log.end or log.exit is not None:
-                self._behind[log] = None
+                self.behind[log] = None
                 self.wake()
 
     def notify(self, log: OutputLog) -> None:
         """Wake the client if it follows `log`, which has more output or has ended."""
-        if log in self._places and log not in self._behind:
-            self._behind[log] = None
+        if log in self._places and log not in self.behind:
+            self.behind[log] = None
             self.wake()
 
     def drop(self, log: OutputLog) -> None:
         self._places.pop(log, None)
-        self._behind.pop(log, None)
-
-    def logs_behind(self) -> list[OutputLog]:
-        return list(self._behind)
+        self.behind.pop(log, None)
 
     def place(self, log: OutputLog) -> int:
         return self._places[log]
@@ -66,12 +61,12 @@ class OutputCursor:
         self._places[log] = offset
         stop = log.end if log.exit is None else log.exit.offset
         if offset >= stop and log.exit is None:
-            self._behind.pop(log, None)
+            self.behind.pop(log, None)
         self.on_move(log)
 
     def skip_all(self) -> None:
         """Leave out all that is there now."""
-        for log in list(self._behind):
+        for log in list(self.behind):
             if log.exit is None:
                 self.move(log, log.end)
             else:
@@ -85,7 +80,7 @@ class OutputCursor:
     def revoke(self) -> None:
         """End now: the client may not hear any more of sessions."""
         self._places.clear()
-        self._behind.clear()
+        self.behind.clear()
         self.close()
 
     def take(self, most_bytes: int) -> Iterator[tuple[OutputLog, Item]]:
@@ -94,13 +89,13 @@ class OutputCursor:
         The bytes of a piece can be read until the next one is asked for: then the spool may let them go.
         """
         size = 0
-        while size < most_bytes and self._behind:
+        while size < most_bytes and self.behind:
             log, before = self._next_log()
             # One session prints at a time, mostly: stay with it until another one's turn comes.
             while size < most_bytes:
                 item = self._next_item(log)
                 if item is None:
-                    self._behind.pop(log, None)
+                    self.behind.pop(log, None)
                     break
                 yield log, item
                 if isinstance(item, Exit):
@@ -138,9 +133,9 @@ class OutputCursor:
 
     def _next_log(self) -> tuple[OutputLog, int | None]:
         """The session to go on with, and the number of the piece at which another one comes first."""
-        if len(self._behind) == 1:
-            return next(iter(self._behind)), None
-        order = sorted((self._number(log), index, log) for index, log in enumerate(self._behind))
+        if len(self.behind) == 1:
+            return next(iter(self.behind)), None
+        order = sorted((self._number(log), index, log) for index, log in enumerate(self.behind))
         return order[0][2], order[1][0]
 
     def _number(self, log: OutputLog) -> int:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from mcp_agent.events.output_cursor import OutputCursor
-from mcp_agent.events.types import Change, Event, Gap, MayHear, ResourceUpdated, SessionExit, SessionOutput, session_uri
+from mcp_agent.events.types import Change, Event, MayHear, ResourceUpdated, SessionExit, SessionOutput, session_uri
 from mcp_agent.sessions.output_log import Lost, OutputLog
+
+if TYPE_CHECKING:
+    from mcp_agent.events.hub import EventHub
 
 _MOST_PENDING = 256
 # What a client on an MCP wire hears of output: this often, this much a second, this much in one notification.
@@ -22,23 +25,13 @@ RATE_BYTES = 256 * 1024
 MOST_CHUNK_BYTES = 64 * 1024
 
 
-class Hub(Protocol):
-    """What a subscription needs of the hub that it belongs to."""
-
-    def add(self, subscription: Subscription) -> None: ...
-
-    def forget(self, subscription: Subscription) -> None: ...
-
-    def gap(self, session_id: str, offset: int, next_offset: int) -> Gap: ...
-
-
 class Subscription:
     """One client's pending events: changes oldest first and each once, and session output, coalesced.
 
     `may_hear` says whether this client may hear of sessions. It is asked each time, because a reload can change that.
     """
 
-    def __init__(self, hub: Hub, cursor: OutputCursor, may_hear: MayHear) -> None:
+    def __init__(self, hub: EventHub, cursor: OutputCursor, may_hear: MayHear) -> None:
         self._hub = hub
         self.cursor = cursor
         self._may_hear = may_hear
@@ -82,7 +75,7 @@ class Subscription:
                 del self._pending[change]
                 if (message := encode(change)) is not None:
                     yield message
-            if self.cursor.is_behind and (self.is_closed or loop.time() >= self._sent_at + COALESCE_S):
+            if self.cursor.behind and (self.is_closed or loop.time() >= self._sent_at + COALESCE_S):
                 for event in self._due_output(loop.time()):
                     while self._answers:
                         yield self._answers.popleft()
@@ -90,7 +83,7 @@ class Subscription:
                         yield message
             if self.is_closed:
                 return
-            if self.cursor.is_behind:
+            if self.cursor.behind:
                 await self._wait_for_output()
             else:
                 await self._woken.wait()
@@ -129,7 +122,7 @@ class Subscription:
         self._allowance = min(float(RATE_BYTES), self._allowance + (now - self._sent_at) * RATE_BYTES)
         self._sent_at = now
         events: list[Event] = []
-        for log in cursor.logs_behind():
+        for log in list(cursor.behind):
             before = len(events)
             self._collect(log, events)
             if len(events) > before:

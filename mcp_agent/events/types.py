@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from mcp_agent.sessions.output_log import Exit, Stream
+from tools.context import EndedBy
 from tools.kit.records import record
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ToolsChanged:
     """Some caller's list of tools is not what it was."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ResourceUpdated:
     """The resource at `uri` reads differently now."""
 
     uri: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something a person should know, for clients that show log messages."""
 
@@ -60,17 +62,20 @@ class SessionExit:
     session_id: str
     exit_code: int
     signal: str | None
+    ended_by: EndedBy | None = None
 
     name = "shell_session_exit"
 
     @classmethod
     def of(cls, session_id: str, exited: Exit) -> SessionExit:
-        return cls(session_id, exited.exit_code, exited.signal)
+        return cls(session_id, exited.exit_code, exited.signal, exited.ended_by)
 
     def as_object(self) -> dict[str, Any]:
         value: dict[str, Any] = {"type": self.name, "session_id": self.session_id, "exit_code": self.exit_code}
         if self.signal is not None:
             value["signal"] = self.signal
+        if self.ended_by is not None:
+            value["ended_by"] = self.ended_by
         return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from mcp_agent.events.types import (
     Event,
@@ -17,11 +17,22 @@ from mcp_agent.events.types import (
     ToolsChanged,
 )
 from mcp_agent.protocol import jsonrpc
+from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from tools.context import LogLevel
 from tools.kit.records import mutable
 
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 _TOOLS_CHANGED = jsonrpc.notification("notifications/tools/list_changed")
+# How an event of a session goes out: as a notification of its own name, or as a log message with the event as its data.
+EventForm = Literal["notification", "message"]
+_EVENT_FORMS: tuple[EventForm, ...] = get_args(EventForm)
+_EVENT_LEVEL: LogLevel = "info"
+_OF_SHELL = (
+    b'{"jsonrpc":"2.0","method":"notifications/shell_session_',
+    f'{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"{_EVENT_LEVEL}","logger":"shell_session_'.encode(),
+)
+# What the official Python library calls itself. It drops notifications that it does not know, each with an error.
+_PYTHON_LIBRARY = "mcp"
 
 
 @mutable
@@ -30,7 +41,11 @@ class Conversation:
 
     version: str
     client: str = ""
-    log_level: str = "warning"
+    client_version: str = ""
+    # What the client has set; None: nothing.
+    log_level: str | None = None
+    # The form of session events that the connection asks for; None: the one that its client understands.
+    events: EventForm | None = None
     watched: set[str] = field(default_factory=set)
 
     def notification(self, event: Event) -> bytes | None:
@@ -39,30 +54,51 @@ class Conversation:
             case ToolsChanged():
                 return _TOOLS_CHANGED
             case ResourceUpdated(uri):
-                return (
-                    jsonrpc.notification("notifications/resources/updated", {"uri": uri}) if self.hears(uri) else None
-                )
+                if uri not in self.watched:
+                    return None
+                return jsonrpc.notification("notifications/resources/updated", {"uri": uri})
             case Notice(level):
-                if not is_heard(level, self.log_level):
+                if not self.hears_level(level):
                     return None
                 return jsonrpc.notification("notifications/message", event.as_object())
             case SessionOutput() | SessionExit() | Gap():
-                return session_notification(event)
+                form = self.events or event_form(self.client)
+                if form == "message" and self.log_level is not None and not is_heard(_EVENT_LEVEL, self.log_level):
+                    return None
+                return session_notification(event, form)
 
-    def hears(self, uri: str) -> bool:
-        return uri in self.watched
+    def hears_level(self, level: str) -> bool:
+        return is_heard(level, self.log_level or "warning")
 
 
-def session_notification(event: SessionEvent, meta: Mapping[str, Any] | None = None) -> bytes:
-    """An event of a session as a notification of MCP, with the event's object as params."""
+def event_form(client: str) -> EventForm:
+    """The form of session events that a client of that name understands."""
+    return "message" if client == _PYTHON_LIBRARY or client.startswith(f"{_PYTHON_LIBRARY} (via ") else "notification"
+
+
+def asked_event_form(text: str | None, others: tuple[str, ...] = ()) -> EventForm | None:
+    """The form that `?events=` names; None if it names none, or one of `others`. Raises RpcError."""
+    if not text or text in others:
+        return None
+    for form in _EVENT_FORMS:
+        if text == form:
+            return form
+    choices = ", ".join((*_EVENT_FORMS, *others))
+    raise RpcError(INVALID_PARAMS, f"events is {text[:40]!r} and must be one of {choices}")
+
+
+def session_notification(event: SessionEvent, form: EventForm, meta: Mapping[str, Any] | None = None) -> bytes:
+    """An event of a session as a notification of MCP: the event's object as params, or as the data of a log message."""
     name = "shell_session_gap" if isinstance(event, Gap) else event.name
     params = event.as_object()
+    if form == "message":
+        name, params = "message", {"level": _EVENT_LEVEL, "logger": name, "data": params}
     return jsonrpc.notification(f"notifications/{name}", params if meta is None else {**params, "_meta": meta})
 
 
 def is_of_shell(notification: bytes) -> bool:
     """Whether a notification is about a shell session: only clients that may use the shell get those."""
-    return notification.startswith(b'{"jsonrpc":"2.0","method":"notifications/shell_session_')
+    return notification.startswith(_OF_SHELL)
 
 
 def is_heard(level: str, from_level: str) -> bool:

@@ -104,6 +104,16 @@ def envelope(message: Message, headers: Sequence[tuple[bytes, bytes]] | None = N
     return Envelope(version, client_name(meta.get(META_CLIENT)), level if isinstance(level, str) else None)
 
 
+def routing_headers(message: Message) -> dict[str, str]:
+    """The HTTP headers that a stateless request repeats of its body."""
+    headers = {"MCP-Protocol-Version": str(message.meta.get(META_VERSION)), "Mcp-Method": message.method}
+    key = _NAME_PARAMS.get(message.method)
+    if key is not None and isinstance(name := message.params.get(key), str):
+        is_plain = name.isascii() and name.isprintable() and name == name.strip() and not name.startswith("=?")
+        headers["Mcp-Name"] = name if is_plain else f"=?base64?{base64.b64encode(name.encode()).decode()}?="
+    return headers
+
+
 def check_arguments(message: Message, headers: Sequence[tuple[bytes, bytes]], named: Mapping[str, str]) -> None:
     """Raise RpcError unless each argument of a call that its tool wants repeated in a header is there, and the same.
 
@@ -127,8 +137,16 @@ def check_arguments(message: Message, headers: Sequence[tuple[bytes, bytes]], na
 
 def client_name(info: Any) -> str:
     """What a client calls itself, from its `clientInfo`."""
-    name = info.get("name") if isinstance(info, dict) else None
-    return name[:200] if isinstance(name, str) else ""
+    return _said_of_client(info, "name")
+
+
+def client_version(info: Any) -> str:
+    return _said_of_client(info, "version")
+
+
+def _said_of_client(info: Any, key: str) -> str:
+    value = info.get(key) if isinstance(info, dict) else None
+    return value[:200] if isinstance(value, str) else ""
 
 
 def _check_headers(message: Message, headers: Sequence[tuple[bytes, bytes]]) -> None:

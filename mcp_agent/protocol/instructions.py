@@ -8,10 +8,15 @@ from typing import Protocol
 
 from registry.gate import Access, Gate
 
+_ON_STDIO = "These tools act on the machine that mcp-agent runs on, with the rights of the user who started it."
+_OVER_HTTP = (
+    "These tools act on the machine of the daemon, which need not be the one the chat runs on, with the rights of the "
+    "user who started it there."
+)
 _LINES = {
     "filesystem": (
-        "Files: find with fs_search and fs_grep, read with fs_read_range, change with fs_patch. Every change can be "
-        'undone: fs_move with from: "undo://<undo_id>" and to: the path.'
+        "Files: find with fs_search and fs_grep, read with fs_read_range, change with fs_patch. A result with an "
+        'undo_id can be undone: fs_move with from: "undo://<undo_id>" and to: the path.'
     ),
     "shell": (
         "Commands: shell_exec for what ends by itself, shell_start_session for servers, logs and prompts; read "
@@ -37,18 +42,25 @@ class LiveSession(Protocol):
     @property
     def id(self) -> str: ...
 
-    @property
-    def age_s(self) -> float: ...
-
     command: str
 
 
-def instructions(gate: Gate, access: Access, working_directory: Path, live_sessions: Sequence[LiveSession] = ()) -> str:
-    """A dozen lines at most; the first says enough for a client that keeps only the first."""
+def instructions(
+    gate: Gate,
+    access: Access,
+    working_directory: Path,
+    live_sessions: Sequence[LiveSession] = (),
+    *,
+    is_child: bool = False,
+) -> str:
+    """A dozen lines at most; the first says enough for a client that keeps only the first.
+
+    Nothing in them changes by itself with time: a prompt cache lasts only as long as they stay the same. With
+    `is_child`, the client has started us.
+    """
     seen = {tool.category for tool in gate.visible(access)}
     lines = [
-        "These tools act on a remote machine, not on the one the chat runs on, with the rights of the user who "
-        "started the daemon there.",
+        _ON_STDIO if is_child else _OVER_HTTP,
         f"Relative paths count from {working_directory}; results give absolute ones.",
         *(line for category, line in _LINES.items() if category in seen),
         *(_running(live_sessions) if "shell" in seen and live_sessions else ()),
@@ -61,7 +73,7 @@ def instructions(gate: Gate, access: Access, working_directory: Path, live_sessi
 
 
 def _running(live_sessions: Sequence[LiveSession]) -> list[str]:
-    told = (f"{each.id} ({_brief(each.command)}, {round(each.age_s)} s)" for each in live_sessions)
+    told = (f"{each.id} ({_brief(each.command)})" for each in live_sessions)
     return [f"Sessions that run now, also those of other clients: {'; '.join(told)}."]
 
 

@@ -31,10 +31,21 @@ Payload = dict[str, Any] | orjson.Fragment
 # in it, and a message of nothing but quotes would take the square of its length.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
+_TOKEN = re.compile(_STRING.pattern + rb"|[\[\]{}]", re.DOTALL)
+_ID_VALUE = rb'\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)'
+_ID_AFTER_KEY = re.compile(_ID_VALUE)
+# After it, only members with plain values: the brace that closes them closes the message.
+_ID_AT_THE_END = re.compile(rb'"id"' + _ID_VALUE + rb'(?:\s*,\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|[\w.+-]+))*+\s*}\s*\Z')
+# Where the id of a message is looked for that is too large to be read.
+_ID_IN_HEAD_BYTES = 65_536
+ID_IN_TAIL_BYTES = 8_192
 
 
 class RpcError(Exception):
     """A request that is answered with a JSON-RPC error."""
+
+    # The id of a message that was refused before it was read, if it could be found.
+    request_id: RequestId | None = None
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -49,6 +60,14 @@ class RpcError(Exception):
         return error
 
 
+class TooLarge(RpcError):
+    """A message that is not read, because it is larger than one may be. `data` is the message, or its two ends."""
+
+    def __init__(self, message: str, data: bytes) -> None:
+        super().__init__(INVALID_REQUEST, message)
+        self.request_id = _find_id(data)
+
+
 class NoParams(RpcError):
     """Parameters that are no object, of a request whose method could be read."""
 
@@ -57,12 +76,16 @@ class NoParams(RpcError):
         self.method = method
 
 
+JSON = "application/json"
+
+
 @record
 class Answer:
     """The body of a response, and the HTTP status that goes with it."""
 
     body: bytes
     status: int = 200
+    media_type: str = JSON
 
 
 @record
@@ -86,11 +109,11 @@ def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     elements than bytes and is no deeper than it has brackets.
     """
     if len(data) > most_string and any(len(text) > most_string + 2 for text in _STRING.findall(data)):
-        raise RpcError(INVALID_REQUEST, f"a string in this message is longer than {most_string} bytes")
+        raise TooLarge(f"a string in this message is longer than {most_string} bytes", data)
     skeleton = None
     if len(data) > MOST_ELEMENTS or data.count(b"{") + data.count(b"[") > MOST_DEPTH:
         skeleton = _skeleton(data)
-        _check_size(skeleton)
+        _check_size(skeleton, data)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -142,6 +165,8 @@ def response(request_id: RequestId, result: Payload) -> bytes:
 
 
 def failure(request_id: RequestId | None, error: RpcError) -> bytes:
+    if request_id is None:
+        request_id = error.request_id
     return orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": error.as_object()})
 
 
@@ -161,36 +186,52 @@ def _skeleton(data: bytes) -> bytes:
     return b"".join(plain.split(b'"')[::2])
 
 
-def _check_size(skeleton: bytes) -> None:
-    """Raise RpcError for a message that has too many elements or is nested too deep."""
+def _check_size(skeleton: bytes, data: bytes) -> None:
+    """Raise TooLarge for a message that has too many elements or is nested too deep."""
     if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
-        raise RpcError(INVALID_REQUEST, f"this message has more than {MOST_ELEMENTS} elements")
+        raise TooLarge(f"this message has more than {MOST_ELEMENTS} elements", data)
     depth = 0
     for bracket in _BRACKET.findall(skeleton):
         depth += 1 if bracket in b"[{" else -1
         if depth > MOST_DEPTH:
-            raise RpcError(INVALID_REQUEST, f"this message is nested more than {MOST_DEPTH} levels deep")
+            raise TooLarge(f"this message is nested more than {MOST_DEPTH} levels deep", data)
+
+
+def _find_id(data: bytes) -> RequestId | None:
+    """The id of a message that is too large to be read: near its beginning, or among the last of it."""
+    depth = 0
+    for token in _TOKEN.finditer(data, 0, _ID_IN_HEAD_BYTES):
+        text = token[0]
+        if text in (b"{", b"["):
+            depth += 1
+        elif text in (b"}", b"]"):
+            depth -= 1
+        elif text == b'"id"' and depth == 1 and (found := _ID_AFTER_KEY.match(data, token.end())):
+            return _id_of_text(found[1])
+    found = _ID_AT_THE_END.search(data, max(0, len(data) - ID_IN_TAIL_BYTES))
+    return None if found is None else _id_of_text(found[1])
+
+
+def _id_of_text(text: bytes) -> RequestId | None:
+    try:
+        return id_of({"id": orjson.loads(text)})
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _has_key_twice(data: bytes, skeleton: bytes | None, value: Any) -> bool:
     """Whether an object in `data` has a key that `value`, read from it, has lost to a later one of the same name."""
-    keys = _keys(value)
+    keys = 0
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            keys += len(each)
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
     if skeleton is None:
         if keys == data.count(b":"):
             return False
         skeleton = _skeleton(data)
     return keys != skeleton.count(b":")
-
-
-def _keys(value: Any) -> int:
-    """How many keys all objects in `value` have together."""
-    count = 0
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            count += len(each)
-            waiting.extend(each.values())
-        elif isinstance(each, list):
-            waiting.extend(each)
-    return count

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from mcp_agent.calls.call import Caller
-from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
 from registry.gate import Gate
 from tools.artifacts.artifact_read import text_at
@@ -71,7 +71,7 @@ class ArtifactResources:
     def _read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         reference, _, cursor = uri.partition("?cursor=")
         artifact = self._store.find(reference, caller.name)
-        if artifact is None or (cursor and not (cursor.isascii() and cursor.isdigit())):
+        if artifact is None or not _is_offset(cursor):
             return None
         return _part(self._store.path(artifact), uri, reference, int(cursor or 0), artifact.media_type)
 
@@ -133,7 +133,7 @@ class UndoResources:
                 return None
         except ToolError:
             return None
-        if not path.is_file() or (cursor and not (cursor.isascii() and cursor.isdigit())):
+        if not path.is_file() or not _is_offset(cursor):
             return None
         return _part(path, uri, reference, int(cursor or 0), "text/plain")
 
@@ -157,3 +157,8 @@ def _part(path: Path, uri: str, reference: str, start: int, media_type: str) -> 
     if end < size:
         contents["_meta"] = {"truncated": True, "size": size, "next": f"{reference}?cursor={end}"}
     return [contents]
+
+
+def _is_offset(cursor: str) -> bool:
+    """Whether a cursor is empty or a number that a file can be as long as."""
+    return not cursor or (cursor.isascii() and cursor.isdigit() and len(cursor) <= 18)

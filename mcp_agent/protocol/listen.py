@@ -8,7 +8,7 @@ from typing import Any
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.types import Event, Gap, MayHear, ResourceUpdated, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.conversation import session_notification
+from mcp_agent.protocol.conversation import EventForm, session_notification
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, Message, RpcError
 
 METHOD = "subscriptions/listen"
@@ -41,19 +41,19 @@ class Filter:
             accepted["resourceSubscriptions"] = sorted(self.uris)
         return accepted
 
-    def notification(self, event: Event, meta: dict[str, Any]) -> bytes | None:
+    def notification(self, event: Event, events: EventForm, meta: dict[str, Any]) -> bytes | None:
         match event:
             case ToolsChanged() if self.tools:
                 return jsonrpc.notification("notifications/tools/list_changed", {"_meta": meta})
             case ResourceUpdated(uri) if uri in self.uris:
                 return jsonrpc.notification("notifications/resources/updated", {"uri": uri, "_meta": meta})
             case SessionOutput() | SessionExit() | Gap() if self.shell:
-                return session_notification(event, meta)
+                return session_notification(event, events, meta)
             case _:
                 return None
 
 
-async def listen(message: Message, hub: EventHub, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
+async def listen(message: Message, hub: EventHub, may_hear: MayHear, events: EventForm) -> AsyncGenerator[bytes, None]:
     """The messages of one listener's stream, up to the result that ends it when the daemon stops."""
     assert message.id is not None, "a notification cannot be answered with a stream"
     wanted = Filter(message)
@@ -64,7 +64,7 @@ async def listen(message: Message, hub: EventHub, may_hear: MayHear) -> AsyncGen
             "notifications/subscriptions/acknowledged",
             {"notifications": wanted.accepted_keys(may_hear=may_hear()), "_meta": meta},
         )
-        async for notification in subscription.messages(lambda event: wanted.notification(event, meta)):
+        async for notification in subscription.messages(lambda event: wanted.notification(event, events, meta)):
             yield notification
     finally:
         subscription.close()

@@ -6,7 +6,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -14,7 +14,8 @@ from mcp_agent import __version__
 from mcp_agent.calls.call import Answer as ToolAnswer
 from mcp_agent.calls.call import Blocks, Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
+from mcp_agent.calls.text_clients import needs_handshake, takes_claude_hints
 from mcp_agent.events.types import Notice
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
@@ -36,11 +37,14 @@ from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate
 from tools.context import LogLevel
 from tools.kit.records import record
+from tools.kit.results import Media
 from tools.kit.spec import Tool
 
 log = logging.getLogger(__name__)
 
 SERVER_INFO = {"name": "mcp-agent", "title": "mcp-agent", "version": __version__}
+# Claude Code takes longer results from a tool that says so, and hides a tool behind a search unless it says this.
+_CLAUDE_HINTS = {"anthropic/maxResultSizeChars": 200_000, "anthropic/alwaysLoad": True}
 _SERVER_META = {eras.META_SERVER: SERVER_INFO}
 # The results of methods that have nothing to await.
 _READY = (dict, orjson.Fragment)
@@ -67,11 +71,18 @@ class Request:
     notify: Notify | None = None
 
 
+# Called when a client introduces itself: who it is, its version, and the version of the protocol.
+OnConnect = Callable[[Caller, str, str], None]
 Method = Callable[["Methods", Request], Payload | Awaitable[Payload]]
 
 
 class Methods:
-    """Answers requests. One for all wires of a daemon."""
+    """Answers requests. One for all wires of a daemon.
+
+    `lists_bounds`: the schemas of `tools/list` have every bound that an argument has; else those that a model can use.
+    """
+
+    lists_bounds: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -81,6 +92,7 @@ class Methods:
         prompts: Sequence[Prompts],
         working_directory: Path,
         live_sessions: Callable[[], Sequence[LiveSession]] = tuple,
+        on_connect: OnConnect = lambda caller, client_version, protocol: None,
     ) -> None:
         self._gate = gate
         self._dispatcher = dispatcher
@@ -88,7 +100,8 @@ class Methods:
         self._prompts = prompts
         self._working_directory = working_directory
         self._live_sessions = live_sessions
-        self._tool_entries: dict[Tool, orjson.Fragment] = {}
+        self._on_connect = on_connect
+        self._tool_entries: dict[tuple[Tool, bool, bool], orjson.Fragment] = {}
 
     async def answer(self, request: Request) -> Answer:
         """The response to a request, as bytes. Never raises, except for cancellation."""
@@ -161,6 +174,12 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "initialize needs params.protocolVersion, a string")
         request.conversation.version = eras.negotiate_version(params["protocolVersion"])
         request.conversation.client = eras.client_name(params.get("clientInfo"))
+        request.conversation.client_version = eras.client_version(params.get("clientInfo"))
+        self._on_connect(
+            request.caller.with_client(request.conversation.client),
+            request.conversation.client_version,
+            request.conversation.version,
+        )
         return {
             "protocolVersion": request.conversation.version,
             "capabilities": self.capabilities(request),
@@ -169,6 +188,12 @@ class Methods:
         }
 
     def _discover(self, request: Request) -> Payload:
+        if needs_handshake(request.caller.client):
+            raise RpcError(
+                METHOD_NOT_FOUND, "Method not found: server/discover; this client is served with a handshake"
+            )
+        meta = request.message.meta
+        self._on_connect(request.caller, eras.client_version(meta.get(eras.META_CLIENT)), eras.STATELESS_VERSIONS[-1])
         return {
             "supportedVersions": [*eras.STATELESS_VERSIONS, *reversed(eras.HANDSHAKE_VERSIONS)],
             "capabilities": self.capabilities(request),
@@ -176,14 +201,24 @@ class Methods:
         }
 
     def _instructions(self, request: Request) -> str:
-        return instructions(self._gate, request.caller.access, self._working_directory, self._live_sessions())
+        caller = request.caller
+        return instructions(
+            self._gate,
+            caller.access,
+            self._working_directory,
+            self._live_sessions(),
+            is_child=caller.transport == "stdio",
+        )
 
     def _ping(self, request: Request) -> Payload:
         return {}
 
     def _tools_list(self, request: Request) -> Payload:
         self._check_cursor(request)
-        return {"tools": [self._tool_entry(tool) for tool in self._gate.visible(request.caller.access)]}
+        caller = request.caller
+        has_meta = takes_claude_hints(caller.client)
+        is_whole = self.lists_bounds or not caller.is_on_mcp
+        return {"tools": [self._tool_entry(tool, has_meta, is_whole) for tool in self._gate.visible(caller.access)]}
 
     async def _tools_call(self, request: Request) -> Payload:
         params = request.message.params
@@ -298,10 +333,14 @@ class Methods:
         if request.message.params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "params.cursor is not one of ours: this list has one page")
 
-    def _tool_entry(self, tool: Tool) -> orjson.Fragment:
-        entry = self._tool_entries.get(tool)
+    def _tool_entry(self, tool: Tool, has_meta: bool, is_whole: bool) -> orjson.Fragment:
+        key = tool, has_meta, is_whole
+        entry = self._tool_entries.get(key)
         if entry is None:
-            entry = self._tool_entries[tool] = orjson.Fragment(orjson.dumps(tool_entry(tool)))
+            described = tool_entry(tool, is_whole=is_whole)
+            if has_meta:
+                described["_meta"] = _CLAUDE_HINTS
+            entry = self._tool_entries[key] = orjson.Fragment(orjson.dumps(described))
         return entry
 
 
@@ -320,18 +359,20 @@ def tool_result(outcome: ToolAnswer) -> dict[str, Any]:
             "isError": is_error,
         }
     if isinstance(written, Blocks):
-        return {"content": orjson.Fragment(written.encoded), "isError": is_error}
+        beside = {} if written.structured is None else {"structuredContent": orjson.Fragment(written.structured)}
+        return {"content": orjson.Fragment(written.encoded), **beside, "isError": is_error}
+    assert not isinstance(written, Media), "a caller on JSON-RPC takes no bare bytes"
     text = written if isinstance(written, str) else written.encoded.decode()
     return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 
-def tool_entry(tool: Tool) -> dict[str, Any]:
-    """A tool as `tools/list` shows it."""
+def tool_entry(tool: Tool, *, is_whole: bool = False) -> dict[str, Any]:
+    """A tool as `tools/list` shows it to models, or whole, as programs may want it."""
     return {
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
-        "inputSchema": tool.input_schema,
+        "inputSchema": tool.input_schema if is_whole else tool.listed_schema,
         "annotations": tool.annotations,
     }
 
@@ -373,7 +414,7 @@ def _log(request: Request, meta: Mapping[str, Any]) -> Callable[[LogLevel, str],
         return None
 
     def tell(level: LogLevel, text: str) -> None:
-        if is_heard(level, asked if conversation is None else conversation.log_level):
+        if is_heard(level, asked) if conversation is None else conversation.hears_level(level):
             notify(jsonrpc.notification("notifications/message", Notice(level, text).as_object()))
 
     return tell

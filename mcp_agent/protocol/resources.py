@@ -105,7 +105,7 @@ class HostResources:
             "name": tool.name,
             "category": tool.category,
             "enabled": seen is not None,
-            "description": tool.description,
+            "description": tool.whole_description or tool.description,
             "inputSchema": (seen or tool).input_schema,
         }
 
@@ -155,6 +155,8 @@ class SessionResources:
         meta: dict[str, Any] = {"offset": begins, "next_offset": end, "running": session.is_running}
         if session.exit_code is not None:
             meta["exit_code"] = session.exit_code
+            if session.ended_by is not None:
+                meta["ended_by"] = session.ended_by
         if end < session.end:
             meta["next"] = f"{session_uri(session.id)}?since={end}"
         return [{"uri": uri, "mimeType": "text/plain", "text": text, "_meta": meta}]

@@ -7,33 +7,47 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from mcp_agent import __version__
 from mcp_agent.logs import event
 from mcp_agent.pruning_service.kept_texts import KeptTexts
 from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
 from mcp_agent.pruning_service.worker_pool import WorkerPool
-from tools.kit.focus import ErrorCode, Focused, PruningMetadata, Reason
-from tools.pruning.engine import GaveUp, Selection, SourceType, render_text
+from tools.kit.results import Detail, ErrorCode, Focused, PruningMetadata, Reason
+from tools.pruning.engine import GaveUp, Language, Selection, SourceType, render_text
 
 log = logging.getLogger(__name__)
 
-# At least 45 percent of the lines of a tool's output are kept, and an output of up to 40 lines is kept whole.
-FOCUS_PRUNE_RATIO = 0.55
+# An output of up to so many lines is kept whole.
 FOCUS_KEEP_LINES = 40
 
 
 class HostPruner:
     """Prunes for every tool of a process.
 
-    `url` decides how: a service, the built-in engine (None), or not at all (the empty string).
+    `url` decides how: a service, the built-in engine (None), or not at all (the empty string). With `is_strict` it
+    keeps to the letter of the contract of `mcp-pruner`: whatever a service answers counts as applied, and the output of
+    a failed command is not pruned.
     """
 
-    def __init__(self, recovery: KeptTexts, *, url: str | None, timeout_s: float, max_input_chars: int) -> None:
+    def __init__(
+        self,
+        recovery: KeptTexts,
+        *,
+        url: str | None,
+        timeout_s: float,
+        max_input_chars: int,
+        markers: Language = "fr",
+        is_strict: bool = False,
+    ) -> None:
         self._recovery = recovery
         self._timeout_s = timeout_s
         self.is_on = url != ""
+        self._is_strict = is_strict
+        self.prunes_failures = not is_strict
         self.max_input_chars = max_input_chars
+        self.language: Language = markers
         self.workers = WorkerPool()
         self._remote = RemotePruner(url, timeout_s) if url else None
 
@@ -47,7 +61,7 @@ class HostPruner:
         question: str,
         *,
         source_type: SourceType | None,
-        max_prune_ratio: float,
+        max_prune_ratio: float | None,
         min_keep_lines: int,
         timeout_s: float,
     ) -> Selection:
@@ -81,12 +95,16 @@ class HostPruner:
         owner: str,
         markers: bool = True,
         source_type: SourceType | None = None,
+        is_output: bool = False,
+        keep: float | None = None,
         is_line: Callable[[str], bool] | None = None,
     ) -> Focused:
         if question is None:
             return _skip(await _read(text), "no_focus_question")
-        if not self.is_on or (self._remote is not None and self._remote.is_breaker_open):
+        if not self.is_on:
             return _skip(await _read(text), "disabled_or_unconfigured")
+        if self._remote is not None and self._remote.is_breaker_open:
+            return _skip(await _read(text), "disabled_or_unconfigured", "circuit_open")
         question = question.strip()
         if self._remote is not None:
             whole = await _read(text)
@@ -100,8 +118,16 @@ class HostPruner:
             owner=owner,
             markers=markers,
             source_type=source_type,
+            is_output=is_output,
+            keep=keep,
         )
         return focused() if isinstance(text, str) and _is_short(text) else await self.workers.run(focused)
+
+    async def remove_expired(self) -> None:
+        """Until cancelled, delete kept texts from the disk when their time is over."""
+        while True:
+            next_in_s = await asyncio.to_thread(self._recovery.sweep)
+            await asyncio.sleep(max(1.0, next_in_s))
 
     def close(self) -> None:
         self.workers.close()
@@ -122,11 +148,12 @@ class HostPruner:
             return _skip(text, "output_empty")
         if _size(text) > MOST_INPUT_BYTES:
             return _skip(text, "too_large")
-        attempt = _Attempt(text, tool=tool, call_id=call_id, endpoint=remote.url)
+        attempt = _Attempt(text, tool=tool, call_id=call_id, url=remote.url)
         try:
-            return attempt.succeed(await remote.prune(text, question, is_line))
+            pruned = await remote.prune(text, question, is_line)
         except PrunerFailed as error:
             return attempt.fail(error.code, error.message)
+        return attempt.succeed(pruned) if pruned != text or self._is_strict else attempt.keep_all("nothing_dropped")
 
     def _focus_locally(
         self,
@@ -138,6 +165,8 @@ class HostPruner:
         owner: str,
         markers: bool,
         source_type: SourceType | None,
+        is_output: bool,
+        keep: float | None,
     ) -> Focused:
         """Read the text and prune it with a worker, in the calling thread."""
         text = source if isinstance(source, str) else source()
@@ -145,91 +174,99 @@ class HostPruner:
             return _skip(text, "output_empty")
         if len(text) > self.max_input_chars:
             return _skip(text, "too_large")
-        attempt = _Attempt(text, tool=tool, call_id=call_id, endpoint="built-in")
-        # Without markers, the caller needs the numbers of the kept lines, from 0.
-        every = None if markers else range(text.count("\n") + 1)
         if _is_short(text):
-            return attempt.succeed(text, every)
+            return _skip(text, "disabled_or_unconfigured", "short_output")
+        attempt = _Attempt(text, tool=tool, call_id=call_id)
         try:
             with self.workers.borrow() as worker:
                 worker.ask(
                     text,
                     question,
                     source_type=source_type,
-                    max_prune_ratio=FOCUS_PRUNE_RATIO,
+                    is_output=is_output,
+                    max_prune_ratio=None if keep is None else 1.0 - keep,
                     min_keep_lines=FOCUS_KEEP_LINES,
                     timeout_s=self._timeout_s,
                 )
                 # Store the text while the worker computes: nearly always some lines will be dropped.
-                prune_id = self._recovery.keep(owner, text)
+                prune_id, problem = self._keep(owner, text)
                 selection = worker.answer()
         except GaveUp as error:
             return attempt.fail("timeout", str(error))
         except (RuntimeError, OSError) as error:
             return attempt.fail("invalid_response", str(error))
         if not selection.dropped:
-            return attempt.succeed(text, every)
-        pruned = render_text(text, selection, prune_id, include_markers=markers)
+            return attempt.keep_all("nothing_dropped" if selection.has_matched else "nothing_matched")
+        if problem is not None:
+            return attempt.fail("invalid_response", problem)
+        pruned = render_text(text, selection, prune_id, include_markers=markers, language=self.language)
+        # Without markers, the caller needs the numbers of the kept lines, from 0.
         kept = None if markers else [number - 1 for number in selection.kept()]
-        return attempt.succeed(pruned, kept, prune_id)
+        left_out = f"{selection.dropped_lines:,} of {selection.total_lines:,} lines left out"
+        return attempt.succeed(pruned, kept, prune_id, left_out)
+
+    def _keep(self, owner: str, text: str) -> tuple[str, str | None]:
+        """The id by which the whole text can be recovered, or why it cannot be kept. Then nothing may be left out."""
+        try:
+            return self._recovery.keep(owner, text), None
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            return "", f"the whole text cannot be kept for recover_text: {reason}"
 
 
 class _Attempt:
-    """One request to an engine: its log events, and the metadata of its result. It ends with `succeed` or `fail`."""
+    """One request to an engine: its log events, and the metadata of its result.
 
-    def __init__(self, text: str, *, tool: str, call_id: str, endpoint: str) -> None:
+    It ends with `succeed`, `keep_all` or `fail`. `url` is that of a service, which is logged at INFO; the built-in
+    engine (None) is logged at DEBUG, as the steps of a call are.
+    """
+
+    def __init__(self, text: str, *, tool: str, call_id: str, url: str | None = None) -> None:
         self._text = text
         self._tool = tool
         self._call_id = call_id
         self._raw_bytes = _size(text)
-        event(
-            log,
-            logging.INFO,
-            "pruner.call_start",
-            request_id=call_id,
-            endpoint=endpoint,
-            tool=tool,
-            input_bytes=self._raw_bytes,
-        )
+        self._level = logging.DEBUG if url is None else logging.INFO
+        self._log(self._level, "pruner.call_start", endpoint=url or "built-in", input_bytes=self._raw_bytes)
         self._began = time.perf_counter()
 
-    def succeed(self, pruned: str, kept: Sequence[int] | None = None, prune_id: str | None = None) -> Focused:
-        took_ms = self._duration_ms()
+    def succeed(
+        self, pruned: str, kept: Sequence[int] | None = None, prune_id: str | None = None, left_out: str | None = None
+    ) -> Focused:
+        pruned_bytes = _size(pruned)
         pruning = PruningMetadata(
             attempted=True,
             applied=True,
             fallback=False,
             raw_bytes=self._raw_bytes,
-            pruned_bytes=_size(pruned),
-            pruner_duration_ms=took_ms,
+            pruned_bytes=pruned_bytes,
+            pruner_duration_ms=self._log_answer(pruned_bytes),
             prune_id=prune_id,
-        )
-        event(
-            log,
-            logging.INFO,
-            "pruner.call_ok",
-            request_id=self._call_id,
-            tool=self._tool,
-            pruner_duration_ms=took_ms,
-            pruned_bytes=pruning.pruned_bytes,
+            left_out=left_out,
         )
         return Focused(pruned, pruning, kept)
+
+    def keep_all(self, detail: Detail) -> Focused:
+        """Give the raw text back: the engine answered, and left nothing out."""
+        took_ms = self._log_answer(self._raw_bytes)
+        return Focused(self._text, PruningMetadata.of_whole(detail, self._raw_bytes, took_ms))
+
+    def _log_answer(self, pruned_bytes: int) -> int:
+        """Log that the engine answered, and return the milliseconds that it took."""
+        took_ms = self._duration_ms()
+        self._log(self._level, "pruner.call_ok", pruner_duration_ms=took_ms, pruned_bytes=pruned_bytes)
+        return took_ms
 
     def fail(self, code: ErrorCode, message: str) -> Focused:
         """Give the raw text back, with the reason in its metadata."""
         took_ms = self._duration_ms()
-        event(log, logging.WARNING, f"pruner.{code}", request_id=self._call_id, tool=self._tool, message=message)
-        event(
-            log,
-            logging.WARNING,
-            "pruner.call_failed",
-            request_id=self._call_id,
-            tool=self._tool,
-            reason=code,
-            pruner_duration_ms=took_ms,
-            message=message,
-        )
+        self._log(logging.WARNING, f"pruner.{code}", message=message)
+        self._log(logging.WARNING, "pruner.call_failed", reason=code, pruner_duration_ms=took_ms, message=message)
         return Focused(self._text, PruningMetadata.of_failure(code, message, self._raw_bytes, took_ms))
+
+    def _log(self, level: int, name: str, **facts: Any) -> None:
+        if log.isEnabledFor(level):
+            event(log, level, name, request_id=self._call_id, tool=self._tool, **facts)
 
     def _duration_ms(self) -> int:
         return round((time.perf_counter() - self._began) * 1000)
@@ -239,8 +276,8 @@ async def _read(text: str | Callable[[], str]) -> str:
     return text if isinstance(text, str) else await asyncio.to_thread(text)
 
 
-def _skip(text: str, reason: Reason) -> Focused:
-    return Focused(text, PruningMetadata.of_skip(reason, _size(text)))
+def _skip(text: str, reason: Reason, detail: Detail | None = None) -> Focused:
+    return Focused(text, PruningMetadata.of_skip(reason, _size(text), detail))
 
 
 def _is_short(text: str) -> bool:

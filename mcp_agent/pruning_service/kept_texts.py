@@ -15,7 +15,7 @@ import re
 import time
 from pathlib import Path
 
-from tools.files import atomic
+from tools.files import disk
 
 _NAME = re.compile(r"prn_[a-z2-7]{16}")
 _MOST_BYTES = 256 * 1024 * 1024
@@ -47,7 +47,7 @@ class KeptTexts:
             self._unswept_bytes, self._unswept = len(data), 1
             self.sweep()
         # A text that a power cut destroys is pruned again.
-        atomic.replace_file(path, data, sync=False)
+        disk.replace_file(path, data, sync=False)
         return prune_id
 
     def find_text(self, owner: str, prune_id: str) -> str | None:
@@ -58,7 +58,7 @@ class KeptTexts:
             path = self._folder / prune_id
             if path.stat().st_mtime < time.time() - self._ttl_s:
                 return None
-            data = path.read_bytes()
+            data = disk.read_small_file(path)
         except OSError:
             return None
         kept_for, _, text = data.partition(b"\n")
@@ -66,8 +66,11 @@ class KeptTexts:
             return None
         return text.decode("utf-8", "surrogatepass")
 
-    def sweep(self) -> None:
-        """Delete expired texts, then the oldest until there is room for what is written before the next sweep."""
+    def sweep(self) -> float:
+        """Delete expired texts, then the oldest until there is room for what is written before the next sweep.
+
+        Returns after how many seconds the next text can expire.
+        """
         now = time.time()
         files: list[tuple[float, int, str]] = []
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
@@ -83,6 +86,9 @@ class KeptTexts:
             with contextlib.suppress(OSError):
                 Path(path).unlink()
             left -= size
+        else:
+            return self._ttl_s
+        return min(modified + self._ttl_s - now, self._ttl_s)
 
 
 def _owner_hash(owner: str) -> bytes:

@@ -12,14 +12,14 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import orjson
 
-from tools.kit.focus import ErrorCode
+from tools.kit.results import ErrorCode
 
 if TYPE_CHECKING:
     import http.client
@@ -32,9 +32,6 @@ _BREAKER_OPEN_S = 30.0
 _INCOMPLETE = "the service closed the connection before its answer was complete"
 _ANSWER_FIELDS = ("pruned_code", "content", "text")
 GAP = re.compile(r"\s*\(filtered \d+ lines\)\s*")
-# A question is seldom answered by fewer lines than this; an answer with fewer has lost something.
-_FEWEST_LINES = 5
-_FEWEST_SHARE = 0.1
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
 
 
@@ -79,6 +76,9 @@ class RemotePruner:
                 self._open_until = time.monotonic() + _BREAKER_OPEN_S
             raise
         self._failures = 0
+        if code.strip() and next(_lines_left(pruned), None) is None:
+            # No failure of the service, and no answer for a reader either.
+            raise PrunerFailed("invalid_response", "the service left nothing of the text")
         return pruned
 
     def close(self) -> None:
@@ -92,7 +92,8 @@ class RemotePruner:
         except TimeoutError:
             raise PrunerFailed("timeout", f"no answer within {self._timeout_s:g} s") from None
         except OSError as error:
-            raise PrunerFailed("http_error", f"{type(error).__name__}: {error}"[:300]) from error
+            advice = "; PRUNER_URL=builtin uses the built-in engine" if isinstance(error, ConnectionError) else ""
+            raise PrunerFailed("http_error", f"{type(error).__name__}: {error}"[:300] + advice) from error
         finally:
             # At the deadline, and when the call is cancelled, the thread still waits for the service.
             request.abort()
@@ -164,18 +165,20 @@ def _read_answer(response: http.client.HTTPResponse) -> bytes:
 def check(code: str, pruned: str, is_line: Callable[[str], bool] | None = None) -> None:
     """Raise PrunerFailed for an answer that cannot be a pruning of `code`.
 
-    It is larger than the text, or almost empty, or has a line that `is_line` rejects.
+    It is larger than the text, or has a line that `is_line` rejects.
     """
     if len(pruned) > len(code):
         raise PrunerFailed("invalid_response", f"the answer is larger than the text ({len(pruned)} > {len(code)})")
-    lines = sum(1 for line in code.split("\n") if line.strip())
-    left = [line for line in pruned.split("\n") if line.strip() and not GAP.fullmatch(line)]
-    fewest = min(_FEWEST_LINES, -int(-lines * _FEWEST_SHARE // 1))
-    if len(left) < fewest:
-        raise PrunerFailed("invalid_response", f"only {len(left)} of {lines} lines are left, which is too few")
-    strange = next((line for line in left if is_line is not None and not is_line(line)), None)
+    if is_line is None:
+        return
+    strange = next((line for line in _lines_left(pruned) if not is_line(line)), None)
     if strange is not None:
         raise PrunerFailed("invalid_response", f"the service sent a line that is no match: {strange[:80]!r}")
+
+
+def _lines_left(pruned: str) -> Iterator[str]:
+    """The lines of an answer that are lines of the text: without empty ones and the marks of gaps."""
+    return (line for line in pruned.split("\n") if line.strip() and not GAP.fullmatch(line))
 
 
 def _text(answer: bytes) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 
@@ -50,9 +50,9 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
 
-    async def run(self, work: Callable[[], _T]) -> _T:
+    def run(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
         """Run a function in one of the threads of the pool."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     @contextmanager
     def borrow(self) -> Iterator[Worker]:
@@ -116,7 +116,8 @@ class Worker:
         question: str,
         *,
         source_type: SourceType | None,
-        max_prune_ratio: float,
+        is_output: bool = False,
+        max_prune_ratio: float | None,
         min_keep_lines: int,
         timeout_s: float,
     ) -> None:
@@ -124,18 +125,19 @@ class Worker:
         request = {
             "question": question,
             "source_type": source_type,
+            "is_output": is_output,
             "max_prune_ratio": max_prune_ratio,
             "min_keep_lines": min_keep_lines,
             "timeout_s": timeout_s,
         }
         self.is_free = False
         self._until = time.monotonic() + timeout_s + _LATE_S
-        messages = (orjson.dumps(request), text.encode("utf-8", "surrogatepass"))
-        parts = [part for message in messages for part in (len(message).to_bytes(_LENGTH_BYTES, "big"), message)]
+        head, body = orjson.dumps(request), text.encode("utf-8", "surrogatepass")
+        lengths = len(head).to_bytes(_LENGTH_BYTES, "big"), len(body).to_bytes(_LENGTH_BYTES, "big")
         try:
             self._wait_at_most()
             # One call: otherwise the process would wake up for the first part and wait for the rest.
-            self._channel.sendall(b"".join(parts))
+            self._channel.sendall(b"".join((lengths[0], head, lengths[1], body)))
         except OSError as error:
             raise _worker_error(error) from error
 
@@ -146,7 +148,17 @@ class Worker:
         except (OSError, EOFError) as error:
             raise _worker_error(error) from error
         self.is_free = True
-        return _parse_answer(answer)
+        if "gave_up" in answer:
+            raise GaveUp(answer["gave_up"])
+        if "failed" in answer:
+            raise RuntimeError(answer["failed"])
+        return Selection(
+            dropped=tuple(DroppedBlock(**block) for block in answer["dropped"]),
+            total_lines=answer["total_lines"],
+            source_type=answer["source_type"],
+            warnings=tuple(answer["warnings"]),
+            has_matched=answer["has_matched"],
+        )
 
     def receive(self) -> bytes:
         """Receive the next message; there is never more than one in transit."""
@@ -201,17 +213,4 @@ def _spawn(channel: socket.socket) -> subprocess.Popen[bytes]:
         cwd="/",
         env={**os.environ, **_ENVIRONMENT},
         start_new_session=True,
-    )
-
-
-def _parse_answer(answer: dict[str, Any]) -> Selection:
-    if "gave_up" in answer:
-        raise GaveUp(answer["gave_up"])
-    if "failed" in answer:
-        raise RuntimeError(answer["failed"])
-    return Selection(
-        dropped=tuple(DroppedBlock(**block) for block in answer["dropped"]),
-        total_lines=answer["total_lines"],
-        source_type=answer["source_type"],
-        warnings=tuple(answer["warnings"]),
     )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import ipaddress
 import socket
 import struct
+import threading
+import time
 from pathlib import Path
 
 _SIOCGIFADDR = 0x8915
+# A name that nobody knows may take seconds to look up.
+_TRIAL_S = 0.5
 DOCKER_HOST = "host.docker.internal"
 
 
@@ -31,6 +36,30 @@ def own_names() -> tuple[str, ...]:
 def own_addresses() -> tuple[str, ...]:
     """Every address of every interface but loopback, IPv4 first."""
     return tuple(dict.fromkeys((*_ipv4(), *_ipv6())))
+
+
+def leading_here(host: str, port: int) -> tuple[str, ...]:
+    """The addresses and names by which others reach a server that listens on `host`; what leads nowhere is left out.
+
+    Each is tried: a server on 0.0.0.0 has no IPv6, and a name may be unknown to everybody else.
+    """
+    if host not in ("0.0.0.0", "::"):
+        return (host,)
+    candidates = (*own_addresses(), *own_names())
+    tried = {candidate: threading.Event() for candidate in candidates}
+    for candidate, is_reached in tried.items():
+        threading.Thread(target=_try, args=(candidate, port, is_reached), daemon=True).start()
+    deadline = time.monotonic() + _TRIAL_S
+    reached = tuple(name for name, found in tried.items() if found.wait(max(0.0, deadline - time.monotonic())))
+    return reached or ("127.0.0.1" if host == "0.0.0.0" else "::1",)
+
+
+def _try(host: str, port: int, is_reached: threading.Event) -> None:
+    with contextlib.suppress(OSError, UnicodeError), socket.create_connection((host, port), _TRIAL_S) as connection:
+        # A name may lead to another machine with a server on that port, or only to this one.
+        address = connection.getpeername()[0]
+        if address in own_addresses():
+            is_reached.set()
 
 
 def in_url(host: str) -> str:

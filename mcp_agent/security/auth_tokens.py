@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ import orjson
 from mcp_agent.security.state_folder import mode_if_exposed
 from registry.profiles import Form
 from registry.user_error import UserError
-from tools.files import atomic
+from tools.files import disk
 from tools.kit.records import record
 
 VARIABLE = "MCP_AGENT_TOKEN"
 OWNER = "owner"
+_MOST_TOKEN_CHARS = 4_096
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -41,17 +43,28 @@ class Principal:
     profile: str | None = None
     form: Form = "auto"
     is_owner: bool = False
+    # Seconds since 1970; None: the token is valid until it is revoked.
+    expires: int | None = None
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires is not None and time.time() >= self.expires
 
 
 @record
 class ClientToken:
-    """A token for one client, as it is stored."""
+    """A token for one client, as it is stored. `profile` None: it follows the active profile."""
 
     name: str
-    profile: str
+    profile: str | None
     form: Form
     sha256: str
     created: int
+    expires: int | None = None
+
+    def is_of(self, token: str) -> bool:
+        """Whether this is the token itself."""
+        return hmac.compare_digest(_hash(token.encode()).hex(), self.sha256)
 
 
 class Tokens:
@@ -63,17 +76,25 @@ class Tokens:
         self.clients_file = clients_file
         self._fixed_owner = owner_token
         self._accepted: list[tuple[bytes, Principal]] = []
+        # Called after each `reload`.
+        self.on_reload: Callable[[], object] = lambda: None
 
     def reload(self) -> set[str]:
         """Read the files. Returns the names whose former token is no longer valid. Raises BadToken."""
         owner = self._fixed_owner or from_file(self.owner_file)
         accepted = [(_hash(owner.encode()), Principal(OWNER, is_owner=True))]
         for client in clients(self.clients_file):
-            principal = Principal(client.name, client.profile, client.form)
+            principal = Principal(client.name, client.profile, client.form, expires=client.expires)
             accepted.append((bytes.fromhex(client.sha256), principal))
         gone = {principal.name for digest, principal in self._accepted if digest not in {each for each, _ in accepted}}
         self._accepted = accepted
+        self.on_reload()
         return gone
+
+    @property
+    def is_owner_fixed(self) -> bool:
+        """Whether the owner's token came from the environment: then no file changes it."""
+        return self._fixed_owner is not None
 
     @property
     def principals(self) -> tuple[Principal, ...]:
@@ -83,8 +104,29 @@ class Tokens:
     def owner(self) -> str:
         return self._fixed_owner or from_file(self.owner_file)
 
+    def owner_digest(self) -> bytes:
+        """A hash of the owner's token, from which keys can be made."""
+        return next(digest for digest, principal in self._accepted if principal.is_owner)
+
     def identify(self, token: bytes) -> Principal | None:
-        """The holder of this token. The token is compared with every valid one, each in constant time."""
+        """The holder of this token, unless it has expired."""
+        found = self._find(token)
+        return None if found is None or found.is_expired else found
+
+    def is_expired(self, token: bytes) -> bool:
+        """Whether this is a token of ours that was valid once."""
+        found = self._find(token)
+        return found is not None and found.is_expired
+
+    def expired_names(self) -> set[str]:
+        return {principal.name for principal in self.principals if principal.is_expired}
+
+    def next_expiry(self) -> int | None:
+        """When the next token expires, in seconds since 1970."""
+        return min((each.expires for each in self.principals if each.expires and not each.is_expired), default=None)
+
+    def _find(self, token: bytes) -> Principal | None:
+        """The token is compared with every one, each in constant time."""
         digest = _hash(token)
         found = None
         for accepted, principal in self._accepted:
@@ -99,7 +141,7 @@ def from_environment() -> str | None:
     if token is None:
         return None
     if not _is_usable(token):
-        raise BadToken(f"{VARIABLE} must be at least 8 visible characters, without spaces")
+        raise BadToken(f"{VARIABLE} must be 8 to {_MOST_TOKEN_CHARS} visible characters, without spaces")
     return token
 
 
@@ -111,12 +153,19 @@ def from_file(path: Path) -> str:
         return _create_owner_token(path)
     except OSError as error:
         raise BadToken(f"the token file {path} cannot be read: {_reason(error)}") from None
+    return from_existing_file(path)
+
+
+def from_existing_file(path: Path) -> str:
+    """The token in the file. Raises BadToken if there is none, or if others can read it."""
+    try:
+        token = disk.read_small_file(path).decode().strip()
+    except OSError as error:
+        raise BadToken(f"the token file {path} cannot be read: {_reason(error)}") from None
+    except UnicodeDecodeError as error:
+        raise BadToken(f"the token file {path} cannot be read: {error}") from None
     if mode_if_exposed(path) is not None:
         raise BadToken(f"others can read the token file {path}; run: chmod 600 {path}")
-    try:
-        token = path.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadToken(f"the token file {path} cannot be read: {error}") from None
     if not _is_usable(token):
         raise BadToken(f"the token file {path} has no usable token; delete it, and a new one is created")
     return token
@@ -125,14 +174,14 @@ def from_file(path: Path) -> str:
 def rotate_owner(path: Path) -> str:
     """Replace the token of the owner by a new one, and return it."""
     token = _new_token()
-    atomic.replace_file(path, f"{token}\n".encode())
+    _write(path, f"{token}\n".encode())
     return token
 
 
 def clients(path: Path) -> list[ClientToken]:
     """The client tokens in the file. Raises BadToken if it cannot be read."""
     try:
-        data = path.read_bytes()
+        data = disk.read_small_file(path)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -143,43 +192,60 @@ def clients(path: Path) -> list[ClientToken]:
         raise BadToken(f"{path} is damaged ({error}); repair it, or delete it and create the tokens again") from None
 
 
-def create(path: Path, name: str, profile: str, form: Form) -> str:
-    """Create a token for the client `name` and return it. It cannot be read again later. Raises BadToken."""
+def create(path: Path, name: str, profile: str | None, form: Form, lifetime_s: int | None = None) -> str:
+    """Create a token for the client `name` and return it. It cannot be read again later. Raises BadToken.
+
+    With `profile` None it follows the active profile, as the owner's does. It expires after `lifetime_s`, if given.
+    """
     if not _NAME.fullmatch(name) or name == OWNER:
         raise BadToken(f"{name!r} cannot name a token: use letters, digits, dots and dashes, and not {OWNER!r}")
-    with atomic.folder_lock(path.parent):
+    with disk.folder_lock(path.parent):
         known = clients(path)
         if any(client.name == name for client in known):
             raise BadToken(f"there is a token {name!r} already; rotate or revoke it, or choose another name")
-        return _add(path, known, name, profile, form)
+        return _add(path, known, name, profile, form, lifetime_s)
 
 
 def revoke(path: Path, name: str) -> None:
     """Delete the token of `name`. Raises BadToken if there is none."""
-    with atomic.folder_lock(path.parent):
+    with disk.folder_lock(path.parent):
         known = clients(path)
         _find(known, name)
         _save(path, [client for client in known if client.name != name])
 
 
 def rotate(path: Path, name: str) -> str:
-    """Replace the token of `name` by a new one with the same profile, and return it. Raises BadToken."""
-    with atomic.folder_lock(path.parent):
+    """Replace the token of `name` by a new one with the same profile, and return it. Raises BadToken.
+
+    One that expires is given as long as the old one was.
+    """
+    with disk.folder_lock(path.parent):
         known = clients(path)
         old = _find(known, name)
-        return _add(path, [client for client in known if client is not old], name, old.profile, old.form)
+        lifetime_s = None if old.expires is None else old.expires - old.created
+        others = [client for client in known if client is not old]
+        return _add(path, others, name, old.profile, old.form, lifetime_s)
 
 
-def _add(path: Path, known: list[ClientToken], name: str, profile: str, form: Form) -> str:
-    token = _new_token()
-    digest = _hash(token.encode()).hex()
-    _save(path, [*known, ClientToken(name, profile, form, digest, int(time.time()))])
+def _add(
+    path: Path, known: list[ClientToken], name: str, profile: str | None, form: Form, lifetime_s: int | None = None
+) -> str:
+    token, now = _new_token(), int(time.time())
+    expires = None if lifetime_s is None else now + lifetime_s
+    _save(path, [*known, ClientToken(name, profile, form, _hash(token.encode()).hex(), now, expires)])
     return token
 
 
 def _save(path: Path, tokens: list[ClientToken]) -> None:
     entries = [asdict(token) for token in tokens]
-    atomic.replace_file(path, orjson.dumps({"version": 1, "tokens": entries}, option=orjson.OPT_INDENT_2))
+    _write(path, orjson.dumps({"version": 1, "tokens": entries}, option=orjson.OPT_INDENT_2))
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        disk.replace_file(path, data)
+    except OSError as error:
+        raise BadToken(f"{path} cannot be written: {_reason(error)}; nothing was changed") from None
 
 
 def _find(known: list[ClientToken], name: str) -> ClientToken:
@@ -191,8 +257,14 @@ def _find(known: list[ClientToken], name: str) -> ClientToken:
 
 
 def _client(entry: Any) -> ClientToken:
-    client = ClientToken(**{name: entry[name] for name in ("name", "profile", "form", "sha256", "created")})
-    if len(bytes.fromhex(client.sha256)) != 32 or client.form not in ("auto", "json", "text"):
+    required = {name: entry[name] for name in ("name", "profile", "form", "sha256", "created")}
+    client = ClientToken(**required, expires=entry.get("expires"))
+    has_fitting_types = (
+        isinstance(client.profile, str | None)
+        and isinstance(client.created, int)
+        and isinstance(client.expires, int | None)
+    )
+    if len(bytes.fromhex(client.sha256)) != 32 or client.form not in ("auto", "json", "text") or not has_fitting_types:
         raise ValueError(f"the entry {client.name}")
     return client
 
@@ -200,7 +272,7 @@ def _client(entry: Any) -> ClientToken:
 def _create_owner_token(path: Path) -> str:
     """Create the file and return its token. If two daemons start at once, both use the token of the first."""
     try:
-        with atomic.folder_lock(path.parent):
+        with disk.folder_lock(path.parent):
             if not path.exists():
                 rotate_owner(path)
     except OSError as error:
@@ -218,7 +290,7 @@ def _hash(token: bytes) -> bytes:
 
 
 def _is_usable(token: str) -> bool:
-    return len(token) >= 8 and all("!" <= character <= "~" for character in token)
+    return 8 <= len(token) <= _MOST_TOKEN_CHARS and all("!" <= character <= "~" for character in token)
 
 
 def _reason(error: OSError) -> str:

@@ -41,6 +41,12 @@ def parse_authority(value: bytes) -> Authority | None:
         return None
 
 
+def is_origin(origin: bytes) -> bool:
+    """Whether an Origin header names a page on the web; `null` and others do not."""
+    match = _ORIGIN.fullmatch(origin)
+    return match is not None and parse_authority(match[2]) is not None
+
+
 def is_same_origin(origin: bytes, host: Authority) -> bool:
     """Whether an Origin header has the same host and port as the Host header, with HTTP or HTTPS."""
     match = _ORIGIN.fullmatch(origin)

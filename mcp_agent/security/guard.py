@@ -1,7 +1,8 @@
 """The guard: the outermost middleware, which checks every request before any route sees it.
 
 Nothing answers before it, not even with a 404. It checks in this order: the Host is a name of this
-machine, an Origin is our own page, the token is valid, a body is JSON and not too large.
+machine, an Origin is our own page or one that the owner allows, the token is valid, a body is JSON and not too large.
+A WebSocket has no token in its head: the wire behind it asks for one in its first message, and we check it.
 
 Of Host only the name is compared, not the port: the check is against DNS rebinding, which needs a foreign name, and
 people may reach us through a forwarded port. An Origin must have the same name and port as Host.
@@ -9,31 +10,39 @@ people may reach us through a forwarded port. An Origin must have the same name 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ipaddress
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_agent.logs import event
 from mcp_agent.security.auth_tokens import OWNER, Principal, Tokens
-from mcp_agent.security.authority import is_same_origin, parse_authority
+from mcp_agent.security.authority import Authority, is_origin, is_same_origin, parse_authority
+from mcp_agent.security.browser_logins import PAGE_HEADER, BrowserLogins, is_page_path, needs_login
+from mcp_agent.security.cors import AllowedOrigins
 from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.security.refusals import Reason, Refusals
 
 log = logging.getLogger(__name__)
 
 LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
-MOST_BODY_BYTES = 8 * 1024 * 1024
-# For paths of the pruning server. It checks the length of the text itself, and that limit must be reached first.
-MOST_RPC_BODY_BYTES = 16 * 1024 * 1024
+# The pruner checks the length of a text itself, and that limit must be reached first.
+MOST_BODY_BYTES = 16 * 1024 * 1024
+_MOST_DISCARDED_BYTES = 64 * 1024 * 1024
+_DISCARD_S = 5.0
+_DISCARD_PAUSE_S = 0.5
 # There are 512 connections; one token may use half of them.
 MOST_REQUESTS_OF_ONE = 256
-_LARGE_PATHS = frozenset(("/rpc", "/prune"))
 _OPEN_PATH = "/health"
 _JSON = b"application/json"
+_SESSION_HEADER = b"mcp-session-id"
+_FORM = b"multipart/form-data"
 _ANYBODY = Principal(OWNER, is_owner=True)
 
 _ONE_HOST = "a request needs exactly one Host header"
@@ -48,10 +57,20 @@ _REFUSED_TWICE = {
     b"x-api-key": (400, _ONE_TOKEN),
 }
 
+_LOGGED: dict[Reason, str] = {
+    "host": "security.host_refused",
+    "origin": "security.origin_refused",
+    "wrong_token": "security.token_refused",
+}
+
 
 class _Refused(Exception):
-    def __init__(self, status: int, message: str, hint: str | None = None, reason: Reason | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, hint: str | None = None, reason: Reason | None = None, **logged: Any
+    ) -> None:
+        """`logged` is what the log says besides the reason."""
         super().__init__(message)
+        self.logged = logged
         self.status = status
         self.message = message
         self.hint = hint
@@ -63,6 +82,7 @@ class Guard:
     """Outermost middleware: passes on what is allowed and answers the rest itself.
 
     `tokens=None`: every client is the owner (loopback only). `takes_names`: the program has a flag for further names.
+    `logins`: the program has a page, and browsers log in to it.
     """
 
     def __init__(
@@ -75,30 +95,44 @@ class Guard:
         is_open_to_the_network: bool = False,
         refusals: Refusals | None = None,
         takes_names: bool = True,
+        logins: BrowserLogins | None = None,
+        origins: Iterable[str] = (),
+        uploads: Mapping[str, int] | None = None,
     ) -> None:
+        """`origins` are pages that may call from a browser. `uploads` are the paths that take a form, with its size."""
         self._app = app
         self._tokens = tokens
         self._streams = streams
         self._names = frozenset(name.lower() for name in names) | LOOPBACK_NAMES
         self._under_way: Counter[str] = Counter()
         self._is_open_to_the_network = is_open_to_the_network
-        self._refusals = refusals
+        self._refusals = refusals or Refusals(lambda facts: None)
         self._takes_names = takes_names
+        self._logins = logins
+        self._origins = AllowedOrigins(origins)
+        self._uploads = uploads or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":
+        if scope["type"] == "websocket":
+            await self._open_websocket(scope, receive, send)
             return
         try:
             headers = _index_headers(scope["headers"])
+            origin = headers.get(b"origin")
+            if origin is not None and origin in self._origins:
+                send = self._origins.readable(origin, send)
+                if self._origins.is_preflight(scope["method"], headers):
+                    self._check_host(scope, headers)
+                    await self._origins.answer_preflight(send)
+                    return
             principal, limit = self._examine(scope, headers)
         except _Refused as refused:
-            if self._refusals is not None and refused.reason is not None:
-                client = scope.get("client")
-                self._refusals.add(refused.reason, client[0] if client else "", scope["path"])
-            await _answer(send, refused)
+            if refused.reason is not None:
+                self._report(refused, refused.reason, scope)
+            await _answer(send, refused, receive)
             return
         scope["state"] = {
             "principal": principal,
@@ -115,24 +149,45 @@ class Guard:
             await self._app(scope, receive if limit is None else _BoundedReceive(receive, limit), send)
         except _Refused as refused:
             # The body is read before the response starts, so we can still send our own.
-            await _answer(send, refused)
+            await _answer(send, refused, receive)
         finally:
             self._under_way[name] -= 1
 
+    async def _open_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a WebSocket on whose Host and Origin are good, with `identify` for the token in its first message."""
+
+        def identify(token: bytes) -> Principal | None:
+            principal = _ANYBODY if self._tokens is None else self._tokens.identify(token)
+            if principal is None:
+                self._report(_login_refusal("the token is not valid", "wrong_token"), "wrong_token", scope)
+            return principal
+
+        try:
+            headers = _index_headers(scope["headers"])
+            self._check_origin(headers, self._check_host(scope, headers))
+        except _Refused as refused:
+            if refused.reason is not None:
+                self._report(refused, refused.reason, scope)
+            await refuse_websocket(send, refused.status, refused.message)
+            return
+        scope["state"] = {
+            "headers": headers,
+            "streams": self._streams,
+            "revocations": self._streams.revocations,
+            "identify": identify,
+        }
+        await self._app(scope, receive, send)
+
+    def _report(self, refused: _Refused, reason: Reason, scope: Scope) -> None:
+        client = scope.get("client")
+        is_reported = self._refusals.add(reason, client[0] if client else "", scope["path"])
+        name = _LOGGED.get(reason)
+        if is_reported and name is not None:
+            event(log, logging.WARNING, name, **refused.logged or {"path": scope["path"][:200]})
+
     def _examine(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Principal | None, int | None]:
         """The holder of the token, and the size limit for a body without Content-Length; None if none is needed."""
-        value = headers.get(b"host")
-        if value is None:
-            raise _Refused(400, _ONE_HOST, reason="host")
-        host = parse_authority(value)
-        if host is None:
-            raise _Refused(400, _BAD_HOST, reason="host")
-        if host.name not in self._names:
-            self._check_foreign_name(host.name, scope)
-        origin = headers.get(b"origin")
-        if origin is not None and not is_same_origin(origin, host):
-            event(log, logging.WARNING, "security.origin_refused", origin=origin.decode("latin-1")[:200])
-            raise _Refused(403, _FOREIGN_PAGE, reason="origin")
+        self._check_origin(headers, self._check_host(scope, headers))
         principal = self._identify(headers, scope)
         content_length = headers.get(b"content-length")
         is_chunked = b"transfer-encoding" in headers
@@ -142,25 +197,46 @@ class Guard:
             return principal, None
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise _Refused(415, "a body must not be compressed")
+        most = MOST_BODY_BYTES
         content_type = headers.get(b"content-type", b"")
-        if content_type != _JSON and content_type.split(b";")[0].strip().lower() != _JSON:
-            raise _Refused(415, "a body must have the content type application/json")
-        most = MOST_RPC_BODY_BYTES if scope["path"] in _LARGE_PATHS else MOST_BODY_BYTES
+        if content_type != _JSON and (kind := content_type.split(b";")[0].strip().lower()) != _JSON:
+            if kind != _FORM or scope["path"] not in self._uploads:
+                raise _Refused(415, "a body must have the content type application/json")
+            most = self._uploads[scope["path"]]
         if content_length is not None:
             if int(content_length) > most:
                 raise _size_refusal(most)
             return principal, None
         return principal, most
 
+    def _check_host(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Authority:
+        value = headers.get(b"host")
+        if value is None:
+            raise _Refused(400, _ONE_HOST, reason="host")
+        host = parse_authority(value)
+        if host is None:
+            raise _Refused(400, _BAD_HOST, reason="host")
+        if host.name not in self._names:
+            self._check_foreign_name(host.name, scope)
+        return host
+
+    def _check_origin(self, headers: Mapping[bytes, bytes], host: Authority) -> None:
+        origin = headers.get(b"origin")
+        if origin is None or origin in self._origins or is_same_origin(origin, host):
+            return
+        shown, hint = origin.decode("latin-1")[:200], None
+        if self._takes_names and is_origin(origin):
+            hint = f"if the page is meant, start it with: mcp-agent serve --allow-origin {shown}"
+        raise _Refused(403, _FOREIGN_PAGE, hint, "origin", origin=shown)
+
     def _check_foreign_name(self, name: str, scope: Scope) -> None:
         """Raise for a name that is not ours. A daemon open to the network also accepts its address."""
         if self._is_open_to_the_network and _is_own_address(name, scope):
             return
-        event(log, logging.WARNING, "security.host_refused", host=name[:200])
         hint = "use a name or an address of the machine that it runs on"
         if self._takes_names:
             hint = f"if the name is meant, start it with: mcp-agent serve --allow-host {name[:200]}"
-        raise _Refused(421, f"this daemon does not answer to the name {name[:200]!r}", hint, "host")
+        raise _Refused(421, f"this daemon does not answer to the name {name[:200]!r}", hint, "host", host=name[:200])
 
     def _identify(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal | None:
         if self._tokens is None:
@@ -171,15 +247,20 @@ class Guard:
         if bearer is not None:
             token = _bearer_token(bearer)
         elif key is not None:
-            token = key
+            token = _without_scheme(key.strip())
         else:
-            if scope["path"] == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
+            if scope["path"].rstrip("/") == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
                 return None
+            if self._logins is not None and is_page_path(scope["path"]) and _SESSION_HEADER not in headers:
+                if needs_login(scope["path"]):
+                    return _identify_browser(self._logins, headers, scope)
+                if scope["method"] in ("GET", "HEAD"):
+                    return None
             raise _login_refusal("a token is needed", "no_token")
         principal = self._tokens.identify(token)
         if principal is None:
-            event(log, logging.WARNING, "security.token_refused", path=scope["path"][:200])
-            raise _login_refusal("the token is not valid", "wrong_token")
+            has_expired = self._tokens.is_expired(token)
+            raise _login_refusal("the token has expired" if has_expired else "the token is not valid", "wrong_token")
         return principal
 
 
@@ -200,6 +281,19 @@ class _BoundedReceive:
         return message
 
 
+def _identify_browser(logins: BrowserLogins, headers: Mapping[bytes, bytes], scope: Scope) -> Principal:
+    """The owner, in a browser that has logged in. A change must be JSON, which no form of another page can send."""
+    if not logins.is_logged_in(headers):
+        message = "this browser is not logged in, or no longer"
+        raise _Refused(401, message, "run `mcp-agent open` on the machine of the daemon", "no_token")
+    if PAGE_HEADER not in headers:
+        raise _Refused(403, _FOREIGN_PAGE, reason="origin")
+    content_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+    if scope["method"] not in ("GET", "HEAD") and content_type != _JSON:
+        raise _Refused(415, "a change must have the content type application/json")
+    return _ANYBODY
+
+
 def _index_headers(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
     """The headers by name; of repeated ones the first. Raises if a header of `_REFUSED_TWICE` is repeated."""
     first = dict(reversed(headers))
@@ -215,7 +309,14 @@ def _bearer_token(value: bytes) -> bytes:
     scheme, _, token = value.partition(b" ")
     if scheme.lower() != b"bearer" or not token:
         raise _login_refusal("the Authorization header must be: Bearer <token>", "bad_header")
-    return token.strip()
+    return _without_scheme(token.strip())
+
+
+def _without_scheme(token: bytes) -> bytes:
+    """The token alone. People paste "Bearer <token>" into a field for the token, and their client adds the word."""
+    while token[:7].lower() == b"bearer ":
+        token = token[7:].strip()
+    return token
 
 
 def _is_own_address(name: str, scope: Scope) -> bool:
@@ -238,7 +339,14 @@ def _size_refusal(most: int) -> _Refused:
     return _Refused(413, f"a body may have at most {most} bytes")
 
 
-async def _answer(send: Send, refused: _Refused) -> None:
+async def refuse_websocket(send: Send, status: int, message: str) -> None:
+    """Answer the head of a WebSocket that is not opened."""
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": orjson.dumps({"error": {"message": message}})})
+
+
+async def _answer(send: Send, refused: _Refused, receive: Receive | None = None) -> None:
     error = {"message": refused.message} if refused.hint is None else {"message": refused.message, "hint": refused.hint}
     body = orjson.dumps({"error": error})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -249,4 +357,26 @@ async def _answer(send: Send, refused: _Refused) -> None:
     if refused.status == 503:
         headers.append((b"retry-after", b"5"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    if refused.status == 413 and receive is not None:
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        await _discard_body(receive)
+        body = b""
     await send({"type": "http.response.body", "body": body})
+
+
+async def _discard_body(receive: Receive) -> None:
+    """Read the rest of a body that is too large, within bounds.
+
+    Many clients read the response only after they have sent all of it, and a connection that is closed before is an
+    error to them that does not say why.
+    """
+    left = _MOST_DISCARDED_BYTES
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _DISCARD_S
+    with contextlib.suppress(TimeoutError):
+        while left > 0:
+            async with asyncio.timeout_at(min(deadline, loop.time() + _DISCARD_PAUSE_S)):
+                message = await receive()
+            if message["type"] != "http.request" or not message.get("more_body"):
+                return
+            left -= len(message.get("body", b""))

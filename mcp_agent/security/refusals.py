@@ -1,40 +1,67 @@
-"""Counts the requests that the guard refused, and writes some of them to the audit log, with a rate limit."""
+"""Counts the requests that the guard refused, and reports them at a bounded rate: nobody can fill a log or a disk.
+
+In each second, the first refusals of a source are reported at once. The rest are counted, and reported when the second
+is over, in one line for each source and reason.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
 Reason = Literal["host", "origin", "no_token", "wrong_token", "bad_header"]
 
-_WITHIN_S = 3_600.0
-_MOST_SOURCES = 1_000
+_WINDOW_S = 1.0
+_LINES_OF_ONE = 3
+_LINES_OF_ALL = 20
 _PATH_CHARS = 200
 
 
 class Refusals:
-    """For each address and reason, `note` is called for refusal 1, 10, 100 … within an hour, so that nobody can fill
-    the log.
+    """`note` gets the facts of a line: the reason, the address, the path, and how many refusals the line stands for.
 
-    The facts never have a token, valid or not.
+    The sum of these counts is the number of refusals. An empty address stands for several sources. The facts never have
+    a token, valid or not. `add` is called on the event loop.
     """
 
     def __init__(self, note: Callable[[dict[str, object]], None]) -> None:
         self.counts: dict[Reason, int] = {}
         self._note = note
-        self._sources: OrderedDict[tuple[str, Reason], tuple[float, int]] = OrderedDict()
+        self._began = 0.0
+        self._lines: Counter[str] = Counter()
+        self._rest: Counter[tuple[str, Reason]] = Counter()
+        # The path of the last refusal of each source in `_rest`.
+        self._paths: dict[tuple[str, Reason], str] = {}
 
-    def add(self, reason: Reason, address: str, path: str) -> None:
+    def add(self, reason: Reason, address: str, path: str) -> bool:
+        """Count a refusal. True if it is reported at once."""
         self.counts[reason] = self.counts.get(reason, 0) + 1
         now = time.monotonic()
-        since, count = self._sources.pop((address, reason), (now, 0))
-        if now - since > _WITHIN_S:
-            since, count = now, 0
-        count += 1
-        self._sources[address, reason] = since, count
-        if len(self._sources) > _MOST_SOURCES:
-            self._sources.popitem(last=False)
-        if set(str(count)[1:]) <= {"0"} and str(count)[0] == "1":
-            self._note({"reason": reason, "address": address, "path": path[:_PATH_CHARS], "count": count})
+        if now - self._began >= _WINDOW_S:
+            self.flush()
+            self._began = now
+        if self._lines[address] < _LINES_OF_ONE and self._lines.total() < _LINES_OF_ALL:
+            self._lines[address] += 1
+            self._note({"reason": reason, "address": address, "path": path[:_PATH_CHARS], "count": 1})
+            return True
+        if not self._rest:
+            with contextlib.suppress(RuntimeError):
+                asyncio.get_running_loop().call_later(_WINDOW_S, self.flush)
+        source = address, reason
+        if source not in self._rest and len(self._rest) >= _LINES_OF_ALL:
+            source = "", reason
+        self._rest[source] += 1
+        self._paths[source] = path[:_PATH_CHARS]
+        return False
+
+    def flush(self) -> None:
+        """Report what was only counted."""
+        rest, paths = self._rest, self._paths
+        self._lines, self._rest, self._paths = Counter(), Counter(), {}
+        for (address, reason), count in rest.items():
+            facts = {"reason": reason, "address": address, "path": paths[address, reason], "count": count}
+            self._note(facts)

@@ -12,22 +12,30 @@ import logging
 import os
 import secrets
 import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 
 from mcp_agent.logs import event
-from mcp_agent.sessions import process_tree
+from mcp_agent.sessions import process_end, process_tree
 from mcp_agent.sessions.process_tree import Member
+from tools.files import disk
 
 log = logging.getLogger(__name__)
 
 _MOST_RECORD_BYTES = 256 * 1024
 _GRACE_S = 1.0
+_UNFINISHED_S = 60.0
 
 
 class CrashRecord:
-    """The folder of this start of the daemon. Created before the first process, removed by `close`."""
+    """The folder of this start of the daemon. Created before the first process, removed by `close`.
+
+    A folder that cannot be written takes nothing away from the caller: the process runs without a record, the log says
+    so once, and the next process tries again. Until then a crash would leave its processes behind.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._parent = folder
@@ -36,34 +44,39 @@ class CrashRecord:
         self._file: int | None = None
         self._size = 0
         self._alive: dict[int, int] = {}
+        # The file lacks a line, or ends within one: it must be written again as a whole.
+        self._is_stale = False
+        self._is_failing = False
 
     def open(self) -> None:
-        """Create the folder and write into it which process owns it. Does nothing the second time."""
-        if self._file is not None:
+        """Create the folder and write into it which process owns it. Does nothing while both are there."""
+        owner = self.folder / "owner.json"
+        if self._file is not None and os.path.exists(owner):  # noqa: PTH110 - half the time, before every command
             return
-        # Hidden until owner.json is written: another daemon that starts now would take a folder without an owner for
-        # that of a dead daemon and remove it.
-        unfinished = self._parent / f".{self.boot}"
-        unfinished.mkdir(mode=0o700, parents=True)
-        own = os.getpid()
-        owner = {"pid": own, "started": process_tree.start_time(own), "machine": _boot_id()}
-        (unfinished / "owner.json").write_bytes(orjson.dumps(owner))
-        unfinished.rename(self.folder)
-        self._file = os.open(
-            self.folder / "processes", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_TRUNC, 0o600
-        )
+        with self._failing_once():
+            self._close_file()
+            if self.folder.is_dir():
+                disk.replace_file(owner, _owner_facts(), sync=False)
+            else:
+                self._create_folder()
+            self._rewrite()
 
     def add(self, pid: int) -> None:
         """Record a process that has just been started."""
-        assert self._file is not None, "open() comes before the first process"
         start_time = process_tree.start_time(pid)
         if start_time is None:
             return
         self._alive[pid] = start_time
-        if self._size > _MOST_RECORD_BYTES:
-            self._rewrite()
-        else:
-            self._size += os.write(self._file, b"%d %d\n" % (pid, start_time))
+        if self._file is None:
+            return
+        with self._failing_once():
+            if self._is_stale or self._size > _MOST_RECORD_BYTES:
+                self._rewrite()
+            else:
+                self._is_stale = True
+                disk.write_all(self._file, line := b"%d %d\n" % (pid, start_time))
+                self._size += len(line)
+                self._is_stale = False
 
     def remove(self, pid: int) -> None:
         """Forget a process that has ended.
@@ -75,35 +88,79 @@ class CrashRecord:
 
     def close(self) -> None:
         """Remove the folder. Every process has been ended, so nothing is left to clean up."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self._close_file()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def clean_up(self) -> int:
         """End the processes of daemons that no longer run and remove their folders. Returns how many were ended."""
-        if not self._parent.is_dir():
-            return 0
         ended = 0
-        for folder in self._parent.iterdir():
-            if folder.is_dir() and not folder.name.startswith(".") and not _is_in_use(folder):
-                ended += _end_processes(folder)
-                shutil.rmtree(folder, ignore_errors=True)
+        try:
+            for folder in list(self._parent.iterdir()):
+                if folder.name.startswith("."):
+                    # A daemon died, or its disk was full, while it made its folder.
+                    if folder.lstat().st_mtime < time.time() - _UNFINISHED_S:
+                        shutil.rmtree(folder, ignore_errors=True)
+                elif folder.is_dir() and not _is_in_use(folder):
+                    ended += _end_processes(folder)
+                    shutil.rmtree(folder, ignore_errors=True)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            event(log, logging.WARNING, "sessions.not_cleaned_up", path=str(self._parent), message=str(error))
         return ended
 
+    def _create_folder(self) -> None:
+        # Hidden until owner.json is written: another daemon that starts now would take a folder without an owner for
+        # that of a dead daemon and remove it.
+        unfinished = self._parent / f".{self.boot}"
+        try:
+            disk.private_folder(unfinished)
+            (unfinished / "owner.json").write_bytes(_owner_facts())
+            unfinished.rename(self.folder)
+        except OSError:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+
     def _rewrite(self) -> None:
-        assert self._file is not None, "only an open record is rewritten"
+        """Write the lines of all processes that run, as a new file: the old one stays if the disk is full."""
         lines = b"".join(b"%d %d\n" % each for each in self._alive.items())
-        os.ftruncate(self._file, 0)
-        self._size = os.write(self._file, lines)
+        path = self.folder / "processes"
+        self._is_stale = True
+        disk.replace_file(path, lines, sync=False)
+        self._close_file()
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+        self._size = len(lines)
+        self._is_stale = False
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    @contextlib.contextmanager
+    def _failing_once(self) -> Iterator[None]:
+        """Log the first OSError of the block since it last worked, and raise none."""
+        try:
+            yield
+            self._is_failing = False
+        except OSError as error:
+            if not self._is_failing:
+                event(log, logging.WARNING, "sessions.not_recorded", path=str(self.folder), message=str(error))
+            self._is_failing = True
+
+
+def _owner_facts() -> bytes:
+    own = os.getpid()
+    return orjson.dumps({"pid": own, "started": process_tree.start_time(own), "machine": _boot_id()})
 
 
 def _is_in_use(folder: Path) -> bool:
+    """Whether its daemon still runs. A zombie does not: whoever started the daemon may never reap it."""
     owner = _owner(folder)
-    pid = owner.get("pid")
-    if owner.get("machine") != _boot_id() or not isinstance(pid, int):
+    pid, started = owner.get("pid"), owner.get("started")
+    if owner.get("machine") != _boot_id() or not isinstance(pid, int) or not isinstance(started, int):
         return False
-    return process_tree.start_time(pid) == owner.get("started")
+    return process_tree.is_alive(Member(pid, started))
 
 
 def _end_processes(folder: Path) -> int:
@@ -114,11 +171,10 @@ def _end_processes(folder: Path) -> int:
     tag = process_tree.environment_entry(f"{folder.name}-")
     recorded = _processes(folder) if _owner(folder).get("machine") == _boot_id() else set()
 
-    def members() -> set[Member]:
-        leaders = [member.pid for member in recorded if process_tree.start_time(member.pid) == member.start_time]
-        return process_tree.find(tag, leaders)
+    def leaders() -> list[int]:
+        return [member.pid for member in recorded if process_tree.start_time(member.pid) == member.start_time]
 
-    count = process_tree.end_blocking(members, _GRACE_S)
+    count = process_end.end_blocking(process_tree.Tree(tag, leaders), _GRACE_S)
     if count:
         event(log, logging.WARNING, "sessions.cleaned_up", boot=folder.name, processes=count)
     return count
@@ -126,16 +182,18 @@ def _end_processes(folder: Path) -> int:
 
 def _processes(folder: Path) -> set[Member]:
     found = set()
-    with contextlib.suppress(OSError, ValueError):
-        for line in (folder / "processes").read_text().splitlines():
-            pid, start_time = line.split()
-            found.add(Member(int(pid), int(start_time)))
+    with contextlib.suppress(OSError):
+        for line in disk.read_small_file(folder / "processes").decode("utf-8", "replace").splitlines():
+            # A daemon that dies, or whose disk is full, may leave half a line.
+            with contextlib.suppress(ValueError):
+                pid, start_time = line.split()
+                found.add(Member(int(pid), int(start_time)))
     return found
 
 
 def _owner(folder: Path) -> dict[str, object]:
     try:
-        owner = orjson.loads((folder / "owner.json").read_bytes())
+        owner = orjson.loads(disk.read_small_file(folder / "owner.json"))
     except (OSError, ValueError):
         return {}
     return owner if isinstance(owner, dict) else {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -17,15 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.logs import event
-from mcp_agent.security import auth_tokens
-from mcp_agent.sessions import process_tree
+from mcp_agent.sessions import process_end, process_tree
+from mcp_agent.sessions.child_environment import ChildEnvironment
+from mcp_agent.sessions.control_groups import ControlGroups, delegated_group
 from mcp_agent.sessions.crash_record import CrashRecord
 from mcp_agent.sessions.output_log import OutputLog, Stream
-from mcp_agent.sessions.process import SHELL, Terminal, spawn
-from mcp_agent.sessions.process_tree import Member
+from mcp_agent.sessions.process import SHELL, OnOutput, Status, Terminal, spawn
+from mcp_agent.sessions.process_tree import Tree
+from mcp_agent.sessions.program import Program
 from mcp_agent.sessions.session import HeadTailBuffer, OutputListener, Session
+from mcp_agent.sessions.spawn_errors import spawn_error
 from mcp_agent.sessions.subreaper import Subreaper
-from tools.kit.errors import SessionLimit, SessionNotFound, from_os_error
+from tools.context import EndedBy, Ending, Origin
+from tools.kit.errors import SessionLimit, SessionNotFound
 from tools.kit.records import record
 
 log = logging.getLogger(__name__)
@@ -33,7 +36,6 @@ log = logging.getLogger(__name__)
 _RECORD_AFTER_S = 0.05
 _MOST_FINISHED = 200
 _MOST_KEPT_BYTES = 1024 * 1024 * 1024
-_NO_PAGER = {"PAGER": "cat", "GIT_PAGER": "cat"}
 
 
 @record
@@ -63,10 +65,13 @@ class SessionManager:
         # Ended sessions that can still be read, oldest first; also commands of calls whose result names their file.
         self._finished: dict[Session, None] = {}
         self._calls: set[Session] = set()
-        self._environment: dict[bytes, bytes] | None = None
+        # There from the first process on.
+        self._environment: ChildEnvironment | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: dict[Session, asyncio.TimerHandle] = {}
-        self._subreaper = Subreaper(lambda: {session.pid for session in (*self._sessions.values(), *self._calls)})
+        self._programs: list[Program] = []
+        self._subreaper = Subreaper(self._own_children)
+        self._groups = ControlGroups(None, record.boot)
 
     @property
     def live(self) -> list[Session]:
@@ -78,6 +83,11 @@ class SessionManager:
         """Every published session that can still be read."""
         return list(self._sessions.values())
 
+    @property
+    def calls(self) -> list[Session]:
+        """The commands of calls that are under way."""
+        return list(self._calls)
+
     def clean_up(self) -> None:
         """End the processes that earlier daemons left behind when they crashed."""
         self._record.clean_up()
@@ -87,14 +97,14 @@ class SessionManager:
         command: str,
         cwd: Path,
         *,
-        connection: str,
+        origin: Origin,
         environment: Mapping[str, str] | None = None,
         terminal: tuple[int, int] | None = None,
         reads_stderr: bool = True,
     ) -> Session:
         """Start a session; every client gets its events. Raises SessionLimit, or a ToolError about `cwd`."""
         self._check_limit()
-        session = self._session(command, cwd, connection)
+        session = self._session(command, cwd, origin)
         session.log.start_spool()
         session.has_terminal = terminal is not None
         try:
@@ -113,10 +123,11 @@ class SessionManager:
         command: str,
         cwd: Path,
         *,
-        connection: str,
+        origin: Origin,
         captures: Mapping[Stream, int],
         reads_stderr: bool,
         shell: Sequence[str] | None = None,
+        argv: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
         drops_variable: Callable[[str], bool] | None = None,
     ) -> Session:
@@ -124,7 +135,7 @@ class SessionManager:
 
         `captures` has the size of the head and tail buffer of each stream, in bytes.
         """
-        session = self._session(command, cwd, connection)
+        session = self._session(command, cwd, origin)
         session.captures = {stream: HeadTailBuffer(most) for stream, most in captures.items()}
         self._spawn(
             session,
@@ -132,7 +143,7 @@ class SessionManager:
             None,
             reads_stderr,
             has_input=False,
-            shell=shell or SHELL,
+            argv=argv or (*(shell or SHELL), command),
             drops_variable=drops_variable,
         )
         self._calls.add(session)
@@ -177,53 +188,107 @@ class SessionManager:
             raise SessionNotFound(f"there is no session {session_id[:60]!r}", hint=listed)
         return session
 
-    async def stop(self, session: Session, number: int, grace_s: float | None = None) -> bool:
-        """End a session with every process it started, and wait. True if SIGKILL was needed after the grace."""
+    async def stop(
+        self, session: Session, number: int, grace_s: float | None = None, ended_by: EndedBy | None = None
+    ) -> Ending:
+        """End a session with every process it started, and wait."""
         async with session.stop_lock:
             child = session.child
             child.keeps_zombie = True
+            if session.is_running:
+                session.ended_by = ended_by
             tag = process_tree.environment_entry(self._tag(session) + "\0")
-
-            def members() -> set[Member]:
-                return process_tree.find(tag, () if child.is_reaped else (child.pid,))
-
+            tree = Tree(tag, lambda: [*([] if child.is_reaped else [child.pid]), *self._groups.processes(session.id)])
             try:
                 grace = self.limits.grace_s if grace_s is None else grace_s
-                escalated = await process_tree.end(members, number, grace)
+                ending = await process_end.end(tree, number, grace, lambda: self._groups.kill(session.id))
                 # Backpressure of a slow client must not delay the exit.
                 child.resume()
                 await session.wait_for_exit(2.0)
             finally:
                 child.reap()
             session.close()
-        return escalated
+            self._groups.remove(session.id)
+        if ending.left:
+            event(log, logging.WARNING, "session.processes_left", session=session.id, processes=list(ending.left))
+        return ending
 
     def abandon(self, session: Session, grace_s: float) -> None:
         """End the command of a call that was cancelled, in the background."""
         self._run_in_background(self._stop_and_release(session, grace_s))
 
+    def start_program(
+        self,
+        name: str,
+        argv: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        *,
+        on_output: OnOutput,
+        on_exit: Callable[[Status], None],
+        terminal: Terminal | None = None,
+    ) -> Program:
+        """Start a program of the daemon itself. The caller ends it; `end_all` ends it, too. Raises OSError."""
+        if self.is_closed:
+            raise OSError("the daemon is stopping and starts no more programs")
+        self._record.open()
+        tag = f"{self._record.boot}-{name}"
+        program: Program
+
+        def end(status: Status) -> None:
+            self._record.remove(program.child.pid)
+            self._programs.remove(program)
+            program.has_ended.set()
+            on_exit(status)
+
+        child = spawn(
+            argv,
+            cwd,
+            self._prepare().of_program(tag, environment, has_terminal=terminal is not None),
+            on_output=on_output,
+            on_exit=end,
+            on_output_closed=lambda: None,
+            terminal=terminal,
+            has_input=True,
+        )
+        program = Program(child, tag)
+        self._programs.append(program)
+        self._record.add(child.pid)
+        return program
+
     def on_disconnect(self, connection: str) -> None:
         """Stop the sessions that a connection has started, if `stop_on_disconnect` is set."""
         if self.limits.stop_on_disconnect and connection:
             for session in self.live:
-                if session.connection == connection:
-                    self._run_in_background(self.stop(session, signal.SIGTERM))
+                if session.origin.connection == connection:
+                    self._run_in_background(self.stop(session, signal.SIGTERM, ended_by="disconnect"))
 
     async def end_all(self, grace_s: float | None = None) -> None:
         """End every process of this daemon. Clients still get the exit events; no new process can be started."""
         self.is_closed = True
+        for program in self._programs:
+            program.child.hang_up()
         every = list({*self._sessions.values(), *self._calls, *self._timers})
         leaders = [session.child for session in every if not session.child.is_reaped]
         for child in leaders:
             child.keeps_zombie = True
-        if every or self._environment is not None:
-            tag = process_tree.environment_entry(f"{self._record.boot}-")
-
-            def members() -> set[Member]:
-                return process_tree.find(tag, [child.pid for child in leaders])
-
+        for session in every:
+            if session.is_running and session.ended_by is None:
+                session.ended_by = "shutdown"
+        if every or self._programs or self._environment is not None:
+            tree = Tree(
+                process_tree.environment_entry(f"{self._record.boot}-"),
+                lambda: [
+                    *(child.pid for child in leaders if not child.is_reaped),
+                    *(pid for name in self._groups.names() for pid in self._groups.processes(name)),
+                ],
+            )
             grace = self.limits.grace_s if grace_s is None else grace_s
-            await process_tree.end(members, signal.SIGTERM, grace)
+            ending = await process_end.end(tree, signal.SIGTERM, grace, self._kill_groups)
+            for name in self._groups.names():
+                self._groups.remove(name)
+            if ending.left:
+                event(log, logging.WARNING, "sessions.processes_left", processes=list(ending.left))
         for session in every:
             session.child.resume()
             await session.wait_for_exit(1.0)
@@ -246,6 +311,15 @@ class SessionManager:
                 session.close()
         self._record.close()
 
+    def _kill_groups(self) -> None:
+        for name in self._groups.names():
+            self._groups.kill(name)
+
+    def _own_children(self) -> set[int]:
+        """The processes that we wait for ourselves."""
+        sessions = {session.pid for session in (*self._sessions.values(), *self._calls)}
+        return sessions | {program.child.pid for program in self._programs}
+
     def _check_limit(self) -> None:
         live = self.live
         if self.is_closed:
@@ -257,13 +331,12 @@ class SessionManager:
                 hint=f"stop one with shell_stop_session: {oldest}",
             )
 
-    def _session(self, command: str, cwd: Path, connection: str) -> Session:
-        if self._environment is None:
-            self._prepare()
+    def _session(self, command: str, cwd: Path, origin: Origin) -> Session:
+        self._record.open()
         session_id = f"s{secrets.token_hex(4)}"
         path = self._record.folder / f"{session_id}.log"
         output = OutputLog(session_id, path, self.limits.spool_bytes, self.limits.call_bytes)
-        return Session(session_id, command, cwd, output, self._hub, connection, self)
+        return Session(session_id, command, cwd, output, self._hub, origin, self)
 
     def _spawn(
         self,
@@ -273,19 +346,16 @@ class SessionManager:
         reads_stderr: bool,
         *,
         has_input: bool,
-        shell: Sequence[str] = SHELL,
+        argv: Sequence[str] | None = None,
         drops_variable: Callable[[str], bool] | None = None,
     ) -> None:
-        assert self._environment is not None, "_session() prepares it"
-        ours = self._environment
-        if drops_variable is not None:
-            ours = {name: value for name, value in ours.items() if not drops_variable(os.fsdecode(name))}
+        tag, has_terminal = self._tag(session), terminal is not None
+        children = self._prepare()
         try:
             session.child = spawn(
-                session.command,
+                self._groups.joining(session.id, argv or (*SHELL, session.command)),
                 session.cwd,
-                {**ours, **_encode(environment), **_encode({process_tree.TAG: self._tag(session)})},
-                shell=shell,
+                children.of_command(tag, environment, has_terminal=has_terminal, drops_variable=drops_variable),
                 on_output=session.on_output,
                 on_exit=session.on_exit,
                 on_output_closed=session.on_output_closed,
@@ -294,23 +364,24 @@ class SessionManager:
                 reads_stderr=reads_stderr,
             )
         except OSError as error:
-            if error.filename is None:
-                raise
-            raise from_os_error(error, os.fsdecode(error.filename)) from error
+            self._groups.remove(session.id)
+            raise spawn_error(error, session) from error
 
     def _publish(self, session: Session, ends_in_s: float | None = None) -> None:
         self._sessions[session.id] = session
         self.started_count += 1
         session.publish()
         left_s = max(0.0, self.limits.age_s - session.age_s)
-        if ends_in_s is not None:
-            left_s = min(left_s, ends_in_s)
-        session.expiry = _loop().call_later(left_s, self._expire, session)
+        ended_by: EndedBy = "age"
+        if ends_in_s is not None and ends_in_s < left_s:
+            left_s, ended_by = ends_in_s, "timeout"
+        session.expiry = _loop().call_later(left_s, self._expire, session, ended_by)
         event(log, logging.INFO, "session.opened", session=session.id, pid=session.pid)
 
     def on_exit(self, session: Session) -> None:
         """Keep the output of a published session that has just ended, for `keep_s`."""
         self._record.remove(session.pid)
+        self._groups.remove(session.id)
         if not session.is_published:
             return
         event(log, logging.INFO, "session.closed", session=session.id, exit_code=session.exit_code)
@@ -329,9 +400,9 @@ class SessionManager:
             kept -= oldest.log.kept_bytes
             self._forget(oldest)
 
-    def _expire(self, session: Session) -> None:
-        event(log, logging.INFO, "session.expired", session=session.id, age_s=round(session.age_s))
-        self._run_in_background(self.stop(session, signal.SIGTERM))
+    def _expire(self, session: Session, ended_by: EndedBy) -> None:
+        event(log, logging.INFO, "session.expired", session=session.id, age_s=round(session.age_s), ended_by=ended_by)
+        self._run_in_background(self.stop(session, signal.SIGTERM, ended_by=ended_by))
 
     def _forget(self, session: Session) -> None:
         """Remove an ended session, its output, and any process that it left running."""
@@ -365,18 +436,13 @@ class SessionManager:
     def _tag(self, session: Session) -> str:
         return f"{self._record.boot}-{session.id}"
 
-    def _prepare(self) -> None:
-        """Before the first process: create the record, build an environment without secrets, become a subreaper."""
-        self._record.open()
-        secrets_of_ours = (auth_tokens.VARIABLE,)
-        kept = {name: value for name, value in os.environ.items() if name not in secrets_of_ours}
-        self._environment = _encode({**kept, **_NO_PAGER})
-        self._subreaper.start()
-
-
-def _encode(environment: Mapping[str, str]) -> dict[bytes, bytes]:
-    """As `subprocess` needs it. Ours is encoded once: for every process it would take a tenth of the start time."""
-    return {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+    def _prepare(self) -> ChildEnvironment:
+        """The environment of every process. Before the first one, become a subreaper and find our control group."""
+        if self._environment is None:
+            self._environment = ChildEnvironment()
+            self._groups = ControlGroups(delegated_group(), self._record.boot)
+            self._subreaper.start()
+        return self._environment
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -19,7 +19,8 @@ from typing import Literal, NamedTuple
 
 from mcp_agent.logs import event
 from mcp_agent.sessions.spool import HEAD_BYTES, Spool
-from tools.files import utf8
+from tools.context import EndedBy
+from tools.files import disk, utf8
 from tools.kit.records import record
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Exit:
     offset: int
     exit_code: int
     signal: str | None
+    ended_by: EndedBy | None = None
 
 
 class OutputLog:
@@ -299,7 +301,7 @@ class OutputLog:
 
 def _bytes(stretches: list[tuple[Path, int, int]]) -> Iterator[bytes]:
     for path, start, left in stretches:
-        with path.open("rb") as file:
+        with open(disk.open_regular(path), "rb") as file:
             file.seek(start)
             while left > 0 and (data := file.read(min(_READ_BYTES, left))):
                 left -= len(data)

@@ -28,6 +28,7 @@ READ_BYTES = 64 * 1024
 # The most reads in one callback, so that one child does not block the event loop.
 _READS_AT_ONCE = 16
 _MOST_UNWRITTEN_S = 5.0
+_MOST_TERMINAL_BYTES = 128 * 1024
 SHELL = ("cmd.exe", "/c") if sys.platform == "win32" else ("/bin/sh", "-c")
 
 OnOutput = Callable[[Stream, bytes], bool]
@@ -107,6 +108,14 @@ class Child:
     def takes_input(self) -> bool:
         return self._stdin is not None
 
+    @property
+    def echoes_input(self) -> bool:
+        """Whether its terminal shows what is typed: by itself, or, with every key read at once, by a line editor."""
+        if self._terminal is None:
+            return False
+        local: int = termios.tcgetattr(self._terminal)[3]
+        return bool(local & termios.ECHO) or not local & termios.ICANON
+
     def pause(self) -> None:
         """Stop reading. This is the backpressure: the child blocks as soon as its pipe is full."""
         if not self.is_paused:
@@ -141,6 +150,16 @@ class Child:
             if self._stdin not in self._readers:
                 os.close(self._stdin)
             self._stdin = None
+
+    def resize(self, size: Terminal) -> None:
+        """Give its terminal another size. The kernel tells the programs in it."""
+        if self._terminal is not None:
+            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.cols, 0, 0))
+
+    def hang_up(self) -> None:
+        """Tell the shell of a person that its terminal goes away. It ignores SIGTERM, and this ends it."""
+        if self._terminal is not None and self.pidfd >= 0:
+            signal.pidfd_send_signal(self.pidfd, signal.SIGHUP)
 
     def reap(self) -> None:
         """Reap the leader if it is a zombie; from now on it is reaped as soon as it ends."""
@@ -224,8 +243,12 @@ class Child:
             self.on_output_closed()
 
     def _drain(self, reader: _Reader) -> None:
-        """Deliver what is in the pipe now. A grandchild may go on writing, so we read no more than that."""
-        left = _unread_bytes(reader.descriptor)
+        """Deliver what is in the pipe now. A grandchild may go on writing, so we read no more than that.
+
+        The kernel hands the output of a terminal over in the background: FIONREAD may say that there is none yet. Only
+        a read waits for that, so we read until there is nothing left, up to what a terminal can hold.
+        """
+        left = _unread_bytes(reader.descriptor) if reader.is_pipe else _MOST_TERMINAL_BYTES
         while left > 0:
             try:
                 data = os.read(reader.descriptor, min(left, READ_BYTES))
@@ -264,24 +287,23 @@ class Child:
 
 
 def spawn(
-    command: str,
+    argv: Sequence[str],
     cwd: Path,
     environment: Mapping[bytes, bytes],
     *,
     on_output: OnOutput,
     on_exit: Callable[[Status], None],
     on_output_closed: Callable[[], None],
-    shell: Sequence[str] = SHELL,
     terminal: Terminal | None = None,
     has_input: bool = False,
     reads_stderr: bool = True,
 ) -> Child:
-    """Start `command` with the shell as the leader of a new session. Raises OSError and leaves no descriptor open."""
+    """Start a program as the leader of a new session. Raises OSError and leaves no descriptor open."""
     _reset_ignored_signals()
     opened: list[int] = []
     try:
         if terminal is not None:
-            return _spawn_on_terminal(command, cwd, environment, terminal, on_output, on_exit, on_output_closed, opened)
+            return _spawn_on_terminal(argv, cwd, environment, terminal, on_output, on_exit, on_output_closed, opened)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         opened += [out_read, out_write]
         error_read = error_write = -1
@@ -292,8 +314,9 @@ def spawn(
         if has_input:
             in_read, in_write = os.pipe2(os.O_CLOEXEC)
             opened += [in_read, in_write]
+        opened.append(os.dup(out_read))
         process = subprocess.Popen(
-            [*shell, command],
+            argv,
             cwd=cwd,
             env=environment,
             stdin=in_read if has_input else subprocess.DEVNULL,
@@ -302,7 +325,7 @@ def spawn(
             start_new_session=True,
             restore_signals=True,
         )
-        child = Child(process, os.pidfd_open(process.pid), on_output, on_exit, on_output_closed)
+        child = Child(process, _pidfd(process, opened), on_output, on_exit, on_output_closed)
     except OSError:
         for descriptor in opened:
             os.close(descriptor)
@@ -336,7 +359,7 @@ def _reset_ignored_signals() -> None:
 
 
 def _spawn_on_terminal(
-    command: str,
+    argv: Sequence[str],
     cwd: Path,
     environment: Mapping[bytes, bytes],
     terminal: Terminal,
@@ -347,20 +370,21 @@ def _spawn_on_terminal(
 ) -> Child:
     ours, theirs = os.openpty()
     opened += [ours, theirs]
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.cols, 0, 0))
+    opened.append(os.dup(ours))
+    _set_size(theirs, terminal)
     name = os.ttyname(theirs)
     # A session leader that opens a terminal gets it as its controlling terminal. `exec` keeps the process the leader.
-    opening = f'exec <"{name}" >"{name}" 2>&1; exec {SHELL[0]} {SHELL[1]} "$1"'
+    opening = f'exec <"{name}" >"{name}" 2>&1; exec "$@"'
     process = subprocess.Popen(
-        [*SHELL, opening, SHELL[0], command],
+        [*SHELL, opening, SHELL[0], *argv],
         cwd=cwd,
-        env={b"TERM": b"xterm-256color", **environment},
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    child = Child(process, os.pidfd_open(process.pid), on_output, on_exit, on_output_closed)
+    child = Child(process, _pidfd(process, opened), on_output, on_exit, on_output_closed)
     os.set_blocking(ours, False)
     child._stdin = ours
     # Open until the leader is dead: before the leader opens it, the terminal would have no user and return EIO.
@@ -369,8 +393,26 @@ def _spawn_on_terminal(
     return child
 
 
+def _set_size(descriptor: int, terminal: Terminal) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.cols, 0, 0))
+
+
+def _pidfd(process: subprocess.Popen[bytes], opened: list[int]) -> int:
+    """The pidfd of a child that has just been started. It takes the place of the last of `opened`, which was opened
+    for that: where no descriptor is left, the child must not have been started.
+    """
+    os.close(opened.pop())
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError:
+        # Another thread was faster.
+        process.kill()
+        process.wait()
+        raise
+
+
 def _unread_bytes(descriptor: int) -> int:
-    """The number of bytes in a pipe or terminal that can be read now."""
+    """The number of bytes in a pipe that can be read now."""
     size: int = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0"))[0]
     return size
 

@@ -1,4 +1,4 @@
-"""Finds and ends all processes of a command: by session, process group, descent, and a tag in the environment.
+"""Finds all processes of a command: by session, process group, descent, and a tag in the environment.
 
 A daemonized process has left its process group (setsid) and its parent (double fork), but it has inherited the tag.
 A pid may be reused, so a process is named by pid and start time: to signal it, we open a pidfd, compare the start time,
@@ -7,8 +7,6 @@ and only then send the signal through the pidfd. So we never signal a process th
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -16,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 TAG = "MCP_AGENT_SESSION"
-_LAST_RESORT_S = 3.0
+# PF_KTHREAD of the kernel.
+_KERNEL_THREAD = 0x00200000
 
 
 class Member(NamedTuple):
@@ -32,7 +31,14 @@ class _Entry(NamedTuple):
     parent: int
     group: int
     session: int
+    flags: int
+    threads: int
     start_time: int
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is a zombie. A process whose first thread has ended looks like one while its others run on."""
+        return self.state in "ZX" and self.threads <= 1
 
 
 def start_time(pid: int) -> int | None:
@@ -44,7 +50,7 @@ def start_time(pid: int) -> int | None:
 def is_alive(member: Member) -> bool:
     """Whether exactly this process still runs; a zombie does not."""
     entry = _entry(member.pid)
-    return entry is not None and entry.start_time == member.start_time and entry.state not in "ZX"
+    return entry is not None and entry.start_time == member.start_time and not entry.has_ended
 
 
 def environment_entry(value: str) -> bytes:
@@ -53,28 +59,66 @@ def environment_entry(value: str) -> bytes:
 
 
 def find(tag: bytes, leaders: Iterable[int] = ()) -> set[Member]:
-    """Every running process that has the tag, is in the session or group of a leader, or descends from one of those.
+    """As `Tree.look`, once."""
+    return Tree(tag, lambda: leaders).look()
 
-    The caller must not have reaped the leaders: otherwise another process may have got their pid.
+
+class Tree:
+    """The processes of a command, for several looks in a row.
+
+    A process that is not of the command is looked at once: so a look takes less than a millisecond, and finds a
+    process that lives for one.
     """
-    own = os.getpid()
-    leading = frozenset(leaders)
-    entries = {entry.pid: entry for entry in _entries() if entry.pid != own}
-    found = {
-        pid
-        for pid, entry in entries.items()
-        if pid in leading or entry.session in leading or entry.group in leading or _has_tag(pid, tag)
-    }
-    children: dict[int, list[int]] = {}
-    for entry in entries.values():
-        children.setdefault(entry.parent, []).append(entry.pid)
-    waiting = list(found)
-    while waiting:
-        for child in children.get(waiting.pop(), ()):
-            if child not in found:
-                found.add(child)
-                waiting.append(child)
-    return {Member(pid, entries[pid].start_time) for pid in found if entries[pid].state not in "ZX"}
+
+    def __init__(self, tag: bytes, leaders: Callable[[], Iterable[int]] = tuple) -> None:
+        """`leaders` must not give a process that has been reaped: another process may have got its pid."""
+        self.leaders = leaders
+        # Whether the last look saw an orphan that had ended since the look before: what it started may live.
+        self.saw_trail = False
+        self._tag = tag
+        self._own = os.getpid()
+        self._strangers: set[int] = {self._own}
+
+    def look(self) -> set[Member]:
+        """Every running process that has the tag, is in the session or group of a leader, or descends from one of
+        those. Raises OSError if there are no descriptors left to look with."""
+        leading = frozenset(self.leaders())
+        running = {int(name) for name in os.listdir("/proc") if name.isdecimal()}  # noqa: PTH208 - names alone
+        # Who is gone is forgotten, because a new process may get the same pid.
+        self._strangers &= running
+        # The newest first: they are the ones that may be gone in a moment.
+        entries = {pid: entry for pid in sorted(running - self._strangers, reverse=True) if (entry := _entry(pid))}
+        found = set()
+        self.saw_trail = False
+        for pid, entry in entries.items():
+            is_led = pid in leading or entry.session in leading or entry.group in leading
+            has_tag = None if is_led else _has_tag(entry, self._tag)
+            if is_led or has_tag:
+                found.add(pid)
+            elif has_tag is not None:
+                self._strangers.add(pid)
+                self.saw_trail = self.saw_trail or (entry.has_ended and entry.parent == self._own)
+        children: dict[int, list[int]] = {}
+        for entry in entries.values():
+            children.setdefault(entry.parent, []).append(entry.pid)
+        waiting = list(found)
+        while waiting:
+            for child in children.get(waiting.pop(), ()):
+                if child not in found:
+                    found.add(child)
+                    waiting.append(child)
+        self._strangers -= found
+        return {Member(pid, entries[pid].start_time) for pid in found if not entries[pid].has_ended}
+
+
+def command_line(member: Member) -> str:
+    """The pid of a process and its command line, or its name where it shows none."""
+    try:
+        words = Path(f"/proc/{member.pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
+        text = words or Path(f"/proc/{member.pid}/comm").read_bytes().strip()
+    except OSError:
+        text = b""
+    return f"{member.pid} {text[:200].decode('utf-8', 'replace')}".rstrip()
 
 
 def send(member: Member, number: int) -> bool:
@@ -94,93 +138,14 @@ def send(member: Member, number: int) -> bool:
     return True
 
 
-async def end(members: Callable[[], set[Member]], number: int, grace_s: float) -> bool:
-    """Signal all `members` until there are none; after the grace, with SIGKILL. True if that was needed."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + grace_s
-    signalled: set[Member] = set()
-    escalated = False
-    while found := await asyncio.to_thread(members):
-        left = deadline - loop.time()
-        if left <= 0:
-            escalated = escalated or number != signal.SIGKILL
-            if left < -_LAST_RESORT_S:
-                break
-            for member in found:
-                send(member, signal.SIGKILL)
-            await _wait_for_death(found, 0.5)
-            continue
-        for member in _eldest_first(found - signalled):
-            send(member, number)
-            # A stopped process handles the signal only after SIGCONT.
-            send(member, signal.SIGCONT)
-        signalled |= found
-        await _wait_for_death(found, left)
-    return escalated
-
-
-def end_blocking(members: Callable[[], set[Member]], grace_s: float) -> int:
-    """As `end`, without an event loop. Returns the number of processes."""
-    import time
-
-    deadline = time.monotonic() + grace_s
-    seen: set[Member] = set()
-    while found := members():
-        left = deadline - time.monotonic()
-        if left < -_LAST_RESORT_S:
-            break
-        for member in _eldest_first(found if left <= 0 else found - seen):
-            send(member, signal.SIGKILL if left <= 0 else signal.SIGTERM)
-            send(member, signal.SIGCONT)
-        seen |= found
-        time.sleep(0.02)
-    return len(seen)
-
-
-def _eldest_first(members: Iterable[Member]) -> list[Member]:
-    """A shell comes before its children: otherwise it would see them die and exit with their exit code."""
-    return sorted(members, key=lambda member: (member.start_time, member.pid))
-
-
 def orphan_zombies(own_session: int) -> set[Member]:
     """Zombies that are our children only because we are a subreaper: they are of another session than ours."""
     own = os.getpid()
     return {
         Member(entry.pid, entry.start_time)
         for entry in _entries()
-        if entry.parent == own and entry.state == "Z" and entry.session != own_session
+        if entry.parent == own and entry.has_ended and entry.session != own_session
     }
-
-
-async def _wait_for_death(members: Iterable[Member], within_s: float) -> None:
-    """Wait until all of them have ended, at most `within_s`."""
-    loop = asyncio.get_running_loop()
-    held: list[int] = []
-    left: set[int] = set()
-    done = loop.create_future()
-
-    def dead(descriptor: int) -> None:
-        loop.remove_reader(descriptor)
-        left.discard(descriptor)
-        if not left and not done.done():
-            done.set_result(None)
-
-    try:
-        for member in members:
-            with contextlib.suppress(OSError):
-                descriptor = os.pidfd_open(member.pid)
-                held.append(descriptor)
-                if start_time(member.pid) == member.start_time:
-                    left.add(descriptor)
-                    loop.add_reader(descriptor, dead, descriptor)
-        if left:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(within_s):
-                    await done
-    finally:
-        for descriptor in held:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
 
 
 def _entries() -> Iterable[_Entry]:
@@ -198,12 +163,25 @@ def _entry(pid: int) -> _Entry | None:
         return None
     # The program name is in parentheses and may itself contain parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
-    return _Entry(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    parent, group, session, flags, threads, begun = (int(fields[index]) for index in (1, 2, 3, 6, 17, 19))
+    return _Entry(pid, fields[0].decode(), parent, group, session, flags, threads, begun)
 
 
-def _has_tag(pid: int, tag: bytes) -> bool:
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
+def _has_tag(entry: _Entry, tag: bytes) -> bool | None:
+    """Whether its environment has the tag. None if it cannot be read now, as in the moment of an exec."""
+    if entry.has_ended or entry.flags & _KERNEL_THREAD:
         return False
-    return environment.startswith(tag) or b"\0" + tag in environment
+    try:
+        environment = _environment(entry)
+    except OSError:
+        return None
+    return (environment.startswith(tag) or b"\0" + tag in environment) if environment else None
+
+
+def _environment(entry: _Entry) -> bytes:
+    folder = Path(f"/proc/{entry.pid}")
+    if entry.state != "Z":
+        return (folder / "environ").read_bytes()
+    # Its first thread has ended and has none any more.
+    thread = max(os.listdir(folder / "task"), key=int)  # noqa: PTH208 - names alone
+    return (folder / "task" / thread / "environ").read_bytes()

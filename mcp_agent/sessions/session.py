@@ -6,13 +6,14 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
 from mcp_agent.sessions.output_log import OutputLog, Stream
-from mcp_agent.sessions.process import Child, Status
+from mcp_agent.sessions.process import Child, Status, Terminal
+from tools.context import EndedBy, Ending, Origin
 from tools.files import utf8
 from tools.kit.records import mutable
 
@@ -33,9 +34,18 @@ class HeadTailBuffer:
         self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
         self.total = 0
+        self._newlines = 0
+        self._ends_in_newline = True
+
+    @property
+    def lines(self) -> int:
+        """How many lines the stream has had; the last one may have no end yet."""
+        return self._newlines + (not self._ends_in_newline)
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
+        self._newlines += data.count(b"\n")
+        self._ends_in_newline = data.endswith(b"\n")
         room = self._half - self._head_bytes
         if room > 0:
             part = data[:room]
@@ -65,7 +75,7 @@ class OutputListener(Protocol):
 
     def notify_output(self, log: OutputLog) -> None: ...
 
-    def notify_exit(self, log: OutputLog, exit_code: int, signal: str | None) -> None: ...
+    def notify_exit(self, log: OutputLog, exit_code: int, signal: str | None, ended_by: EndedBy | None) -> None: ...
 
     def drop_log(self, log: OutputLog) -> None: ...
 
@@ -83,7 +93,9 @@ class SessionOwner(Protocol):
 
     def abandon(self, session: Session, grace_s: float) -> None: ...
 
-    async def stop(self, session: Session, number: int, grace_s: float | None = None) -> bool: ...
+    async def stop(
+        self, session: Session, number: int, grace_s: float | None = None, ended_by: EndedBy | None = None
+    ) -> Ending: ...
 
 
 @mutable
@@ -95,7 +107,7 @@ class Session:
     cwd: Path
     log: OutputLog
     hub: OutputListener
-    connection: str
+    origin: Origin
     owner: SessionOwner
     captures: dict[Stream, HeadTailBuffer] = field(default_factory=dict)
     has_terminal: bool = False
@@ -103,6 +115,7 @@ class Session:
     started_at: float = field(default_factory=time.time)
     started_monotonic: float = field(default_factory=time.monotonic)
     status: Status | None = None
+    ended_by: EndedBy | None = None
     stop_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     expiry: asyncio.TimerHandle | None = None
     _child: Child | None = None
@@ -174,7 +187,7 @@ class Session:
     def on_exit(self, status: Status) -> None:
         self.status = status
         if self.is_published:
-            self.hub.notify_exit(self.log, status.exit_code, status.signal)
+            self.hub.notify_exit(self.log, status.exit_code, status.signal, self.ended_by)
         _wake(self._waiters)
         _wake(self._exit_waiters)
         self.owner.on_exit(self)
@@ -191,18 +204,23 @@ class Session:
         """Wait for the exit. False if it did not come in time."""
         return not self.is_running or await self._wait(self._exit_waiters, within_s)
 
-    def read_position(self, reader: str) -> int:
-        """The offset after the output that `reader` has received last."""
-        return self._read_positions.get(reader, 0)
+    def read_position(self, conversations: Sequence[str]) -> int | None:
+        """The offset after what the first of `conversations` that has read here was given last; None if none has."""
+        return next((self._read_positions[each] for each in conversations if each in self._read_positions), None)
 
-    def set_read_position(self, reader: str, offset: int) -> None:
-        self._read_positions.pop(reader, None)
-        self._read_positions[reader] = offset
+    def set_read_position(self, conversations: Sequence[str], offset: int) -> None:
+        for each in conversations:
+            self._read_positions.pop(each, None)
+            self._read_positions[each] = offset
         while len(self._read_positions) > _MOST_READERS:
             del self._read_positions[next(iter(self._read_positions))]
 
     def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
         return self.log.text(offset, most_bytes)
+
+    def captured_lines(self, stream: Stream) -> int:
+        capture = self.captures.get(stream)
+        return 0 if capture is None else capture.lines
 
     def captured_output(self, stream: Stream) -> tuple[str, str, int]:
         capture = self.captures.get(stream)
@@ -229,9 +247,19 @@ class Session:
         if not self.has_terminal:
             self.child.close_input()
 
+    def resize(self, columns: int, rows: int) -> bool:
+        """Give its terminal another size; its program is told with SIGWINCH. False if it has none, or has ended."""
+        if self.has_terminal:
+            self.child.resize(Terminal(columns, rows))
+        return self.has_terminal and self.is_running
+
     @property
     def takes_input(self) -> bool:
         return self.child.takes_input
+
+    @property
+    def echoes_input(self) -> bool:
+        return self.has_terminal and self.child.echoes_input
 
     def promote(self, ends_in_s: float | None) -> bool:
         return self.owner.promote(self, ends_in_s)
@@ -242,8 +270,8 @@ class Session:
     def abandon(self, grace_s: float) -> None:
         self.owner.abandon(self, grace_s)
 
-    async def stop(self, number: int, grace_s: float | None = None) -> bool:
-        return await self.owner.stop(self, number, grace_s)
+    async def stop(self, number: int, grace_s: float | None = None, ended_by: EndedBy | None = None) -> Ending:
+        return await self.owner.stop(self, number, grace_s, ended_by)
 
     def close(self) -> None:
         """Release everything but the stored output."""

@@ -8,6 +8,7 @@ oldest of them are deleted. When the disk is full, the spool keeps what it has a
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import logging
@@ -143,9 +144,11 @@ class Spool:
                 segment.descriptor = None
 
     def remove(self) -> None:
+        """Delete the files. What cannot be deleted now goes with the folder of this start of the daemon."""
         self.seal()
         for segment in self._segments:
-            segment.path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                segment.path.unlink()
 
     def _append_descriptor(self) -> int:
         """The descriptor to append to; begins a new segment when the last one is full. Raises OSError."""

@@ -17,7 +17,10 @@ from mcp_agent.sessions import process_tree
 from mcp_agent.sessions.process_tree import Member
 
 _SET_CHILD_SUBREAPER = 36
-_SCAN_EVERY_S = 5.0
+_SCAN_EVERY_S = 1.0
+# A program that forks and exits without end must not fill the process table of the machine.
+_MANY = 50
+_SCAN_OFTEN_S = 0.1
 
 
 class Subreaper:
@@ -38,7 +41,8 @@ class Subreaper:
             self._timer.cancel()
 
     def _schedule(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_SCAN_EVERY_S, self._scan)
+        delay_s = _SCAN_OFTEN_S if len(self._seen) > _MANY else _SCAN_EVERY_S
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._scan)
 
     def _scan(self) -> None:
         """Reap zombies that were seen in the scan before too.
@@ -46,15 +50,13 @@ class Subreaper:
         A child that other code of ours started is reaped by that code between two scans. If we were faster, we would
         steal its exit status.
         """
-        self._schedule()
-        try:
-            if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                return
-        except ChildProcessError:
-            return
-        own = self._own_pids()
-        zombies = {member for member in process_tree.orphan_zombies(os.getsid(0)) if member.pid not in own}
+        zombies: set[Member] = set()
+        with contextlib.suppress(ChildProcessError):
+            if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                own = self._own_pids()
+                zombies = {member for member in process_tree.orphan_zombies(os.getsid(0)) if member.pid not in own}
         for member in zombies & self._seen:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(member.pid, os.WNOHANG)
         self._seen = zombies
+        self._schedule()

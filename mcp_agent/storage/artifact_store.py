@@ -8,23 +8,27 @@ counts as missing. Every artifact has one owner, and for everybody else it does 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.files import atomic, disk
+from mcp_agent.logs import event
+from tools.files import disk
 from tools.kit.errors import NotFound
 from tools.kit.records import record
 
 if TYPE_CHECKING:
     import sqlite3
+
+log = logging.getLogger(__name__)
 
 SCHEME = "ax://"
 _REFERENCE = re.compile(r"ax://([a-z0-9_-]{1,40})/([0-9a-f]{20})")
@@ -43,6 +47,16 @@ class Quotas:
     total_bytes: int = 1_000_000_000
     caller_bytes: int = 100_000_000
     age_s: float = 7 * 24 * 3600.0
+
+    @property
+    def large_bytes(self) -> int:
+        """From this size on an artifact is large: it makes room for itself among the large ones alone."""
+        return self.caller_bytes // 20
+
+    @property
+    def share_bytes(self) -> int:
+        """What the large artifacts of a caller may take while others need room."""
+        return self.caller_bytes // 2
 
 
 @record
@@ -68,6 +82,8 @@ class ArtifactStore:
         self._folder = folder
         self._quotas = quotas or Quotas()
         self._connection: sqlite3.Connection | None = None
+        # The index that the connection has open, by device and inode.
+        self._opened: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
     def of(self, owner: str) -> CallerArtifacts:
@@ -79,7 +95,7 @@ class ArtifactStore:
         path = self._path(artifact_id)
         disk.private_folder(path.parent)
         size = 0
-        with atomic.replacing(path) as descriptor:
+        with disk.replacing(path) as descriptor:
             for part in parts:
                 size += len(part)
                 self._check_size(size)
@@ -100,7 +116,7 @@ class ArtifactStore:
         try:
             os.link(file, path)
         except OSError:
-            with file.open("rb") as opened:
+            with open(disk.open_regular(file), "rb") as opened:
                 return self.keep(owner, domain, iter(lambda: opened.read(_COPY_BYTES), b""), media_type)
         path.chmod(0o400)
         return self._register(Artifact(artifact_id, domain, owner, media_type, size, time.time()))
@@ -134,38 +150,61 @@ class ArtifactStore:
             connection.execute("delete from artifacts where id = ?", [artifact.id])
         self._path(artifact.id).unlink(missing_ok=True)
 
-    def prune(self, owner: str) -> None:
-        """Remove artifacts that are too old, then the oldest while the owner or the store is over its quota."""
+    def prune(self, newest: Artifact) -> None:
+        """Remove artifacts that are too old, then the oldest while the owner or the store is over its quota.
+
+        A large one makes room among the large ones. For a small one these go first, down to their share.
+        """
         for artifact in self._query("where created < ?", [time.time() - self._quotas.age_s]):
             self.remove(artifact)
-        for condition, values, limit in (
-            ("where owner = ?", [owner], self._quotas.caller_bytes),
-            ("", [], self._quotas.total_bytes),
-        ):
-            with self._transaction() as connection:
-                used = connection.execute(
-                    f"select coalesce(sum(size), 0) from artifacts {condition}", values
-                ).fetchone()[0]
+        quotas, owner = self._quotas, newest.owner
+        over = self._sum("where owner = ?", [owner]) - quotas.caller_bytes
+        if over > 0:
+            large = "where owner = ? and size >= ?"
+            limit = self._sum(large, [owner, quotas.large_bytes]) - over
+            if newest.size < quotas.large_bytes:
+                limit = max(limit, quotas.share_bytes)
+            self._remove_oldest(large, [owner, quotas.large_bytes], limit)
+            self._remove_oldest("where owner = ?", [owner], quotas.caller_bytes)
+        self._remove_oldest("", [], quotas.total_bytes)
+
+    def _remove_oldest(self, condition: str, values: Sequence[str | int], limit: int) -> None:
+        used = self._sum(condition, values)
+        if used <= limit:
+            return
+        for artifact in self._query(f"{condition} order by created", values):
+            self.remove(artifact)
+            used -= artifact.size
             if used <= limit:
-                continue
-            for artifact in self._query(f"{condition} order by created", values):
-                self.remove(artifact)
-                used -= artifact.size
-                if used <= limit:
-                    break
+                return
+
+    def _sum(self, condition: str, values: Sequence[str | int]) -> int:
+        with self._transaction() as connection:
+            used: int = connection.execute(
+                f"select coalesce(sum(size), 0) from artifacts {condition}", values
+            ).fetchone()[0]
+        return used
 
     def used_bytes(self) -> int:
         """The size of all artifacts. Raises OSError if the index cannot be read."""
-        if not self._exists():
-            return 0
-        with self._transaction() as connection:
-            used: int = connection.execute("select coalesce(sum(size), 0) from artifacts").fetchone()[0]
-        return used
+        return self._sum("", []) if self._exists() else 0
 
     def recover(self) -> int:
-        """Remove what a dead process or a power cut left half written. Returns the number of removed files."""
-        if not self._exists():
+        """Remove what a dead process or a power cut left half written. Returns the number of removed files.
+
+        A damaged index is put aside. If the store cannot be used for another reason, it is left as it is.
+        """
+        try:
+            return self._recover() if self._exists() else 0
+        except OSError as error:
+            event(log, logging.WARNING, "artifacts.not_recovered", path=str(self._folder), message=str(error))
+            if _is_damage(error):
+                self.close()
+                for path in self._folder.glob("index.sqlite*"):
+                    path.replace(path.with_name(f"damaged-{path.name}"))
             return 0
+
+    def _recover(self) -> int:
         known = set()
         for artifact in self._query("", []):
             if self._is_whole(artifact):
@@ -193,6 +232,15 @@ class ArtifactStore:
         if size > self._quotas.caller_bytes:
             raise OSError(errno.EFBIG, f"it is larger than the {self._quotas.caller_bytes} bytes of a caller")
 
+    def _check_room(self, artifact: Artifact) -> None:
+        """Raise OSError if a large artifact fits only in the place of smaller ones."""
+        if artifact.size < self._quotas.large_bytes:
+            return
+        smaller = self._sum("where owner = ? and size < ?", [artifact.owner, self._quotas.large_bytes])
+        if smaller + artifact.size > self._quotas.caller_bytes:
+            room = self._quotas.caller_bytes - smaller
+            raise OSError(errno.EFBIG, f"it is larger than the {room} bytes that the caller's other artifacts leave")
+
     def _is_whole(self, artifact: Artifact) -> bool:
         try:
             return self._path(artifact.id).stat().st_size == artifact.size
@@ -200,7 +248,7 @@ class ArtifactStore:
             return False
 
     def _exists(self) -> bool:
-        return self._connection is not None or (self._folder / "index.sqlite").exists()
+        return (self._folder / "index.sqlite").exists()
 
     def _path(self, artifact_id: str) -> Path:
         return self._folder / artifact_id[:2] / artifact_id
@@ -208,15 +256,16 @@ class ArtifactStore:
     def _register(self, artifact: Artifact) -> Artifact:
         """Write the row of a file that is there, and make room for it."""
         try:
+            self._check_room(artifact)
             with self._transaction() as connection:
                 connection.execute("insert into artifacts values (?, ?, ?, ?, ?, ?)", astuple(artifact))
         except BaseException:
             self._path(artifact.id).unlink(missing_ok=True)
             raise
-        self.prune(artifact.owner)
+        self.prune(artifact)
         return artifact
 
-    def _query(self, rest: str, values: list[str] | list[float]) -> list[Artifact]:
+    def _query(self, rest: str, values: Sequence[str | float]) -> list[Artifact]:
         with self._transaction() as connection:
             rows = connection.execute(
                 f"select id, domain, owner, media_type, size, created from artifacts {rest}", values
@@ -236,16 +285,37 @@ class ArtifactStore:
                 raise OSError(errno.EIO, f"the index of artifacts cannot be used: {error}") from error
 
     def _open(self) -> sqlite3.Connection:
+        index = self._folder / "index.sqlite"
+        if self._connection is not None and _identity(index) != self._opened:
+            # The file was deleted or replaced. Rows in the old one would be lost with this process.
+            self._connection.close()
+            self._connection = None
         if self._connection is None:
             import sqlite3
 
             disk.private_folder(self._folder)
-            connection = sqlite3.connect(self._folder / "index.sqlite", timeout=5.0, check_same_thread=False)
+            connection = sqlite3.connect(index, timeout=5.0, check_same_thread=False)
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = normal")
             connection.executescript(_SCHEMA)
-            self._connection = connection
+            self._connection, self._opened = connection, _identity(index)
         return self._connection
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _is_damage(error: OSError) -> bool:
+    """Whether it is the index that is damaged, and not the disk that refuses to be read or written."""
+    import sqlite3
+
+    code = getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 @record

@@ -1,4 +1,4 @@
-"""Writes the audit log: one line for every call, policy change, start and refused login.
+"""Writes the audit log: one line for every call, client, policy change, start and refused login.
 
 The lines are JSON, in a file that only its owner can read. A line is one write, so a process that dies loses no line,
 and several processes can share the file. A line that is not a call has an `event`. The observer of calls decides
@@ -7,11 +7,12 @@ what the line of a call says.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,27 +40,35 @@ class AuditLog:
         self._boot = secrets.token_hex(4)
         self._seq = 0
         self._is_failing = False
+        # The disk became full within a line: the next one begins on a line of its own.
+        self._is_torn = False
         self.lost_lines = 0
+        # Called with the facts of every line, on the event loop. They must be fast.
+        self.listeners: set[Callable[[Mapping[str, Any]], None]] = set()
 
     def write(self, facts: Mapping[str, Any]) -> None:
         """Write a line with `facts`, the time and the line number."""
         self._seq += 1
         facts = {"ts": datetime.now(UTC), "seq": self._seq, "boot": self._boot, **facts}
+        line = encode_line(facts)
         try:
-            line = orjson.dumps(facts, option=_LINE)
-        except TypeError:
-            # Half a surrogate pair: Python uses it for a byte of a file name that is not UTF-8.
-            line = json.dumps(facts, default=datetime.isoformat, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        try:
-            if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0:
+            # Nobody would ever read what is written to a file that has been deleted.
+            if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0 or not os.fstat(self._descriptor).st_nlink:
                 self._reopen()
-            os.write(self._descriptor, line)
+            if self._is_torn:
+                line = b"\n" + line
+            written = os.write(self._descriptor, line)
+            self._is_torn = written < len(line)
+            if self._is_torn:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._is_failing = False
         except OSError as error:
             self.lost_lines += 1
             if not self._is_failing:
                 event(log, logging.ERROR, "audit.failed", path=str(self._path), message=str(error))
             self._is_failing = True
+        for listener in self.listeners:
+            listener(facts)
 
     def note(self, event: str, **facts: Any) -> None:
         """Write the line of an event that is not a call."""
@@ -83,8 +92,16 @@ class AuditLog:
                 self._path.replace(self._rotation_path(1))
         except FileNotFoundError:
             pass
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._descriptor = os.open(self._path, flags, 0o600)
+        self._descriptor = disk.open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
 
     def _rotation_path(self, number: int) -> Path:
         return self._path.with_name(f"{FILE_NAME}.{number}")
+
+
+def encode_line(facts: Mapping[str, Any]) -> bytes:
+    """A line as it is stored, with its line end."""
+    try:
+        return orjson.dumps(facts, option=_LINE)
+    except TypeError:
+        # Half a surrogate pair: Python uses it for a byte of a file name that is not UTF-8.
+        return json.dumps(facts, default=datetime.isoformat, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

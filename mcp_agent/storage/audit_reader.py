@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from mcp_agent.storage.audit_log import FILE_NAME
+from tools.files import disk
 from tools.kit.records import mutable, record
 
 _NUMBERED = re.compile(re.escape(FILE_NAME) + r"\.(\d+)")
@@ -134,7 +135,7 @@ class Trail:
 
     def _lines(self, path: Path) -> Iterator[Line]:
         try:
-            with open(path, "rb") as file:
+            with open(disk.open_regular(path), "rb") as file:
                 for text in file:
                     yield from self._parse(text)
         except FileNotFoundError:
@@ -180,6 +181,6 @@ def _mtime(path: Path) -> float:
 
 def _open(path: Path) -> int | None:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return disk.open_regular(path)
     except FileNotFoundError:
         return None

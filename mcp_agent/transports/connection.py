@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import httptools
 import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-
-from mcp_agent.transports.request_head import head_problem
 
 MOST_HEAD_BYTES = 64 * 1024
 MOST_HEAD_S = 10.0
@@ -26,7 +26,21 @@ MOST_CONNECTIONS = 512
 _MOST_DRAINED_BYTES = 256 * 1024
 _CHUNK_COST_BYTES = 64
 _LINGER_S = 1.0
+# The path under which a WebSocket is opened; anywhere else a request for one is a request without it.
+WEBSOCKET_PATH = "/open-terminal/api/terminals/"
+# The largest message of a WebSocket that is read; a person may paste a long text.
+MOST_MESSAGE_BYTES = 1024 * 1024
 _HEAD_TOO_LARGE = f"the head of a request may have {MOST_HEAD_BYTES} bytes"
+
+
+class _HeadProblem(NamedTuple):
+    status: int
+    message: str
+
+
+_FIRST_LINE = _HeadProblem(400, "the first line must be a method, a target and the version of HTTP, one space apart")
+_TARGET = _HeadProblem(400, "the target must be a path, or a URL with the host of the Host header")
+_CODING = _HeadProblem(501, "the only transfer encoding here is chunked")
 
 
 class _Refused(Exception):
@@ -34,7 +48,7 @@ class _Refused(Exception):
 
 
 class _Parser(httptools.HttpRequestParser):
-    """Reads a request that offers an upgrade which we do not take as if it did not offer one.
+    """Reads a request that offers an upgrade which we do not take as if it did not offer one. We take WebSockets.
 
     httptools stops at the end of such a head and leaves the body unread, and uvicorn would read it as the next request.
     Clients that offer `h2c` with every request exist: the HTTP client of Java does.
@@ -48,7 +62,10 @@ class _Parser(httptools.HttpRequestParser):
         try:
             super().feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._connection.read_without_upgrade(bytes(data)[upgrade.args[0] :])
+            if self._connection.is_websocket:
+                self._connection.open_websocket()
+            else:
+                self._connection.read_without_upgrade(bytes(data)[upgrade.args[0] :])
 
 
 class Connection(HttpToolsProtocol):
@@ -59,6 +76,8 @@ class Connection(HttpToolsProtocol):
     _quiet_since = 0.0
     _head_timer: asyncio.TimerHandle | None = None
     _ignores_input = False
+    # A WebSocket protocol has the connection now.
+    _is_handed_over = False
     # The bytes of a head up to its first line end; None where the head begins in the middle of a read.
     _first_line: bytes | None = b""
     _drained_bytes = 0
@@ -91,6 +110,8 @@ class Connection(HttpToolsProtocol):
         if self.is_idle and b"\n" not in (self._first_line or b""):
             self._first_line = (self._first_line or b"") + data
         super().data_received(data)
+        if self._is_handed_over:
+            return
         if self._unread_bytes > MOST_HEAD_BYTES:
             self._refuse(431, _HEAD_TOO_LARGE)
         if self.is_idle and self._head_timer is None:
@@ -109,7 +130,7 @@ class Connection(HttpToolsProtocol):
         self._cancel_head_timer()
         line, self._first_line = self._first_line, b""
         version = self.parser.get_http_version().encode()
-        if problem := head_problem(line, self.parser.get_method(), self.url, version, self.headers):
+        if problem := _head_problem(line, self.parser.get_method(), self.url, version, self.headers):
             raise self._refuse(*problem)
         if self.parser.should_upgrade():
             return
@@ -147,6 +168,22 @@ class Connection(HttpToolsProtocol):
         self.parser = _Parser(self)
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
+    @property
+    def is_websocket(self) -> bool:
+        """Whether the head that was just read asks for a WebSocket at the one path that has them."""
+        asks = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in self.headers)
+        return asks and self.parser.get_method() == b"GET" and self.url.startswith(WEBSOCKET_PATH.encode())
+
+    def open_websocket(self) -> None:
+        """Hand the connection over to uvicorn's WebSocket protocol. Its head is read, so its bounds have held."""
+        # Imported when the first one connects: it is slow to load, and few daemons need it.
+        from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+        self.ws_protocol_class = WebSocketsSansIOProtocol
+        self.scope["method"] = "GET"
+        self._is_handed_over = True
+        self.handle_websocket_upgrade()
+
     def send_400_response(self, msg: str) -> None:
         """Called by uvicorn when the parser has stopped, because of the client's bytes or of a refusal of ours."""
         if self._ignores_input:
@@ -178,3 +215,26 @@ class Connection(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+def _head_problem(
+    line: bytes | None, method: bytes, target: bytes, version: bytes, headers: Sequence[tuple[bytes, bytes]]
+) -> _HeadProblem | None:
+    """Why a head is refused, or None. `line` has the bytes of its first line, if they are known.
+
+    httptools reads some heads more loosely than others do. A proxy in between and the daemon must not see two different
+    requests in the same bytes, so whatever a strict reader refuses is refused here.
+    """
+    if line is not None and not line.startswith(b"%b %b HTTP/%b\r\n" % (method, target, version)):
+        return _FIRST_LINE
+    if not target.startswith(b"/"):
+        scheme, _, rest = target.partition(b"://")
+        if scheme not in (b"http", b"https") or (b"host", rest.partition(b"/")[0]) not in headers:
+            return _TARGET
+    is_chunked = False
+    for name, value in headers:
+        if name == b"transfer-encoding":
+            if is_chunked or value.lower() != b"chunked":
+                return _CODING
+            is_chunked = True
+    return None

@@ -27,6 +27,8 @@ from registry.gate import Gate
 MOST_CLIENTS = 256
 _AT_ONCE_BYTES = 128 * 1024
 _FRAMES_BYTES = 16 * 1024 * 1024
+# An id is the id of a start of the daemon and a number of an event.
+_MOST_ID_BYTES = 64
 
 
 class _BadRequest(Exception):
@@ -48,7 +50,8 @@ class Events:
         if scope["method"] not in ("GET", "HEAD"):
             await send_error(send, 405, "use GET here", headers={"allow": "GET"})
             return
-        access = caller(scope, "events").access
+        who = caller(scope, "events")
+        access = who.access
 
         def may_hear() -> bool:
             return self._gate.offers(access, "shell")
@@ -62,6 +65,7 @@ class Events:
         except _BadRequest as error:
             await send_error(send, error.status, error.message, error.hint)
             return
+        scope["state"]["listener"] = lambda: who
         frames = self._follow(cursor, first, may_hear)
         await send_frames(frames, scope, receive, send, keep_alive_s=self._keep_alive_s)
 
@@ -102,10 +106,13 @@ class Events:
         if since is not None and session_id is None:
             raise _BadRequest(400, "since counts the bytes of one session: pass session_id too")
         last = header(scope, b"last-event-id")
-        cursor = OutputCursor(session_id)
+        cursor = OutputCursor(None if session_id is None else (session_id,))
         if session_id is not None and self._hub.log(session_id) is None and last is None:
-            known = ", ".join(log.session_id for log in self._hub.logs) or "none"
-            raise _BadRequest(404, f"there is no session {session_id[:60]!r}", f"there are: {known}")
+            known = ", ".join(log.session_id for log in self._hub.logs)
+            hint = f"there are: {known}" if known else "no session is running, and none has ended in the last hour"
+            raise _BadRequest(404, f"there is no session {session_id[:60]!r}", hint)
+        if last and len(last) > _MOST_ID_BYTES:
+            raise _BadRequest(400, f"Last-Event-ID has {len(last)} characters, and no id of ours has so many")
         if last:
             return cursor, self._resume(cursor, last.decode("latin-1"))
         for log in self._hub.logs:

@@ -21,8 +21,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, Answer, RequestId, RpcError
 from mcp_agent.transports.http import send_json
-from mcp_agent.transports.replay import Replay, event_id, new_stream
-from mcp_agent.transports.sse_frames import message_frame, priming_frame, send_frames
+from mcp_agent.transports.sse_frames import Replay, event_id, message_frame, new_stream, priming_frame, send_frames
 
 _WATCH_EVERY_S = 0.05
 _STREAM_AFTER_S = 15.0
@@ -34,7 +33,7 @@ class Watch:
     """Watches the clients of exchanges that take a while. One timer for all: most exchanges end before it fires."""
 
     def __init__(self) -> None:
-        self._under_way: set[Exchange] = set()
+        self.under_way: set[Exchange] = set()
         self._is_ticking = False
 
     @cached_property
@@ -43,29 +42,27 @@ class Watch:
         return asyncio.get_running_loop()
 
     def add(self, exchange: Exchange) -> None:
-        self._under_way.add(exchange)
+        self.under_way.add(exchange)
         if not self._is_ticking:
-            self._start_timer()
-
-    def remove(self, exchange: Exchange) -> None:
-        self._under_way.discard(exchange)
-
-    def _start_timer(self) -> None:
-        self._is_ticking = True
-        self.loop.call_later(_WATCH_EVERY_S, self._check)
+            self._is_ticking = True
+            self.loop.call_later(_WATCH_EVERY_S, self._check)
 
     def _check(self) -> None:
-        self._is_ticking = False
-        for exchange in tuple(self._under_way):
+        self._is_ticking = bool(self.under_way)
+        if self._is_ticking:
+            self.loop.call_later(_WATCH_EVERY_S, self._check)
+        for exchange in tuple(self.under_way):
             exchange.watch_client()
-        if self._under_way:
-            self._start_timer()
 
 
 class Exchange:
     """Answers one request. `accepts` says what the client can read: JSON, a stream, or both."""
 
     stream = ""
+    # With a replay buffer, a client whose connection breaks can resume the stream.
+    replay: Replay | None = None
+    # The client can be given an id at once.
+    primes = False
     _worker: asyncio.Task[None] | None = None
     _side_task: asyncio.Task[None] | None = None
     _is_streaming = False
@@ -73,8 +70,6 @@ class Exchange:
     _is_cancelled = False
     _is_answered = False
     _sent = 0
-    _replay: Replay | None = None
-    _primes = False
     _readers = 0
     _grace: asyncio.TimerHandle | None = None
     # There from the moment when the response becomes a stream.
@@ -96,10 +91,6 @@ class Exchange:
         self.headers: dict[str, str] = {}
         self._loop = watch.loop
         self._thread = threading.get_ident()
-
-    def make_resumable(self, replay: Replay, *, primes: bool) -> None:
-        """Let a client whose connection breaks resume the stream; `primes` says that it can be given an id at once."""
-        self._replay, self._primes = replay, primes
 
     def notify(self, message: bytes) -> None:
         """Send `message` before the answer, if the client can read a stream. May be called from any thread."""
@@ -131,7 +122,7 @@ class Exchange:
                 self._worker.uncancel()
             answer = Answer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
         finally:
-            self._watch.remove(self)
+            self._watch.under_way.discard(self)
             self._worker = None
             if self._grace is not None:
                 self._grace.cancel()
@@ -147,12 +138,12 @@ class Exchange:
             if not self._side_task.cancelled():
                 self._side_task.result()
         else:
-            await send_json(self._send, answer.status, answer.body, self.headers)
+            await send_json(self._send, answer.status, answer.body, self.headers, answer.media_type)
 
     async def resume(self, after: int, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         """Send what was said after the message with number `after`, on a new connection, and go on from there."""
-        assert self._replay is not None, "only a stream with ids can be found to be resumed"
-        self._unsent = deque(self._replay.after(self.stream, after))
+        assert self.replay is not None, "only a stream with ids can be found to be resumed"
+        self._unsent = deque(self.replay.after(self.stream, after))
         await self._write_stream(self._new_reader(), scope, receive, send, headers)
 
     def watch_client(self) -> None:
@@ -181,8 +172,8 @@ class Exchange:
             # A client that does not read loses progress notifications, never the answer, which comes last.
             self._unsent.popleft()
         self._sent += 1
-        if self._replay is not None:
-            self._replay.keep(self.stream, self._sent, message)
+        if self.replay is not None:
+            self.replay.keep(self.stream, self._sent, message)
         self._unsent.append((self._sent, message))
         self._woken.set()
 
@@ -221,12 +212,12 @@ class Exchange:
         return self._readers
 
     async def _events(self, reader: int) -> AsyncGenerator[bytes, None]:
-        if self._primes and reader == 1:
+        if self.primes and reader == 1:
             yield priming_frame(event_id(self.stream, 0))
         while self._readers == reader:
             if self._unsent:
                 number, message = self._unsent.popleft()
-                yield message_frame(message, None if self._replay is None else event_id(self.stream, number))
+                yield message_frame(message, None if self.replay is None else event_id(self.stream, number))
             elif self._is_answered:
                 return
             else:
@@ -237,7 +228,7 @@ class Exchange:
         """Wait for the client to come back if its stream can be resumed; else cancel the work."""
         if self._worker is None or self._client_left or self._readers != reader:
             return
-        if self._replay is None:
+        if self.replay is None:
             self._cancel_work()
         else:
             self._grace = self._loop.call_later(RESUME_WITHIN_S, self._cancel_work)

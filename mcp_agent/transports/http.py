@@ -3,21 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qs
 
 import orjson
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_agent import MOUNTED_BY_HEADER
 from mcp_agent.calls.call import Caller
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.security.auth_tokens import Principal
+from mcp_agent.security.guard import MOST_BODY_BYTES
 from registry.gate import Access
 from registry.profiles import Form
 
 _LARGE_BODY_BYTES = 256 * 1024
 _JSON_TYPE = (b"content-type", b"application/json")
+# Which conversation a request belongs to, first come first. On /mcp the first one is the connection.
+_CHAT_HEADERS = (b"mcp-session-id", b"x-openwebui-chat-id", b"x-session-id")
+# Which person a program asks for. Open WebUI sends the one on MCP and OpenAPI, the other to its terminals.
+_USER_HEADERS = (b"x-openwebui-user-id", b"x-user-id")
+_MOST_CLAIM_BYTES = 200
 _FORMS: Mapping[bytes, Form] = {b"json": "json", b"text": "text", b"auto": "auto"}
+
+
+class Routes:
+    """Passes a request on to the wire at its path.
+
+    A table finds a path without parameters in a fraction of what matching patterns costs. `patterns` makes what
+    serves all other paths, when it is first needed. A slash at the end of a path changes nothing.
+    """
+
+    def __init__(self, plain: Mapping[str, ASGIApp], patterns: Callable[[], ASGIApp]) -> None:
+        self._plain = plain
+        self._patterns = patterns
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        app = self._plain.get(scope["path"])
+        if app is None:
+            path = scope["path"].rstrip("/") or "/"
+            scope = {**scope, "path": path}
+            app = self._plain.get(path) or self._patterns()
+        return app(scope, receive, send)
 
 
 class ClientLeft(Exception):
@@ -40,12 +68,18 @@ async def read_body(receive: Receive) -> bytes:
         message = await receive()
 
 
-async def read_json(receive: Receive, most_string: int) -> Any:
-    """The JSON value of a body that may be large: then a thread reads it, while others are served. Raises RpcError."""
+async def read_json(receive: Receive, *, if_empty: bytes = b"") -> Any:
+    """The JSON value of a body; `if_empty` is read in place of an empty one. Raises RpcError, ClientLeft.
+
+    A thread reads a large body, while others are served. A string in it may be as long as a body: a file that is
+    written, or a text to prune.
+    """
     body = await read_body(receive)
+    if if_empty and not body.strip():
+        body = if_empty
     if len(body) < _LARGE_BODY_BYTES:
-        return jsonrpc.decode(body, most_string=most_string)
-    return await asyncio.to_thread(jsonrpc.decode, body, most_string=most_string)
+        return jsonrpc.decode(body)
+    return await asyncio.to_thread(jsonrpc.decode, body, most_string=MOST_BODY_BYTES)
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
@@ -55,12 +89,21 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 
 
 def header_text(scope: Scope, name: bytes) -> str | None:
-    raw = header(scope, name)
+    raw: bytes | None = scope["state"]["headers"].get(name)
     return None if raw is None else raw.decode("latin-1")
 
 
-async def send_json(send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-    raw = [_JSON_TYPE, (b"content-length", b"%d" % len(body))]
+def query_value(scope: Scope, name: str) -> str | None:
+    """The value of a parameter of the URL, the first if there are several, or None."""
+    found = parse_qs(scope["query_string"].decode("latin-1")).get(name)
+    return found[0] if found else None
+
+
+async def send_json(
+    send: Send, status: int, body: bytes, headers: Mapping[str, str] | None = None, media_type: str = jsonrpc.JSON
+) -> None:
+    content_type = _JSON_TYPE if media_type is jsonrpc.JSON else (b"content-type", media_type.encode("latin-1"))
+    raw = [content_type, (b"content-length", b"%d" % len(body))]
     if headers:
         raw += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
@@ -102,4 +145,13 @@ def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None 
     if form is None:
         asked = state["headers"].get(b"x-mcp-agent-form")
         form = who.form if asked is None else _FORMS.get(asked.lower(), who.form)
-    return Caller(who.name, Access(who.profile, narrowed_to), transport, client, form, connection)
+    headers = state["headers"]
+    chat = _claim(headers, _CHAT_HEADERS if not connection else _CHAT_HEADERS[1:])
+    user = _claim(headers, _USER_HEADERS)
+    access = Access(who.profile, narrowed_to, offers_mounts=MOUNTED_BY_HEADER not in headers)
+    return Caller(who.name, access, transport, client, form, connection, chat, user)
+
+
+def _claim(headers: Mapping[bytes, bytes], names: tuple[bytes, ...]) -> str:
+    """What the client says in the first of these headers that it sends; empty if it sends none of them."""
+    return next((headers[name][:_MOST_CLAIM_BYTES].decode("latin-1") for name in names if headers.get(name)), "")

@@ -1,8 +1,9 @@
 """The sessions of handshake clients on /mcp: a bounded table (LRU), each session bound to its token.
 
 A session id is a handle and no proof: every request is authenticated by its token, and a session answers only to
-the token that opened it. An id that this daemon does not know is accepted as a new session, because a restart of the
-daemon would otherwise break every connected client. An id that was ended on purpose stays ended.
+the token that opened it. An id that this daemon does not know is accepted, because a restart of the daemon would
+otherwise break every connected client; what that client said of itself is on record (`session_records`). An id that was
+ended on purpose stays ended.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from mcp_agent.calls.call import Caller
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.subscription import Subscription
+from mcp_agent.events.types import ToolsChanged
 from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.eras import LATEST_HANDSHAKE
 from mcp_agent.protocol.jsonrpc import RequestId
 from mcp_agent.transports.exchange import Exchange
-from mcp_agent.transports.replay import Replay, new_stream
+from mcp_agent.transports.session_records import SessionRecord, SessionRecords
+from mcp_agent.transports.sse_frames import Replay, new_stream
 
 MOST_SESSIONS = 200
 IDLE_S = 900.0
@@ -31,11 +35,13 @@ _ID = re.compile(r"[A-Za-z0-9_-]{22,64}")
 
 
 class HttpSession:
-    def __init__(self, session_id: str, owner: str, version: str, subscription: Subscription) -> None:
+    def __init__(self, session_id: str, owner: str, conversation: Conversation, subscription: Subscription) -> None:
         self.id = session_id
         self.owner = owner
-        self.conversation = Conversation(version)
+        self.conversation = conversation
         self.subscription = subscription
+        # The caller of its last request.
+        self.who: Caller | None = None
         self.in_flight: dict[RequestId, Exchange] = {}
         self.replay = Replay()
         # The stream that the client opens with GET, and how many messages it has carried.
@@ -55,10 +61,15 @@ class HttpSessions:
     """The sessions of one daemon, least recently used first."""
 
     def __init__(
-        self, hub: EventHub, ended: Callable[[str], None] = lambda session_id: None, away_s: float = AWAY_S
+        self,
+        hub: EventHub,
+        ended: Callable[[str], None] = lambda session_id: None,
+        away_s: float = AWAY_S,
+        records: SessionRecords | None = None,
     ) -> None:
         """`ended` is called with the id of a session whose client has left: it said so, or was away for `away_s`."""
         self._hub = hub
+        self._records = records or SessionRecords(None)
         self._on_ended = ended
         self._away_s = away_s
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
@@ -67,14 +78,18 @@ class HttpSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, owner: str, session_id: str | None = None, version: str = LATEST_HANDSHAKE) -> HttpSession | None:
+    @property
+    def callers(self) -> list[Caller]:
+        """Who is connected: one for each session that has sent a request."""
+        return [each.who.with_client(each.conversation.client) for each in self._sessions.values() if each.who]
+
+    def open(self, owner: str) -> HttpSession | None:
         """A new session, or None if every place is taken by one that is in use."""
-        self._make_room()
-        if len(self._sessions) >= MOST_SESSIONS:
-            return None
-        session = HttpSession(session_id or secrets.token_urlsafe(24), owner, version, self._hub.subscribe())
-        self._sessions[session.id] = session
-        return session
+        return self._open(secrets.token_urlsafe(24), owner, Conversation(LATEST_HANDSHAKE))
+
+    def remember(self, session: HttpSession) -> None:
+        """Keep what the client has said of itself for the next start of the daemon."""
+        self._records.keep(session.id, SessionRecord.of(session.owner, session.conversation))
 
     def find(self, session_id: str, owner: str, version: str) -> HttpSession | None:
         """The session of that id, opened if it is unknown; None if it was ended or belongs to another token."""
@@ -82,7 +97,7 @@ class HttpSessions:
         if session is None:
             if session_id in self._ended or not _ID.fullmatch(session_id):
                 return None
-            return self.open(owner, session_id, version)
+            return self._take_up(session_id, owner, version)
         if session.owner != owner:
             return None
         session.used_at = time.monotonic()
@@ -98,9 +113,29 @@ class HttpSessions:
     def end(self, session: HttpSession) -> None:
         """End a session and its streams. Its id is not accepted again."""
         self._drop(session)
+        self._records.drop(session.id)
         self._ended[session.id] = None
         while len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
+
+    def _take_up(self, session_id: str, owner: str, version: str) -> HttpSession | None:
+        """Go on with a session from before a restart, or from before it was dropped for others."""
+        kept = self._records.find(session_id)
+        if kept is not None and kept.owner != owner:
+            return None
+        conversation = Conversation(version) if kept is None else kept.conversation()
+        session = self._open(session_id, owner, conversation)
+        if session is not None:
+            # What the client was told of tools may be out of date.
+            session.subscription.offer(ToolsChanged())
+        return session
+
+    def _open(self, session_id: str, owner: str, conversation: Conversation) -> HttpSession | None:
+        self._make_room()
+        if len(self._sessions) >= MOST_SESSIONS:
+            return None
+        session = self._sessions[session_id] = HttpSession(session_id, owner, conversation, self._hub.subscribe())
+        return session
 
     def _check_away(self, session: HttpSession) -> None:
         session.away = None

@@ -1,30 +1,34 @@
 """/openapi.json and POST /tools/<name>: the caller's tools for programs that speak OpenAPI.
 
 A body is a tool's arguments, the answer is its result, both plain JSON objects. What MCP says with `isError` is said
-with the status here, and the body is the same object.
+with the status here, and the body is the same object. With the header `X-MCP-Agent-Form: text` answers and errors are
+plain text, as a model reads them best. An image is sent as the bytes that it is.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls.call import Call, Compact, Failure, Refusal
+from mcp_agent.calls.call import OPENAPI, Blocks, Call, Compact, Failure, Refusal
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import Answer, RpcError
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.transports.exchange import Exchange, Watch
-from mcp_agent.transports.http import ClientLeft, caller, read_body, send_error, send_object
+from mcp_agent.transports.http import ClientLeft, caller, header_text, read_json, send_error, send_json, send_object
 from registry.gate import Gate
+from registry.profiles import Form
+from tools.kit.results import Media
 from tools.kit.spec import Tool
 
-_TRANSPORT = "openapi"
 _STATUS = {"INVALID_PARAMS": 422, "TOOL_DISABLED": 403, "TIMEOUT": 408, "INTERNAL_ERROR": 500}
 _MENDABLE = 400
+_TEXT = "text/plain; charset=utf-8"
 
 _ERROR_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -54,47 +58,83 @@ _RESPONSES = {
 }
 
 
+_RESULT = {
+    "application/json": {"schema": {"type": "object"}},
+    "text/plain": {"schema": {"type": "string"}},
+    "image/*": {"schema": {"type": "string", "format": "binary"}},
+}
+
+
 class OpenApi:
-    def __init__(self, gate: Gate, dispatcher: Dispatcher) -> None:
+    """Two ASGI applications. `form` is that of the answers where the client does not ask for one."""
+
+    def __init__(
+        self, gate: Gate, dispatcher: Dispatcher, *, transport: str = OPENAPI, form: Literal["json", "text"] = "json"
+    ) -> None:
         self._gate = gate
         self._dispatcher = dispatcher
+        self._transport = transport
+        self._form = form
         self._watch = Watch()
 
     async def describe(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             await send_error(send, 405, "use GET here", headers={"allow": "GET"})
             return
-        visible = self._gate.visible(caller(scope, _TRANSPORT).access)
+        visible = self._gate.visible(caller(scope, self._transport).access)
         await send_object(send, 200, document(visible))
 
     async def call(self, scope: Scope, receive: Receive, send: Send) -> None:
+        form = self._asked_form(scope)
         if scope["method"] != "POST":
-            await send_error(send, 405, "use POST here", headers={"allow": "POST"})
+            await _send_error(send, form, 405, "use POST here", {"allow": "POST"})
             return
         try:
-            body = await read_body(receive)
-            arguments = jsonrpc.decode(body) if body.strip() else {}
+            arguments = await read_json(receive, if_empty=b"{}")
         except ClientLeft:
             return
         except RpcError as error:
-            await send_error(send, 400, error.message)
+            await _send_error(send, form, 400, error.message)
             return
         if not isinstance(arguments, dict):
-            await send_error(send, 422, "the body must be a JSON object: the tool's arguments")
+            await _send_error(send, form, 422, "the body must be a JSON object: the tool's arguments")
             return
-        call = Call(new_call_id(), caller(scope, _TRANSPORT, form="json"), scope["path_params"]["name"], arguments)
+        call = Call(new_call_id(), caller(scope, self._transport, form=form), scope["path_params"]["name"], arguments)
         await Exchange(scope, receive, send, self._watch).run(0, self._answer(call))
 
     async def _answer(self, call: Call) -> Answer:
         outcome = await self._dispatcher.call(call)
         if isinstance(outcome, Refusal):
-            error = {"error": {"message": outcome.message, **(outcome.data or {})}}
-            if outcome.error_code != jsonrpc.INVALID_PARAMS:
-                return Answer(orjson.dumps(error), _MENDABLE)
-            return Answer(orjson.dumps(error), 404 if outcome.data is None else 422)
-        written = outcome.written.encoded if isinstance(outcome.written, Compact) else outcome.written
-        assert isinstance(written, bytes), "this wire asks for objects"
-        return Answer(written, _STATUS.get(outcome.code, _MENDABLE) if isinstance(outcome, Failure) else 200)
+            status = _MENDABLE
+            if outcome.error_code == jsonrpc.INVALID_PARAMS:
+                status = 404 if outcome.data is None else 422
+            if call.caller.form == "text":
+                return Answer(outcome.message.encode(), status, _TEXT)
+            return Answer(orjson.dumps({"error": {"message": outcome.message, **(outcome.data or {})}}), status)
+        status = _STATUS.get(outcome.code, _MENDABLE) if isinstance(outcome, Failure) else 200
+        match outcome.written:
+            case str() as text:
+                return Answer(text.encode("utf-8", "replace"), status, _TEXT)
+            case Media(kind, data):
+                return Answer(data, status, kind)
+            case Compact(encoded) | Blocks(encoded):
+                return Answer(encoded, status)
+            case encoded:
+                return Answer(encoded, status)
+
+    def _asked_form(self, scope: Scope) -> Literal["json", "text"]:
+        asked = (header_text(scope, b"x-mcp-agent-form") or "").lower()
+        return "text" if asked == "text" else "json" if asked == "json" else self._form
+
+
+async def _send_error(
+    send: Send, form: Form, status: int, message: str, headers: Mapping[str, str] | None = None
+) -> None:
+    """An error of the request itself, in the form that its answer would have had."""
+    if form == "text":
+        await send_json(send, status, message.encode(), headers, _TEXT)
+    else:
+        await send_error(send, status, message, headers=headers)
 
 
 def document(tools: tuple[Tool, ...]) -> dict[str, Any]:
@@ -129,7 +169,7 @@ def _operation(tool: Tool) -> dict[str, Any]:
             "content": {"application/json": {"schema": tool.input_schema}},
         },
         "responses": {
-            "200": {"description": "The result.", "content": {"application/json": {"schema": {"type": "object"}}}},
+            "200": {"description": "The result.", "content": _RESULT},
             **{status: {"description": text, "content": error} for status, text in _RESPONSES.items()},
         },
     }

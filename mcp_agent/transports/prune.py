@@ -9,8 +9,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.protocol.jsonrpc import Answer, RpcError
-from mcp_agent.pruning_service.host_pruner import FOCUS_KEEP_LINES, FOCUS_PRUNE_RATIO
-from mcp_agent.security.guard import MOST_RPC_BODY_BYTES
+from mcp_agent.pruning_service.host_pruner import FOCUS_KEEP_LINES
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_error
 from registry.gate import Gate, UnknownTool
@@ -42,7 +41,7 @@ class Prune:
             return
         try:
             self._gate.admit(caller(scope, "prune").access, "prune_text")
-            value = await read_json(receive, MOST_RPC_BODY_BYTES)
+            value = await read_json(receive)
             # Clients of such services send more: settings of a model, such as a threshold.
             sent = value if isinstance(value, dict) else {}
             arguments = self._parameters.parse({name: sent[name] for name in self._parameters.names if name in sent})
@@ -64,7 +63,7 @@ class Prune:
         code: str,
         query: str,
         source_type: SourceType | None,
-        max_prune_ratio: float,
+        max_prune_ratio: float | None,
         min_keep_lines: int,
     ) -> Answer:
         if len(code) > self._pruner.max_input_chars:
@@ -90,7 +89,7 @@ def _body_fields(
     code: str,
     query: str,
     source_type: SourceType | None = None,
-    max_prune_ratio: Annotated[float, Field(minimum=0, maximum=1)] = FOCUS_PRUNE_RATIO,
+    max_prune_ratio: Annotated[float | None, Field(minimum=0, maximum=1)] = None,
     min_keep_lines: Annotated[int, Field(minimum=0, maximum=1_000_000_000)] = FOCUS_KEEP_LINES,
 ) -> None:
     """The fields that are read from a body; only `query` and `code` are required."""

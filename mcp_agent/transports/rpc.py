@@ -10,7 +10,6 @@ from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.jsonrpc import Message, RpcError
 from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.security.guard import MOST_RPC_BODY_BYTES
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_empty, send_error, send_json
 
@@ -26,8 +25,7 @@ class Rpc:
             return
         value: Any = None
         try:
-            # A text to prune may be as long as a body: the pruner has its own limit, and lets longer ones through.
-            value = await read_json(receive, MOST_RPC_BODY_BYTES)
+            value = await read_json(receive)
             if isinstance(value, list):
                 body = await self._methods.answer_batch(value, lambda each: _request(each, scope))
                 await (send_empty(send, 204) if body is None else send_json(send, 200, body))

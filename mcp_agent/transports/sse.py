@@ -10,7 +10,6 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
@@ -19,11 +18,20 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.events.subscription import Subscription
 from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.conversation import Conversation
+from mcp_agent.protocol.conversation import Conversation, asked_event_form
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
 from mcp_agent.protocol.methods import Methods, Request
 from mcp_agent.transports.events import named_frame
-from mcp_agent.transports.http import ClientLeft, caller, principal, read_body, send_empty, send_error, send_json
+from mcp_agent.transports.http import (
+    ClientLeft,
+    caller,
+    principal,
+    query_value,
+    read_json,
+    send_empty,
+    send_error,
+    send_json,
+)
 from mcp_agent.transports.sse_frames import message_frame, send_frames
 from registry.gate import Gate
 
@@ -86,12 +94,19 @@ class Sse:
         if len(self._clients) >= MOST_CLIENTS:
             await send_error(send, 503, "too many streams are open", headers={"retry-after": "5"})
             return
+        wanted = query_value(scope, "events")
+        try:
+            form = asked_event_form(wanted, ("named",))
+        except RpcError as error:
+            await send_error(send, 400, error.message)
+            return
         client_id = secrets.token_urlsafe(24)
-        wanted = parse_qs(scope["query_string"].decode("latin-1")).get("events", [""])[0]
         who = caller(scope, _TRANSPORT, connection=client_id)
         subscription = self._hub.subscribe(lambda: self._gate.offers(who.access, "shell"))
         client = SseClient(who, subscription, hears_named_events=wanted == "named")
+        client.conversation.events = form
         self._clients[client_id] = client
+        scope["state"]["listener"] = lambda: who.with_client(client.conversation.client)
         endpoint = f"{scope.get('root_path', '')}/messages?session_id={client_id}"
         subscription.put_answer(f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode())
         try:
@@ -107,14 +122,13 @@ class Sse:
         if scope["method"] != "POST":
             await send_error(send, 405, "use POST here", headers={"allow": "POST"})
             return
-        wanted = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [""])[0]
-        client = self._clients.get(wanted)
+        client = self._clients.get(query_value(scope, "session_id") or "")
         if client is None or client.who.name != principal(scope).name:
             await send_error(send, 404, "there is no open stream of that session_id", "open one with GET /sse first")
             return
         value: Any = None
         try:
-            value = jsonrpc.decode(await read_body(receive))
+            value = await read_json(receive)
             if isinstance(value, list):
                 body = await self._methods.answer_batch(value, lambda each: self._request(client, each))
                 if body is not None:
@@ -149,6 +163,5 @@ class Sse:
             client.in_flight.pop(request_id, None)
 
     def _request(self, client: SseClient, message: Message) -> Request:
-        who = client.who
-        named = Caller(who.name, who.access, who.transport, client.conversation.client, who.form, who.connection)
-        return Request(message, named, client.conversation, client.report)
+        who = client.who.with_client(client.conversation.client)
+        return Request(message, who, client.conversation, client.report)

@@ -53,7 +53,7 @@ class EventStream(EventSourceResponse):
             return
         state = scope["state"]
         name, since = state["principal"].name, state["revocations"]
-        with state["streams"].register(name, since, self.revoke) as is_allowed:
+        with state["streams"].register(name, since, self.revoke, state.get("listener")) as is_allowed:
             if not is_allowed:
                 self.is_revoked = True
                 await self._refuse(send, 401, "the token was revoked")

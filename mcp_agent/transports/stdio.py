@@ -7,12 +7,15 @@ that whatever else prints, prints to stderr.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import logging
 import os
 import select
+import stat
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from mcp_agent import signals
@@ -20,8 +23,8 @@ from mcp_agent.calls.call import Caller
 from mcp_agent.host import Host
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.conversation import Conversation
-from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RequestId, RpcError
+from mcp_agent.protocol.conversation import Conversation, event_form
+from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Message, RequestId, RpcError, TooLarge
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import Request
@@ -34,26 +37,33 @@ _MOST_UNWRITTEN = 1_000
 _MANY_UNWRITTEN = 8
 _LOOK_AGAIN_S = 0.02
 _READ_BYTES = 65_536
-_FINISH_S = 5.0
+# How long processes may take to end after a signal.
 _GRACE_S = 2.0
+# At the end of input all is over within a second: calls have so long to be answered, and processes to end.
+_FINISH_S = 0.5
+_SHORT_GRACE_S = 0.2
+# What is unwritten at the end is written as long as the client keeps reading.
+_KEEPS_READING_S = 0.2
+_MOST_WRITING_S = 5.0
 
 
 async def serve_stdio(host: Host) -> None:
     """Answer messages from standard input until it ends, or a signal comes."""
-    output = _claim_stdout()
+    output = claim_stdout()
     server = _StdioServer(host, output)
-    await server.run(_lines())
+    await server.run(read_lines())
 
 
 class _StdioServer:
     def __init__(self, host: Host, output: int) -> None:
         self._host = host
-        self._caller = Caller("stdio", Access(), "stdio")
+        self._caller = Caller("stdio", Access(), "stdio", connection="stdio")
         self._conversation = Conversation(eras.LATEST_HANDSHAKE)
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()
-        self._out = _Output(output)
+        self._out = Output(output)
         self._is_open = False
+        self._is_ending = False
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         self._host.clean_up()
@@ -61,20 +71,33 @@ class _StdioServer:
         following, sending = asyncio.create_task(self._host.follow_registry()), asyncio.create_task(self._send_events())
         reading = asyncio.create_task(self._read(lines, tasks))
         signals.on_signals(reading.cancel)
+        self._out.watch(reading.cancel)
         try:
             await asyncio.wait([reading])
-            # A client that closes its side is still answered what it asked before; one that sends a signal is not.
-            if not reading.cancelled():
+            grace_s = _GRACE_S
+            if self._out.is_broken:
+                grace_s = _SHORT_GRACE_S
+            elif not reading.cancelled():
                 reading.result()
-                if asked := tasks - self._listening:
-                    await asyncio.wait(asked, timeout=_FINISH_S)
-            # In both cases the exits of sessions are sent.
-            await self._host.stop(_GRACE_S)
-            await asyncio.wait([sending, *tasks], timeout=_FINISH_S)
+                grace_s = await self._finish(tasks - self._listening)
+            # In every case the exits of sessions are sent.
+            await self._host.stop(grace_s)
+            await asyncio.wait([sending, *tasks], timeout=grace_s)
         finally:
             for each in (*tasks, reading, following, sending):
                 each.cancel()
             self._out.close()
+
+    async def _finish(self, asked: set[asyncio.Task[None]]) -> float:
+        """Answer what was asked just before the end of input, and cancel the rest. How long processes may take then."""
+        if not asked:
+            return _SHORT_GRACE_S + _FINISH_S
+        began = asyncio.get_running_loop().time()
+        await asyncio.wait(asked, timeout=_FINISH_S)
+        self._is_ending = True
+        for task in asked:
+            task.cancel()
+        return _SHORT_GRACE_S + _FINISH_S - (asyncio.get_running_loop().time() - began)
 
     async def _read(self, lines: AsyncIterator[bytes], tasks: set[asyncio.Task[None]]) -> None:
         """Serve each line in a task of its own, which is one of `tasks` until it is done."""
@@ -98,6 +121,8 @@ class _StdioServer:
     async def _serve(self, line: bytes) -> None:
         value: Any = None
         try:
+            if len(line) > MOST_LINE_BYTES:
+                raise TooLarge(f"this message is longer than {MOST_LINE_BYTES} bytes, and so is not read", line)
             value = jsonrpc.decode(line)
             if isinstance(value, list):
                 await self._serve_batch(value)
@@ -111,7 +136,8 @@ class _StdioServer:
                 await self._answer(message, message.id)
         except RpcError as error:
             event(log, logging.INFO, "tool.request_parse_failed", message=error.message)
-            self._out.write(jsonrpc.failure(jsonrpc.id_of(value), self._host.methods.reading_error(error)))
+            request_id = error.request_id if value is None else jsonrpc.id_of(value)
+            self._out.write(jsonrpc.failure(request_id, self._host.methods.reading_error(error)))
 
     async def _answer(self, message: Message, request_id: RequestId) -> None:
         task = asyncio.current_task()
@@ -120,15 +146,20 @@ class _StdioServer:
         self._in_flight[request_id] = task
         try:
             if eras.is_stateless(message) and message.method == LISTEN:
-                eras.envelope(message)
+                client = eras.envelope(message).client
                 Filter(message)
                 self._listening.add(task)
-                async for each in listen(message, self._host.hub, self._may_hear):
+                async for each in listen(message, self._host.hub, self._may_hear, event_form(client)):
                     await self._out.has_room()
                     self._out.write(each)
             else:
                 answer = await self._host.methods.answer(self._request(message))
                 self._out.write(answer.body)
+        except asyncio.CancelledError:
+            if self._is_ending:
+                error = RpcError(REQUEST_CANCELLED, "Request cancelled: the input has ended, and so does the server")
+                self._out.write(jsonrpc.failure(request_id, error))
+            raise
         finally:
             del self._in_flight[request_id]
             self._listening.discard(task)
@@ -142,11 +173,10 @@ class _StdioServer:
 
     def _request(self, message: Message) -> Request:
         if eras.is_stateless(message):
-            caller = _with_client(self._caller, eras.envelope(message).client)
+            caller = self._caller.with_client(eras.envelope(message).client)
             return Request(message, caller, None, self._out.write)
-        return Request(
-            message, _with_client(self._caller, self._conversation.client), self._conversation, self._out.write
-        )
+        caller = self._caller.with_client(self._conversation.client)
+        return Request(message, caller, self._conversation, self._out.write)
 
     def _on_notification(self, message: Message) -> None:
         if message.method == "notifications/initialized":
@@ -158,7 +188,7 @@ class _StdioServer:
                 task.cancel()
 
 
-class _Output:
+class Output:
     """Writes messages without blocking the event loop when the client stops reading.
 
     A short message that the pipe has room for is written at once; anything else is left to a thread.
@@ -166,6 +196,10 @@ class _Output:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._on_broken: Callable[[], object] = lambda: None
+        self.is_broken = False
+        self._written_bytes = 0
         self._room = select.poll()
         self._room.register(descriptor, select.POLLOUT)
         self._waiting: list[bytes] = []
@@ -190,11 +224,29 @@ class _Output:
         while len(self._waiting) > _MANY_UNWRITTEN and not self._is_closed:  # noqa: ASYNC110 - a thread empties it
             await asyncio.sleep(_LOOK_AGAIN_S)
 
+    def watch(self, on_broken: Callable[[], object]) -> None:
+        """Call `on_broken` when nobody can read any more what is written: at once for a pipe, else at a write."""
+        self._on_broken = on_broken
+        if stat.S_ISFIFO(os.fstat(self._descriptor).st_mode):
+            self._loop.add_reader(self._descriptor, self._break, OSError(errno.EPIPE, os.strerror(errno.EPIPE)))
+
     def close(self) -> None:
         with self._changed:
             self._is_closed = True
             self._changed.notify()
-        self._thread.join(timeout=_FINISH_S)
+        self._loop.remove_reader(self._descriptor)
+        for _ in range(round(_MOST_WRITING_S / _KEEPS_READING_S)):
+            before = self._written_bytes
+            self._thread.join(_KEEPS_READING_S)
+            if not self._thread.is_alive() or self._written_bytes == before:
+                return
+
+    def _break(self, error: OSError) -> None:
+        if not self.is_broken:
+            self.is_broken = True
+            event(log, logging.WARNING, "tool.respond_failed", message=error.strerror or str(error))
+            self._loop.remove_reader(self._descriptor)
+            self._on_broken()
 
     def _has_room(self) -> bool:
         """Whether PIPE_BUF bytes can be written without waiting; that is what a pipe promises when it is ready."""
@@ -217,14 +269,18 @@ class _Output:
         data = memoryview(lines)
         try:
             while data:
-                data = data[os.write(self._descriptor, data) :]
+                written = os.write(self._descriptor, data)
+                self._written_bytes += written
+                data = data[written:]
         except OSError as error:
-            event(log, logging.WARNING, "tool.respond_failed", message=error.strerror or str(error))
+            with contextlib.suppress(RuntimeError):
+                # The loop may have ended by now.
+                self._loop.call_soon_threadsafe(self._break, error)
             return False
         return True
 
 
-def _claim_stdout() -> int:
+def claim_stdout() -> int:
     """Our own descriptor of standard output. Whatever else prints to it goes to stderr from here on."""
     sys.stdout.flush()
     own = os.dup(1)
@@ -233,7 +289,7 @@ def _claim_stdout() -> int:
     return own
 
 
-async def _lines() -> AsyncIterator[bytes]:
+async def read_lines() -> AsyncIterator[bytes]:
     """The lines of standard input. The loop says when there is something, so that reading does not wait."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
@@ -245,8 +301,7 @@ async def _lines() -> AsyncIterator[bytes]:
     except PermissionError:
         # No loop can wait for a regular file or /dev/null, and reading them does not wait.
         is_waited_for = False
-    parts: list[bytes] = []
-    size = 0
+    line = _Line()
     try:
         while True:
             if is_waited_for:
@@ -262,20 +317,34 @@ async def _lines() -> AsyncIterator[bytes]:
             if not data:
                 break
             first, *others = data.split(b"\n")
-            parts.append(first)
-            size += len(first)
+            line.add(first)
             for next_part in others:
-                yield b"".join(parts)
-                parts, size = [next_part], len(next_part)
-            if size >= MOST_LINE_BYTES:
-                yield b"".join(parts)
-                parts, size = [], 0
+                yield line.take()
+                line.add(next_part)
     finally:
         if is_waited_for:
             loop.remove_reader(0)
-    if size:
-        yield b"".join(parts)
+    if last := line.take():
+        yield last
 
 
-def _with_client(caller: Caller, client: str) -> Caller:
-    return Caller(caller.name, caller.access, caller.transport, client, caller.form)
+class _Line:
+    """A line as it comes in. Of one that is too long the two ends are kept, together longer than a line may be."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._tail = b""
+
+    def add(self, part: bytes) -> None:
+        if self._size <= MOST_LINE_BYTES:
+            self._parts.append(part)
+            self._size += len(part)
+        else:
+            self._tail = (self._tail + part)[-jsonrpc.ID_IN_TAIL_BYTES :]
+
+    def take(self) -> bytes:
+        """The line so far; the next one begins here."""
+        line = b"".join((*self._parts, self._tail))
+        self._parts, self._size, self._tail = [], 0, b""
+        return line

@@ -6,21 +6,20 @@ import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from functools import lru_cache
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from mcp_agent import MOUNTED_BY_HEADER
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.types import MayHear
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.conversation import Conversation, is_of_shell
+from mcp_agent.protocol.conversation import Conversation, asked_event_form, event_form, is_of_shell
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.transports import replay
 from mcp_agent.transports.exchange import Exchange, Watch
 from mcp_agent.transports.http import (
     ClientLeft,
@@ -28,19 +27,29 @@ from mcp_agent.transports.http import (
     header,
     header_text,
     principal,
-    read_body,
+    query_value,
+    read_json,
     send_empty,
     send_error,
     send_json,
 )
 from mcp_agent.transports.http_sessions import HttpSession, HttpSessions
-from mcp_agent.transports.sse_frames import message_frame, priming_frame, send_frames
+from mcp_agent.transports.sse_frames import (
+    event_id,
+    is_of_request,
+    message_frame,
+    parse_event_id,
+    priming_frame,
+    send_frames,
+)
 from registry.gate import Gate
 
 log = logging.getLogger(__name__)
 
 _TRANSPORT = "http"
 _ALLOW = {"allow": "GET, POST, DELETE"}
+# From this version on, clients understand an event without a message.
+_PRIMING_SINCE = "2025-11-25"
 _OPEN_FIRST = "send initialize again to open a new session"
 
 
@@ -71,6 +80,12 @@ class StreamableHttp:
             case _:
                 await send_error(send, 405, "use POST, GET or DELETE here", headers=_ALLOW)
 
+    def _check_loop(self, scope: Scope) -> None:
+        """Raise RpcError if it is this daemon itself that asks."""
+        if scope["state"]["headers"].get(MOUNTED_BY_HEADER) == self._hub.boot.encode():
+            message = "this daemon has mounted itself: its URL is its own; it already has all of these tools"
+            raise RpcError(jsonrpc.INVALID_REQUEST, message)
+
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         accepts_json, accepts_stream = accepted_types(scope)
         if not (accepts_json or accepts_stream):
@@ -78,11 +93,13 @@ class StreamableHttp:
             return
         value: Any = None
         try:
-            value = jsonrpc.decode(await read_body(receive))
+            value = await read_json(receive)
+            self._check_loop(scope)
             if isinstance(value, list):
                 await self._batch(value, scope, receive, send)
                 return
             message = jsonrpc.message(value)
+            is_stateless = message is not None and eras.is_stateless(message)
         except ClientLeft:
             return
         except RpcError as error:
@@ -94,7 +111,7 @@ class StreamableHttp:
             return
         version = header_text(scope, b"mcp-protocol-version")
         exchange = Exchange(scope, receive, send, self._watch, accepts_json=accepts_json, accepts_stream=accepts_stream)
-        if eras.is_stateless(message) or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
+        if is_stateless or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
             await self._stateless(message, exchange, scope, receive, send)
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
             await send_json(send, 400, jsonrpc.failure(message.id, eras.unsupported_version(version)))
@@ -112,6 +129,7 @@ class StreamableHttp:
             envelope = eras.envelope(message, scope["headers"])
             if message.method == LISTEN:
                 Filter(message)
+                events = asked_event_form(query_value(scope, "events")) or event_form(envelope.client)
             tool = (
                 self._gate.catalog.by_name.get(str(message.params.get("name")))
                 if message.method == "tools/call"
@@ -126,8 +144,9 @@ class StreamableHttp:
             if not accepted_types(scope)[1]:
                 await send_error(send, 406, f"the answer to {LISTEN} is a text/event-stream")
                 return
-            access = caller(scope, _TRANSPORT).access
-            messages = listen(message, self._hub, lambda: self._gate.offers(access, "shell"))
+            who = caller(scope, _TRANSPORT, client=envelope.client)
+            scope["state"]["listener"] = lambda: who
+            messages = listen(message, self._hub, lambda: self._gate.offers(who.access, "shell"), events)
             await send_frames(_frames(messages), scope, receive, send)
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
@@ -163,14 +182,18 @@ class StreamableHttp:
         if session is None:
             await exchange.run(message.id, self._methods.answer(request))
             return
+        session.who = who
         session.in_flight[message.id] = exchange
+        exchange.replay = session.replay
         # Before the handshake is over, the version of the client is not known.
-        exchange.make_resumable(session.replay, primes=message.method != "initialize" and _takes_priming(conversation))
+        exchange.primes = message.method != "initialize" and conversation.version >= _PRIMING_SINCE
         try:
             await exchange.run(message.id, self._methods.answer(request))
         finally:
             session.in_flight.pop(message.id, None)
             session.used_at = time.monotonic()
+            if message.method in ("initialize", "logging/setLevel"):
+                self._sessions.remember(session)
 
     async def _batch(self, values: list[Any], scope: Scope, receive: Receive, send: Send) -> None:
         """Several messages in one array, as the protocol had it up to 2025-03-26."""
@@ -179,7 +202,7 @@ class StreamableHttp:
         conversation = session.conversation if session else Conversation(version or eras.HEADERLESS_VERSION)
         if conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, f"MCP {conversation.version} has no batches: send one message at a time")
-        who = caller(scope, _TRANSPORT, client=conversation.client)
+        who = caller(scope, _TRANSPORT, client=conversation.client, connection="" if session is None else session.id)
         body = await self._methods.answer_batch(values, lambda message: Request(message, who, conversation))
         await (send_empty(send, 202) if body is None else send_json(send, 200, body))
 
@@ -194,6 +217,11 @@ class StreamableHttp:
             status = 400 if header_text(scope, b"mcp-session-id") is None else 404
             await send_error(send, status, "a GET here belongs to an open session", _OPEN_FIRST)
             return
+        try:
+            session.conversation.events = asked_event_form(query_value(scope, "events"))
+        except RpcError as error:
+            await send_error(send, 400, error.message)
+            return
         session.open_streams += 1
         try:
             await self._stream(session, scope, receive, send)
@@ -205,8 +233,8 @@ class StreamableHttp:
     async def _stream(self, session: HttpSession, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the session's own stream, or the rest of the stream that `Last-Event-ID` names."""
         headers = {"mcp-session-id": session.id}
-        stream, number = replay.parse_event_id(header(scope, b"last-event-id") or b"") or ("", 0)
-        if not replay.is_of_request(stream):
+        stream, number = parse_event_id(header(scope, b"last-event-id") or b"") or ("", 0)
+        if not is_of_request(stream):
             after = number if stream == session.stream else None
             access = caller(scope, _TRANSPORT).access
             frames = _session_frames(session, after, lambda: self._gate.offers(access, "shell"))
@@ -246,14 +274,14 @@ async def _session_frames(session: HttpSession, after: int | None, may_hear: May
         for number, message in list(session.replay.after(session.stream, after)):
             # The owner may have taken the shell away from this client since.
             if may_hear() or not is_of_shell(message):
-                yield message_frame(message, replay.event_id(session.stream, number))
-    elif _takes_priming(session.conversation):
-        yield priming_frame(replay.event_id(session.stream, session.said))
+                yield message_frame(message, event_id(session.stream, number))
+    elif session.conversation.version >= _PRIMING_SINCE:
+        yield priming_frame(event_id(session.stream, session.said))
     async with aclosing(subscription.messages(session.conversation.notification)) as messages:
         async for message in messages:
             session.said += 1
             session.replay.keep(session.stream, session.said, message)
-            yield message_frame(message, replay.event_id(session.stream, session.said))
+            yield message_frame(message, event_id(session.stream, session.said))
 
 
 async def _frames(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -264,12 +292,7 @@ async def _frames(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes
 
 async def _replay_frames(session: HttpSession, stream: str, after: int) -> AsyncGenerator[bytes, None]:
     for number, message in list(session.replay.after(stream, after)):
-        yield message_frame(message, replay.event_id(stream, number))
-
-
-def _takes_priming(conversation: Conversation) -> bool:
-    """Whether the client understands an event without a message. Clients of older versions may not."""
-    return conversation.version >= "2025-11-25"
+        yield message_frame(message, event_id(stream, number))
 
 
 def _cancel(session: HttpSession, message: Message) -> None:
@@ -284,14 +307,8 @@ def accepted_types(scope: Scope) -> tuple[bool, bool]:
 
     HTTP/1.0 has no streams, so a client that reads both gets JSON there, however long it takes.
     """
-    json, stream = _readable(scope["state"]["headers"].get(b"accept"))
+    accept: bytes = scope["state"]["headers"].get(b"accept", b"*/*").lower()
+    takes_all = b"*/*" in accept
+    json = takes_all or b"application/json" in accept or b"application/*" in accept
+    stream = b"text/event-stream" in accept or (b"text/*" in accept and not takes_all)
     return json, stream and not (json and scope["http_version"] == "1.0")
-
-
-@lru_cache(maxsize=64)
-def _readable(accept: bytes | None) -> tuple[bool, bool]:
-    if accept is None or b"*/*" in accept:
-        return True, accept is not None and b"text/event-stream" in accept
-    lowered = accept.lower()
-    is_any = b"application/*" in lowered
-    return b"application/json" in lowered or is_any, b"text/event-stream" in lowered or b"text/*" in lowered

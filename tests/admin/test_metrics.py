@@ -10,10 +10,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_agent import __version__
+from mcp_agent.admin.metrics_page import call_metrics
 from mcp_agent.calls.call import Call, Caller, Failure
-from mcp_agent.calls.metrics import Histogram, Metrics
+from mcp_agent.calls.observers import Histogram, Metrics
 from registry.catalog import discover
-from registry.gate import Access
+from registry.gate import Access, Gate
+from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from tests.support.daemon import Daemon
 from tests.support.peers import WIRES
 from tests.support.waiting import PATIENCE_S, eventually
@@ -170,11 +172,11 @@ def test_a_bound_counts_what_is_at_it() -> None:
 
 @pytest.mark.parametrize("count", [1_000])
 def test_names_and_rules_from_outside_cannot_grow_the_page(count: int) -> None:
-    metrics = Metrics(discover())
+    metrics = Metrics(Gate(discover(), Profiles(DEFAULT_PROFILE, SHIPPED)))
     caller = Caller("x", Access(), "rpc")
     for number in range(count):
         call = Call("1", caller, f"tool-{number}", {})
         metrics.observe(call, Failure(Denied("no", rule=f"rule-{number}"), b"{}"), 0.1, 10)
-    lines = metrics.render().decode().splitlines()
+    lines = list(call_metrics(metrics))
     assert len([line for line in lines if line.startswith("mcp_agent_calls_total")]) == 1
     assert len([line for line in lines if line.startswith("mcp_agent_denied_calls_total")]) == 201

@@ -9,11 +9,35 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import compact, daemon, filesystem, filesystem_peers, policy, pruning, shell, shell_peers, wires
+from tests.benchmarks import (
+    additions,
+    compact,
+    daemon,
+    filesystem,
+    filesystem_peers,
+    open_terminal,
+    policy,
+    pruning,
+    shell,
+    shell_peers,
+    wires,
+)
 from tests.benchmarks.rows import Bench, PeerMissing, Row, measured
 from tests.benchmarks.table import Finding, machine, rendered
 
-_FAMILIES = (daemon, wires, filesystem, filesystem_peers, shell, shell_peers, pruning, compact, policy)
+_FAMILIES = (
+    daemon,
+    wires,
+    filesystem,
+    filesystem_peers,
+    shell,
+    shell_peers,
+    pruning,
+    compact,
+    policy,
+    additions,
+    open_terminal,
+)
 _FAILED = "FAILED"
 
 

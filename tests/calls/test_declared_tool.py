@@ -14,7 +14,7 @@ import pytest
 
 from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Call, Caller, Compact, Failure, Outcome, Success
-from mcp_agent.calls.focus import FocusedResult
+from mcp_agent.calls.wrapped_result import WrappedResult
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from mcp_agent.reference import pages
@@ -166,4 +166,4 @@ def test_every_field_that_a_tool_declares_for_pruning_is_one_of_its_result() -> 
 def test_a_pruned_result_says_all_that_the_tool_s_own_result_says() -> None:
     public = {name for name, _ in inspect.getmembers(Result) if not name.startswith("_")}
     # What is said of an element of a list is asked of the type that the tool declares.
-    assert public - {"item", "line"} <= vars(FocusedResult).keys()
+    assert public - {"item", "line"} <= vars(WrappedResult).keys()

@@ -1,1 +1,0 @@
-"""Programs that people connect, the real ones and their habits."""

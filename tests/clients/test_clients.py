@@ -123,6 +123,17 @@ async def test_a_restarted_daemon_takes_up_the_sessions_of_its_clients(daemon: D
     assert after.status_code == 404
 
 
+async def test_instructions_say_where_the_tools_act(daemon: Daemon, home: Path) -> None:
+    started_by_the_client = _over_stdio(home, [_initialize(1, "claude-code")])[1]["result"]["instructions"]
+    reached_by_http = (await daemon.rpc("initialize", **_initialize(1, "x")["params"]))["result"]["instructions"]
+    first_lines = [told.partition("\n")[0] for told in (started_by_the_client, reached_by_http)]
+    assert first_lines == [
+        "These tools act on the machine that mcp-agent runs on, with the rights of the user who started it.",
+        "These tools act on the machine of the daemon, which need not be the one the chat runs on, with the rights of "
+        "the user who started it there.",
+    ]
+
+
 @pytest.mark.parametrize("variables", [["PATH", "HOME"], ["PATH"]])
 def test_codex_passes_hardly_any_environment(home: Path, variables: list[str]) -> None:
     env = {name: value for name, value in environment(home).items() if name in variables}

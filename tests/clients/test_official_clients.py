@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from tests.support import node, programs
 from tests.support.daemon import COMMAND, Daemon, environment
+from tests.support.event_stream import start
 from tests.support.waiting import within
 from tools.files.revisions import rev_of_bytes
 
 _SCRIPT = Path(__file__).with_name("typescript_client.mjs")
+_PYTHON_SCRIPT = Path(__file__).with_name("python_client.py")
 # All of them at once on two processors take a while to start.
 _PATIENCE_S = 60.0
 
@@ -87,6 +90,46 @@ async def test_the_inspector_on_every_wire(shared_daemon: Daemon, tmp_path: Path
             "size": 6,
             "rev": rev_of_bytes(file.read_bytes()),
         }, wire
+
+
+async def test_every_client_of_the_python_library_hears_every_line_of_a_session(shared_daemon: Daemon) -> None:
+    """The library drops notifications that it does not know, so its clients are told by log messages."""
+    lines = "".join(f"line {number}\n" for number in range(1, 31))
+    command = "for i in $(seq 1 30); do echo line $i; sleep 0.01; done; exit 3"
+    handshake = ["sse", "mcp", "stdio"]
+    wires = {1: handshake, 2: [*handshake, "mcp stateless", "stdio stateless"]}
+    interpreters = {1: programs.first_python_sdk(), 2: sys.executable}
+    async with within(_PATIENCE_S):
+        running = [
+            await asyncio.create_subprocess_exec(
+                *(interpreters[each], str(_PYTHON_SCRIPT), json.dumps(_asked(shared_daemon, wires[each], command))),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            for each in wires
+        ]
+        assert await asyncio.gather(*(_line(client) for client in running)) == ["listening"] * 2
+        session = await start(shared_daemon, command)
+        outputs = await asyncio.gather(*(client.communicate(b"go\n") for client in running))
+    for generation, (stdout, stderr) in zip(wires, outputs, strict=True):
+        assert "validat" not in stderr.decode(), f"the library refused a notification: {stderr.decode()}"
+        clients = json.loads(stdout)
+        assert [client["wire"] for client in clients] == [wire for wire in wires[generation] for _ in range(2)]
+        for client in clients:
+            *printed, exited = client["heard"]
+            where = f"generation {generation}, {client['wire']}"
+            assert "".join(each["chunk"] for each in printed) == lines, where
+            assert (
+                {each["logger"] for each in printed} == {each["type"] for each in printed} == {"shell_session_output"}
+            )
+            assert (exited["logger"], exited["type"], exited["exit_code"]) == (*["shell_session_exit"] * 2, 3), where
+            assert "stdio" in client["wire"] or exited["session_id"] == session
+
+
+def _asked(daemon: Daemon, wires: list[str], command: str) -> dict[str, Any]:
+    server = {"command": COMMAND, "args": ["stdio"], "env": environment(daemon.home), "cwd": str(daemon.home)}
+    return {"wires": wires, "url": daemon.url, "token": daemon.token, "server": server, "command": command}
 
 
 async def _client(

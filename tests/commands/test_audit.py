@@ -17,6 +17,7 @@ import pytest
 
 from mcp_agent.storage.audit_reader import parse_time
 from tests.support.daemon import COMMAND, command, environment
+from tests.support.terminal import on_a_terminal
 from tests.support.waiting import PATIENCE_S
 
 _NOW = datetime.now(UTC)
@@ -85,12 +86,16 @@ def test_the_lines_that_are_asked_for_are_shown_in_order(home: Path, options: li
 def test_a_line_reads_as_a_sentence(home: Path) -> None:
     shown = _audit(home, "-n", "4").stdout.splitlines()
     at = _NOW.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    assert (
-        shown[0]
-        == f"{at}  owner/http       fs_read              DENIED              2 ms      1,234 B  rule no-env: path=/5"
+    assert shown[0] == f"{at}\towner/http\tfs_read\tDENIED\t2 ms\t1,234 B\trule no-env: path=/5"
+    assert shown[2] == f"{at}\towner/http\tfs_list\tok\t2 ms\t1,234 B\tpath=/7"
+    assert shown[3] == f"{at}\tPOLICY changed by file: default: x (None → None)"
+    with on_a_terminal(home, "audit", "-n", "4", "--state-dir", str(home / "state")) as terminal:
+        assert terminal.wait() == 0
+    line = (
+        f"{at}  owner/http        fs_read               DENIED               2 ms       1,234 B  rule no-env: path=/5"
     )
-    assert shown[2] == f"{at}  owner/http       fs_list              ok                  2 ms      1,234 B  path=/7"
-    assert shown[3] == f"{at}  POLICY changed by file: default: x (None → None)"
+    assert line in terminal.shown.splitlines()
+    assert f"\x1b[31m{line}\x1b[0m" in terminal.raw
 
 
 @pytest.mark.usefixtures("folder")

@@ -5,63 +5,26 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_agent import __version__, cli
+from mcp_agent import __version__
 from registry.catalog import discover
+from tests.commands.conftest import Run, Said
 from tests.support.daemon import COMMAND, command, environment
 from tests.support.waiting import PATIENCE_S
 from tools.files.revisions import rev_of_bytes
-
-
-@dataclass(frozen=True)
-class Said:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Said]
-
-
-@pytest.fixture
-def tools_json(home: Path) -> Path:
-    return home / ".config" / "mcp-agent" / "tools.json"
-
-
-@pytest.fixture
-def run(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """A command of a user who has set nothing, carried out here: a process of its own takes ten times as long."""
-    for name in environment(home):
-        monkeypatch.setenv(name, environment(home)[name])
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "MCP_AGENT_CONFIG", "MCP_AGENT_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(home)
-
-    def carry_out(*arguments: str) -> Said:
-        try:
-            code = cli.run(arguments)
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        return Said(code, *capsys.readouterr())
-
-    return carry_out
 
 
 def test_a_category_that_is_on_with_nothing_in_it_is_told(run: Run, tools_json: Path) -> None:
     tools_json.parent.mkdir(parents=True)
     tools_json.write_text('{"profiles": [{"id": "default", "unlisted": "disabled"}]}')
     said = run("enable", "filesystem")
-    assert said.out == (
-        "filesystem is on, but every tool in it is off in the profile default: mcp-agent enable fs_delete, and so on\n"
-    )
+    assert "every tool of filesystem is off: mcp-agent enable fs_delete fs_grep" in said.out
     run("enable", "fs_read")
-    assert run("enable", "filesystem").out == "filesystem is on\n"
+    assert "is off" not in run("enable", "filesystem").out
 
 
 def test_help_names_every_command(run: Run) -> None:
@@ -87,8 +50,7 @@ def test_the_version_is_told(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "the following arguments are required: COMMAND; mcp-agent --help shows how to use it"),
-        (("srve",), "argument COMMAND: invalid choice: 'srve'"),
+        (("srve",), "there is no command 'mcp-agent srve' (did you mean serve?)"),
         (("serve", "--prot", "1"), "unrecognized arguments: --prot 1"),
         (("serve", "--port", "abc"), "--port: needs a whole number from 0 to 65535, not 'abc'"),
         (("serve", "--port", "65536"), "--port: needs a whole number from 0 to 65535, not '65536'"),
@@ -190,31 +152,35 @@ def test_tools_gives_the_list_as_json(run: Run) -> None:
 
 
 def test_switches_are_saved_in_the_file(run: Run, tools_json: Path) -> None:
-    assert run("disable", "fs_read") == Said(0, "fs_read is off\n", "")
+    assert run("disable", "fs_read").out.startswith("fs_read is off in the profile default\n")
     assert "fs_read " not in run("tools").out
-    assert run("disable", "filesystem") == Said(0, "filesystem is off\n", "")
-    assert run("enable", "fs_read").out == "fs_read is on, but its category is off: mcp-agent enable filesystem\n"
-    assert run("enable", "filesystem") == Said(0, "filesystem is on\n", "")
+    assert run("disable", "filesystem").out.startswith("filesystem is off in the profile default\n")
+    told = run("enable", "fs_read").out.splitlines()
+    assert told[:2] == [
+        "fs_read is switched on in the profile default",
+        "but the category filesystem is off: mcp-agent enable filesystem",
+    ]
+    assert run("enable", "filesystem").out.startswith("filesystem is on in the profile default\nchanged: ")
     assert "fs_read" in run("tools").out
-    assert run("disable", "fs_list", "--profile", "lean") == Said(0, "fs_list is off\n", "")
+    assert run("disable", "fs_list", "--profile", "lean").out.startswith("fs_list is off in the profile lean\n")
     assert [each["id"] for each in json.loads(tools_json.read_text())["profiles"]] == ["default", "lean"]
 
 
 def test_profiles_are_listed_shown_and_chosen(run: Run, tools_json: Path) -> None:
-    assert run("profile", "use", "read-only") == Said(0, "read-only is the active profile\n", "")
+    assert run("profile", "use", "read-only").out.startswith("read-only is the active profile\nchanged: ")
     lines = run("profile", "list").out.splitlines()
-    assert [line.split()[0] for line in lines if line.startswith(" ")] == [
+    assert [line.split("\t")[1] for line in lines if line.startswith(" ")] == [
         "default",
         "lean",
         "browser-only",
         "pruner",
         "compact",
     ]
-    assert [line for line in lines if line.startswith("*")] == ["* read-only      nothing that writes or executes"]
+    assert [line for line in lines if line.startswith("*")] == ["*\tread-only\tnothing that writes or executes"]
     run("disable", "fs_read")
     header, *shown, source = run("profile", "show").out.splitlines()
     assert (header, source) == ("read-only: Read only", f"from {tools_json}")
-    assert [line.split() for line in shown if "fs_list" in line or "fs_read " in line or "filesystem" in line] == [
+    assert [line.split() for line in shown if line.split()[0] in ("fs_list", "fs_read", "filesystem")] == [
         ["filesystem", "on"],
         ["fs_list", "on"],
         ["fs_read", "off"],
@@ -228,6 +194,17 @@ def test_a_call_gives_text_or_json(run: Run, home: Path) -> None:
     said = run("call", "fs_read", "path=x y", "max_bytes=2", "--json")
     expected = {"path": str(home / "x y"), "content": "on", "truncated": True, "size": 4, "next_line": 1, "rev": rev}
     assert (said.code, json.loads(said.out)) == (0, expected)
+
+
+def test_a_session_without_a_daemon_is_said_to_end_with_the_command(run: Run) -> None:
+    said = run("call", "shell_start_session", "command=exec sleep 300")
+    assert said.out.startswith("[session s")
+    session = said.out.split()[1]
+    assert said.err == (
+        f"mcp-agent: no daemon is running, so session {session} ends with this command; "
+        "start a daemon with: mcp-agent serve\n"
+    )
+    assert run("call", "shell_exec", "command=echo x").err == ""
 
 
 def test_a_name_that_is_no_text_can_be_passed_as_the_shell_passes_it(run: Run, home: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from mcp_agent.calls.text_clients import text_client
 from tests.support.daemon import EVERY_TOOL, Daemon, command, running
 
 
@@ -25,6 +27,43 @@ def test_a_healthy_daemon_is_found_well(daemon: Daemon) -> None:
     ):
         assert told in done.stdout
     assert "the stream opens and its first event comes at once" in done.stdout
+
+
+async def test_it_tells_who_was_refused_and_who_was_there_and_what_each_was_given(daemon: Daemon) -> None:
+    begin = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "@cline/core", "version": "3.1"},
+    }
+    async with daemon.http(Accept="application/json, text/event-stream") as http:
+        for method, params in (
+            ("initialize", begin),
+            ("tools/call", {"name": "fs_list", "arguments": {"path": "."}}),
+            ("tools/call", {"name": "fs_read", "arguments": {"path": "missing"}}),
+        ):
+            message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            answer = await http.post("/mcp", json=message)
+            if "Mcp-Session-Id" in answer.headers:
+                http.headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
+        for _ in range(2):
+            assert (await http.get("/mcp", headers={"Authorization": "Bearer wrong"})).status_code == 401
+    cline = text_client("@cline/core")
+    assert cline is not None
+    done = daemon.cli("doctor")
+    # Somebody was refused: that is worth a look, and nothing is wrong with the daemon.
+    assert done.returncode == 0, done.stdout
+    assert (
+        "note  refusals   refused 2 times in the last hour: wrong token, lastly from 127.0.0.1 for /mcp\n"
+        in done.stdout
+    )
+    assert "→ the client has an old or a mistyped token; `mcp-agent token show` prints the owner's" in done.stdout
+    assert (
+        "ok    client     @cline/core 3.1 over http, MCP 2025-11-25: token owner, profile default, "
+        f"results as text of at most {cline.most_bytes:,} bytes; 2 calls, 1 failed, last seen "
+    ) in done.stdout
+    findings = json.loads(daemon.cli("doctor", "--json").stdout)
+    assert {finding["subject"]: finding["ok"] for finding in findings}["refusals"] is True
+    assert all(finding["ok"] for finding in findings)
 
 
 def test_a_closed_port_is_told_from_a_wrong_name(home: Path) -> None:

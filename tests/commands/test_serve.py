@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import pty
-import re
-import select
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +51,25 @@ def test_a_signal_ends_it_in_order(home: Path, sign: signal.Signals) -> None:
         assert not runtime.exists()
 
 
+def test_a_second_daemon_with_the_same_state_folder_is_refused(home: Path) -> None:
+    with running(home) as first:
+        second = command(home, "serve", "--port", "0")
+        folder = home / ".local" / "state" / "mcp-agent"
+        assert (second.returncode, second.stdout) == (2, "")
+        assert second.stderr == (
+            f"mcp-agent: mcp-agent runs already: another daemon uses the state folder {folder} "
+            f"({first.url}, pid {first.process.pid}); use that one as it is, or end it with: kill {first.process.pid}. "
+            "A second one needs a folder and a port of its own: --state-dir, --port\n"
+        )
+        assert _status(first)["status"] == "ok"
+        with running(home, "--state-dir", str(home / "other")) as third:
+            assert _status(third)["status"] == "ok"
+        first.process.kill()
+        first.process.wait()
+    with running(home) as next_one:
+        assert _status(next_one)["status"] == "ok"
+
+
 @pytest.mark.parametrize("program", [(COMMAND, "stdio"), (PRUNER,)], ids=["mcp-agent", "mcp-pruner"])
 def test_the_state_folder_is_its_owner_s_alone(home: Path, program: tuple[str, ...]) -> None:
     folder = home / ".local" / "state" / "mcp-agent"
@@ -98,30 +112,50 @@ def test_the_token_is_not_sent_where_somebody_else_says(daemon: Daemon) -> None:
     assert daemon.cli("disable", "fs_read").returncode == 0
 
 
-def test_a_port_that_is_taken_is_one_sentence(daemon: Daemon) -> None:
+def test_an_unknown_profile_is_the_fault_of_the_flag_and_not_of_tools_json(home: Path) -> None:
+    for program in ("serve", "stdio"):
+        ended = command(home, program, "--profile", "nope")
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr.startswith("mcp-agent: --profile nope: there is no such profile; there are default, lean")
+        assert "tools.json" not in ended.stderr
+
+
+def test_a_port_that_our_own_daemon_has_is_one_sentence(daemon: Daemon) -> None:
     port = daemon.url.rpartition(":")[2]
-    ended = command(daemon.home, "serve", "--port", port)
+    folder = daemon.home / "other"
+    ended = command(daemon.home, "serve", "--port", port, "--state-dir", str(folder))
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         2,
         "",
-        f"mcp-agent: port {port} of 127.0.0.1 is taken; stop what uses it, or pass --port\n",
+        f"mcp-agent: port {port} of 127.0.0.1 is taken by mcp-agent {__version__}, a daemon with another state folder "
+        f"than {folder}; use that one ({daemon.url}/mcp), stop it, or choose another port: --port\n",
     )
     assert daemon.cli("disable", "fs_read").returncode == 0
     assert "fs_read" not in [tool["name"] for tool in _tools(daemon)]
 
 
+def test_a_port_that_another_program_has_is_one_sentence(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ended = command(home, "serve", "--port", str(port))
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        f"mcp-agent: port {port} of 127.0.0.1 is taken by another program; stop it, or choose another port: --port\n",
+    )
+
+
 def test_commands_go_through_the_daemon_and_are_in_force_at_once(daemon: Daemon) -> None:
     assert "fs_read" in [tool["name"] for tool in _tools(daemon)]
-    assert daemon.cli("disable", "fs_read").stdout == "fs_read is off\n"
+    assert daemon.cli("disable", "fs_read").stdout.startswith("fs_read is off in the profile default\n")
     assert "fs_read" not in [tool["name"] for tool in _tools(daemon)]
     told = daemon.cli("enable", "fs_raed")
     assert (told.returncode, told.stderr) == (
         2,
         "mcp-agent: there is no category or tool 'fs_raed' (did you mean fs_read?)\n",
     )
-    assert daemon.cli("profile", "use", "pruner").stdout == "pruner is the active profile\n"
+    assert daemon.cli("profile", "use", "pruner").stdout.startswith("pruner is the active profile\n")
     assert _status(daemon)["registry"]["active_profile"] == "pruner"
-    assert "* pruner" in daemon.cli("profile", "list").stdout
+    assert "*\tpruner\t" in daemon.cli("profile", "list").stdout
     told = daemon.cli("profile", "use", "nobody")
     assert (told.returncode, told.stderr.startswith("mcp-agent: there is no profile 'nobody' (there are ")) == (2, True)
     assert _status(daemon)["registry"]["reloads"] == 2
@@ -157,7 +191,7 @@ def test_a_daemon_that_was_killed_is_not_waited_for(home: Path) -> None:
             daemon.cli("call", "fs_read", "path=x").stdout
             == f"{home / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
         )
-        assert daemon.cli("disable", "fs_read").stdout == "fs_read is off\n"
+        assert daemon.cli("disable", "fs_read").stdout.startswith("fs_read is off in the profile default\n")
 
 
 def test_a_broken_tools_json_is_not_written_over_by_a_command(daemon: Daemon) -> None:
@@ -179,53 +213,6 @@ def test_no_content_of_tools_json_ends_the_daemon(daemon: Daemon, content: str) 
     daemon.save({"activeProfile": "lean"})
     _wait_for(daemon, "ok")
     assert _status(daemon)["registry"]["active_profile"] == "lean"
-
-
-@contextlib.contextmanager
-def _on_a_terminal(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """`serve` on a terminal of its own, and what it shows when it is ready."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [COMMAND, "serve", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(home), cwd=home
-    )
-    os.close(theirs)
-    try:
-        shown = b""
-        while b"Ctrl-C" not in shown:
-            assert select.select([ours], [], [], PATIENCE_S)[0], shown
-            shown += os.read(ours, 65_536)
-        yield process, shown.decode().replace("\r\n", "\n")
-    finally:
-        process.send_signal(signal.SIGINT)
-        code = process.wait(PATIENCE_S)
-        os.close(ours)
-    assert code == 0
-
-
-def test_on_a_terminal_it_shows_how_to_connect(home: Path) -> None:
-    with _on_a_terminal(home, "--port", "0") as (_, shown):
-        file = home / ".local" / "state" / "mcp-agent" / "token"
-        token = file.read_text().strip()
-        found = re.search(r"URL +(http://127\.0\.0\.1:\d+/mcp)\n", shown)
-        assert found is not None
-        assert f"token  {token}\n" in shown
-        assert f"kept in {file}\n" in shown
-        assert f"tools  {home / '.config' / 'mcp-agent' / 'tools.json'}\n" in shown
-        connection = shown[shown.index("Open WebUI") :]
-        assert f"URL      {found[1]}\n" in connection
-        assert f"auth     Bearer {token}\n" in connection
-        assert '{"X-MCP-Agent-Form": "text"}' in connection
-        assert "plain HTTP" not in shown
-    with _on_a_terminal(home, "--port", "0") as (_, again):
-        # A token is shown once, when it is made; after that, where it is.
-        assert token not in again
-        assert f"token  kept in {file}\n" in again
-
-
-def test_on_a_terminal_it_warns_of_plain_http_on_every_network(home: Path) -> None:
-    with _on_a_terminal(home, "--port", "0", "--host", "0.0.0.0") as (_, shown):
-        assert "This is plain HTTP: what is sent can be read on the way." in shown
-        assert "host.docker.internal" in shown
 
 
 def test_a_flag_counts_before_the_environment_and_that_before_the_file(home: Path) -> None:

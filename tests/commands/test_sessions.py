@@ -13,7 +13,8 @@ from tests.support.waiting import PATIENCE_S
 
 
 async def test_sessions_are_listed_with_their_state(daemon: Daemon) -> None:
-    assert daemon.cli("sessions", "list").stdout == "no sessions\n"
+    nothing = daemon.cli("sessions", "list")
+    assert (nothing.stdout, nothing.stderr) == ("", "no sessions\n")
     running = await start(daemon, "exec sleep 300")
     ended = await start(daemon, "echo bye; exit 3")
     await call(daemon, "shell_send_input", session_id=ended, input="", wait_ms=10_000)
@@ -27,6 +28,14 @@ async def test_tail_prints_what_a_session_prints_and_ends_as_it_ends(daemon: Dae
     session = await start(daemon, "echo out; echo err >&2; exit 3")
     done = daemon.cli("sessions", "tail", session)
     assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 3)
+
+
+async def test_a_session_that_is_not_there_is_said_to_be_missing(daemon: Daemon) -> None:
+    done = daemon.cli("sessions", "tail", "nope")
+    told = "mcp-agent: there is no session 'nope' (no session is running, and none has ended in the last hour)\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", told, 2)
+    session = await start(daemon, "exec sleep 300")
+    assert daemon.cli("sessions", "tail", "nope").stderr.endswith(f"(there are: {session})\n")
 
 
 async def test_tail_begins_with_a_whole_line(daemon: Daemon) -> None:

@@ -55,7 +55,9 @@ def broken_object(text: str, tool: str, *, is_error: bool) -> Iterator[str]:
     is_filled = isinstance(value.get(ASKED.get(tool, "")), str) and len(value[ASKED[tool]]) > 500
     is_status = tool in _STATUS and not is_error and "offset" not in value
     budget = _BUDGETS["list" if "items" in value else "status" if is_status else "text"]
-    if not is_filled and len(text.encode()) > budget:
+    # What is passed on is never cut, so it may cost more than the budget has.
+    handles = sum(len(json.dumps(each).encode()) for each in _handles(value) if len(each) > 50)
+    if not is_filled and len(text.encode()) - handles > budget:
         yield f"over its budget: {len(text.encode())} bytes"
     yield from _deep(value, 1)
     yield from _long(value, ASKED.get(tool))
@@ -93,8 +95,23 @@ def _long(value: Any, asked: str | None) -> Iterator[str]:
         case dict():
             for key, each in value.items():
                 yield from _long(key, None)
-                if key != asked or not isinstance(each, str):
+                if _is_handle(key) and isinstance(each, str):
+                    if len(each) > 1_500 or each.endswith("..."):
+                        yield f"{key} of {len(each)} characters: {each[-20:]}"
+                elif key != asked or not isinstance(each, str):
                     yield from _long(each, None)
+
+
+def _is_handle(key: str) -> bool:
+    """Whether the value of that key is there to be passed on: then it is whole, or not there at all."""
+    return key in ("id", "next", "path", "uri", "url", "ref", "cursor") or key.endswith(
+        ("_id", "_path", "Id", "Ref", "Cursor")
+    )
+
+
+def _handles(value: Any) -> Iterator[str]:
+    for each in _objects(value):
+        yield from (text for key, text in each.items() if _is_handle(key) and isinstance(text, str))
 
 
 def _cut(value: dict[str, Any]) -> Iterator[str]:
@@ -106,7 +123,9 @@ def _cut(value: dict[str, Any]) -> Iterator[str]:
         if isinstance(total, int) and "items" in each and each is not value and not (count < total and each["hasMore"]):
             yield f"totalCount {total} of {count}"
         is_cut = is_cut or each.get("hasMore") is True
-    if is_cut and "artifactRef" not in value and "could not be kept" not in value.get("hint", ""):
+    # A tool that stopped at a limit of its own has given all that it has; how to get more is in the hint.
+    is_whole = value.get("truncated") is True and bool(value.get("hint"))
+    if is_cut and "artifactRef" not in value and not is_whole and "could not be kept" not in value.get("hint", ""):
         yield "cut, with no reference"
 
 

@@ -81,5 +81,5 @@ async def test_a_bad_cursor_is_an_error_that_says_what_to_do(host: CompactHost) 
     refused = await host.call("fs_list", path="/", cursor="10")
     assert (refused["success"], refused["error"]["code"]) == (False, "INVALID_PARAMS")
     assert "pass the nextCursor of an earlier answer as it was" in refused["error"]["message"]
-    strict = await host.answer("prune_text", cursor="10")
+    strict = await host.answer("prune_text", era="rpc", cursor="10")
     assert (strict["error"]["code"], strict["error"]["data"]["issues"][0]["path"]) == (-32602, "arguments.cursor")

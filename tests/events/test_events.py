@@ -315,3 +315,25 @@ def _resident_bytes(daemon: Daemon) -> int:
 
 def _descriptors(daemon: Daemon) -> int:
     return sum(1 for _ in Path(f"/proc/{daemon.process.pid}/fd").iterdir())
+
+
+async def test_an_id_that_is_too_long_is_refused(shared_daemon: Daemon) -> None:
+    """Python does not make a number of so many digits."""
+    async with events(shared_daemon) as client:
+        await start(shared_daemon, "echo one")
+        heard = await client.next("shell_session_output")
+    assert heard.id is not None
+    boot = heard.id.partition(".")[0]
+    async with shared_daemon.http() as http:
+        answer = await http.get("/events", headers={"Last-Event-ID": f"{boot}.{'9' * 5_000}"})
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {"error": {"message": "Last-Event-ID has 5011 characters, and no id of ours has so many"}},
+    )
+
+
+async def test_a_cursor_that_is_too_long_is_no_part_of_an_artifact(shared_daemon: Daemon) -> None:
+    done = await call(shared_daemon, "shell_exec", command="seq 1 9999", max_output_bytes=256)
+    for digits in (20, 5_000):
+        answer = await shared_daemon.rpc("resources/read", uri=f"{done['artifactRef']}?cursor={'9' * digits}")
+        assert answer["error"]["code"] != -32603, answer

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.events.subscription import RATE_BYTES
 from tests.support.daemon import COMMAND, Daemon, environment, running
 from tests.support.event_stream import EventStream, call, start
@@ -32,27 +32,27 @@ Hear = Callable[[], Awaitable[dict[str, Any]]]
 
 
 @contextlib.asynccontextmanager
-async def _over_get(daemon: Daemon) -> AsyncIterator[Hear]:
+async def _over_get(daemon: Daemon, query: str = "", name: str = "a-test") -> AsyncIterator[Hear]:
     async with daemon.http(**_STREAM) as http:
-        headers = await _opened(http)
-        async with http.stream("GET", "/mcp", headers=headers) as response:
+        headers = await _opened(http, name=name)
+        async with http.stream("GET", f"/mcp{query}", headers=headers) as response:
             yield _messages(EventStream(response))
 
 
 @contextlib.asynccontextmanager
-async def _over_sse(daemon: Daemon) -> AsyncIterator[Hear]:
-    async with daemon.http() as http, http.stream("GET", "/sse") as response:
+async def _over_sse(daemon: Daemon, query: str = "") -> AsyncIterator[Hear]:
+    async with daemon.http() as http, http.stream("GET", f"/sse{query}") as response:
         yield _messages(EventStream(response))
 
 
 @contextlib.asynccontextmanager
-async def _over_listen(daemon: Daemon) -> AsyncIterator[Hear]:
+async def _over_listen(daemon: Daemon, query: str = "") -> AsyncIterator[Hear]:
     params = {"notifications": {_SHELL: True}, "_meta": _META}
     message = {"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen", "params": params}
     headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen", **_STREAM}
     async with (
         daemon.http(**headers) as http,
-        http.stream("POST", "/mcp", json=message) as response,
+        http.stream("POST", f"/mcp{query}", json=message) as response,
     ):
         hear = _messages(EventStream(response))
         acknowledged = await hear()
@@ -86,6 +86,67 @@ async def test_output_and_exit_are_notifications_with_the_same_object(shared_dae
         "method": "notifications/shell_session_exit",
         "params": {"type": "shell_session_exit", "session_id": session, "exit_code": 3},
     }
+
+
+@pytest.mark.parametrize("wire", _WIRES)
+async def test_a_connection_that_asks_for_messages_hears_the_same_objects_in_them_and_nothing_twice(
+    shared_daemon: Daemon, wire: str
+) -> None:
+    async with _WIRES[wire](shared_daemon, "?events=message") as hear:
+        session = await start(shared_daemon, "echo hello; exit 3")
+        output, exited = await hear(), await hear()
+    printed = {
+        "type": "shell_session_output",
+        "session_id": session,
+        "stream": "stdout",
+        "chunk": "hello\n",
+        "offset": 0,
+    }
+    ended = {"type": "shell_session_exit", "session_id": session, "exit_code": 3}
+    for told, data in ((output, printed), (exited, ended)):
+        told["params"].pop("_meta", None)
+        params = {"level": "info", "logger": data["type"], "data": data}
+        assert told == {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+
+
+async def test_a_client_of_the_python_library_hears_messages_unless_it_asks_otherwise(shared_daemon: Daemon) -> None:
+    async with (
+        _over_get(shared_daemon, name="mcp") as by_name,
+        _over_get(shared_daemon, "?events=notification", name="mcp") as asking,
+        _over_get(shared_daemon, name="mcp (via mcp-remote 0.1.38)") as through_a_proxy,
+        _over_get(shared_daemon, name="mcp-other") as other,
+    ):
+        await start(shared_daemon, "echo hello")
+        told = [(await hear())["method"] for hear in (by_name, asking, through_a_proxy, other)]
+    message, own = "notifications/message", "notifications/shell_session_output"
+    assert told == [message, own, message, own]
+
+
+async def test_a_client_that_has_set_a_higher_log_level_hears_no_messages_of_sessions(shared_daemon: Daemon) -> None:
+    async with shared_daemon.http(**_STREAM) as http:
+        headers = await _opened(http, name="mcp")
+        for level in ("error", "info"):
+            set_level = {"jsonrpc": "2.0", "id": 2, "method": "logging/setLevel", "params": {"level": level}}
+            assert (await http.post("/mcp", json=set_level, headers=headers)).status_code == 200
+            session = await start(shared_daemon, f"echo {level}")
+            async with http.stream("GET", "/mcp", headers=headers) as response:
+                if level == "info":
+                    told = await _messages(EventStream(response))()
+                else:
+                    read = {"session_id": session, "input": "", "wait_ms": 10_000, "until": "^never$"}
+                    await call(shared_daemon, "shell_send_input", **read)
+    assert told["params"]["data"]["chunk"] == "info\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "choices"), [("/sse", "notification, message, named"), ("/mcp", "notification, message")]
+)
+async def test_a_form_of_events_that_there_is_not_is_refused(shared_daemon: Daemon, path: str, choices: str) -> None:
+    async with shared_daemon.http(Accept="text/event-stream") as http:
+        headers = await _opened(http) if path == "/mcp" else {}
+        refused = await http.get(f"{path}?events=loud", headers=headers)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"] == f"events is 'loud' and must be one of {choices}"
 
 
 @pytest.mark.parametrize("wire", _WIRES)
@@ -201,11 +262,11 @@ async def test_a_client_without_the_shell_hears_and_reads_nothing_of_sessions(da
     assert "not found" in refused["error"]["message"]
 
 
-async def test_instructions_name_the_sessions_that_run(daemon: Daemon) -> None:
+async def test_instructions_name_the_sessions_that_run_and_stay_the_same_while_they_do(daemon: Daemon) -> None:
     session = await start(daemon, "exec sleep 300")
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a-test", "version": "1"}}
     told = (await daemon.rpc("initialize", **params))["result"]["instructions"]
-    assert f"{session} (exec sleep 300" in told
+    assert f"also those of other clients: {session} (exec sleep 300).\n" in told
 
 
 async def test_sessions_outlive_their_client_unless_it_is_set_otherwise(home: Path) -> None:
@@ -223,9 +284,9 @@ async def test_sessions_outlive_their_client_unless_it_is_set_otherwise(home: Pa
             assert told["running"] is is_running
 
 
-async def _opened(http: httpx2.AsyncClient, path: str = "/mcp") -> dict[str, str]:
+async def _opened(http: httpx2.AsyncClient, path: str = "/mcp", name: str = "a-test") -> dict[str, str]:
     """The headers of a new MCP session."""
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a-test", "version": "1"}}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": name, "version": "1"}}
     answer = await http.post(path, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
     return {"Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
 

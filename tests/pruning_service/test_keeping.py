@@ -10,6 +10,8 @@ import pytest
 
 from mcp_agent.pruning_service.kept_texts import KeptTexts
 from mcp_agent.pruning_service.worker_pool import WorkerPool
+from tests.support.daemon import running
+from tests.support.waiting import eventually
 from tools.pruning.engine import GaveUp, Selection
 
 CODE = "\n".join(f"def step_{n}(pool):\n    return pool.take({n})\n" for n in range(200))
@@ -45,6 +47,16 @@ def test_what_is_too_old_is_gone_even_before_it_is_swept(tmp_path: Path) -> None
     assert store.find_text("me", prune_id) is None
     store.sweep()
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_is_too_old_leaves_the_disk_by_itself(home: Path) -> None:
+    with running(home, extra={"MCP_PRUNER_PRUNE_ID_TTL_S": "1"}) as daemon:
+        (home / "code.py").write_text(CODE)
+        arguments = {"path": "code.py", "context_focus_question": "where is step_7?"}
+        read = await daemon.rpc("tools/call", name="fs_read", arguments=arguments)
+        assert read["result"]["structuredContent"]["pruning"]["prune_id"].startswith("prn_")
+        folder = home / ".local/state/mcp-agent/pruned"
+        await eventually(lambda: list(folder.iterdir()), lambda left: not left)
 
 
 def test_what_is_kept_is_for_its_owner_s_eyes(tmp_path: Path) -> None:

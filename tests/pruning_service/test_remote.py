@@ -16,7 +16,7 @@ from mcp_agent.pruning_service.kept_texts import KeptTexts
 from tests.support.pruner_stdio import reader
 from tests.support.pruning_service import Service, service
 from tests.support.waiting import eventually
-from tools.kit.focus import Focused
+from tools.kit.results import Focused
 
 TEXT = "\n".join(f"line {n} of the text" for n in range(60))
 HALF = "\n".join([*TEXT.split("\n")[:30], "(filtered 30 lines)"])
@@ -28,9 +28,9 @@ def remote() -> Iterator[Service]:
         yield started
 
 
-def _pruner(url: str | None, folder: Path, timeout_s: float = 5.0) -> HostPruner:
+def _pruner(url: str | None, folder: Path, timeout_s: float = 5.0, *, is_strict: bool = False) -> HostPruner:
     recovery = KeptTexts(folder / "pruned", 3_600)
-    return HostPruner(recovery, url=url, timeout_s=timeout_s, max_input_chars=2_000_000)
+    return HostPruner(recovery, url=url, timeout_s=timeout_s, max_input_chars=2_000_000, is_strict=is_strict)
 
 
 async def _focused(pruner: HostPruner, text: str = TEXT, question: str | None = "  which line?  ") -> Focused:
@@ -60,8 +60,8 @@ async def test_the_pruned_text_is_taken_from_the_first_field_that_has_it(
     ("behaviour", "code", "message"),
     [
         ("unchanged with error_msg", "invalid_response", "the model is not loaded"),
-        ("nothing left", "invalid_response", "too few"),
-        ("empty", "invalid_response", "too few"),
+        ("nothing left", "invalid_response", "left nothing of the text"),
+        ("empty", "invalid_response", "left nothing of the text"),
         ("larger than the input", "invalid_response", "larger than the text"),
         ("too large for us", "invalid_response", "larger than"),
         ("endless headers", "invalid_response", "got more than 100 headers"),
@@ -128,7 +128,30 @@ async def test_after_three_failures_it_is_left_alone(remote: Service, tmp_path: 
     attempts = [(await _focused(pruner)).pruning.attempted for _ in range(5)]
     assert (attempts, len(remote.asked)) == ([True, True, True, False, False], 3)
     resting = (await _focused(pruner)).pruning
-    assert (resting.reason, resting.fallback) == ("disabled_or_unconfigured", False)
+    assert (resting.reason, resting.detail, resting.fallback) == ("disabled_or_unconfigured", "circuit_open", False)
+    assert resting.note == "not pruned: the pruning service failed three times and is asked again half a minute later"
+
+
+async def test_an_answer_that_prunes_strongly_is_used_and_no_failure(remote: Service, tmp_path: Path) -> None:
+    pruner = _pruner(remote.url, tmp_path)
+    remote.behaviour = "nothing left"
+    assert [(await _focused(pruner)).text for _ in range(4)] == [TEXT] * 4
+    remote.behaviour = "one line"
+    seen = await _focused(pruner)
+    assert (seen.text, seen.pruning.applied) == ("line 0 of the text", True)
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+async def test_a_text_that_comes_back_whole_was_not_pruned_save_to_the_letter(
+    remote: Service, tmp_path: Path, is_strict: bool
+) -> None:
+    remote.behaviour = "unchanged"
+    pruning = (await _focused(_pruner(remote.url, tmp_path, is_strict=is_strict))).pruning
+    if is_strict:
+        assert (pruning.applied, pruning.fallback, pruning.pruned_bytes) == (True, False, len(TEXT))
+    else:
+        assert (pruning.applied, pruning.fallback, pruning.pruned_bytes) == (False, True, None)
+        assert (pruning.reason, pruning.detail, pruning.error) == ("pruner_error", "nothing_dropped", None)
 
 
 async def test_lines_that_cannot_be_of_the_text_are_a_failure_like_any_other(remote: Service, tmp_path: Path) -> None:
@@ -189,6 +212,7 @@ def test_the_three_tools_send_what_their_contract_says(remote: Service, tmp_path
         out = asked("bash", command="cat text.txt; echo warned >&2")
         error = asked("bash", command="cat text.txt >&2")
         found = asked("grep", pattern="line", path="text.txt", fixed_string=True)
+        failed = asked("bash", command="cat text.txt; exit 3")
         remote.behaviour = "words that are no matches"
         unread = asked("grep", pattern="line [0-9] ", path="text.txt")
     assert read["content"] == HALF
@@ -199,6 +223,15 @@ def test_the_three_tools_send_what_their_contract_says(remote: Service, tmp_path
     assert {each["query"] for each in remote.asked} == {"which?"}
     assert [match["line"] for match in found["matches"]] == list(range(1, 31))
     assert (found["match_count"], found["pruning"]["applied"]) == (30, True)
+    assert (failed["error"]["code"], failed["stdout"]) == ("nonzero_exit", TEXT)
+    assert failed["pruning"] == {
+        "attempted": False,
+        "applied": False,
+        "fallback": False,
+        "raw_bytes": len(TEXT),
+        "reason": "disabled_or_unconfigured",
+        "detail": "command_failed",
+    }
     assert (unread["match_count"], unread["pruning"]["error"]["code"]) == (10, "invalid_response")
     events = [line["event"] for line in served.log("pruner.call_ok") if line["event"].startswith("pruner.")]
     assert events[:2] == ["pruner.call_start", "pruner.call_ok"]

@@ -76,7 +76,7 @@ def test_a_tool_that_is_off_is_not_suggested() -> None:
     gate = _gate(profile("default", switched(fs_read=False)))
     with pytest.raises(UnknownTool) as refused:
         gate.admit(Access(), "fs_reads")
-    assert refused.value.near != "fs_read"
+    assert refused.value.hint != "did you mean fs_read?"
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,22 @@ def test_a_tool_that_is_off_is_not_suggested() -> None:
         (
             profile("default", switched(fs_read=False)),
             "fs_read is switched off in the profile default; its owner can switch it on with "
-            "`mcp-agent enable fs_read` or in tools.json. Do the work with the tools that are listed.",
+            "`mcp-agent enable fs_read` or in tools.json. Ask them, or go on without it.",
         ),
         (
             profile("default", switched(enabled=False)),
             "the category filesystem is switched off in the profile default; its owner can switch it on with "
-            "`mcp-agent enable filesystem` or in tools.json. Do the work with the tools that are listed.",
+            "`mcp-agent enable filesystem` or in tools.json. Ask them, or go on without it.",
+        ),
+        (
+            profile("default", effects={"read": False}),
+            "every tool that can read is switched off in the profile default; its owner can switch it on with "
+            "`mcp-agent enable --effect read` or in tools.json. Ask them, or go on without it.",
         ),
         (
             profile("default", enabled=False),
             "the profile default is switched off; its owner can switch it on in tools.json. "
-            "Do the work with the tools that are listed.",
+            "Ask them, or go on without it.",
         ),
     ],
 )
@@ -103,6 +108,21 @@ def test_a_refusal_names_the_switch(changed: dict[str, Any], hint: str) -> None:
     with pytest.raises(ToolDisabled) as refused:
         _gate(changed).admit(Access(), "fs_read")
     assert (refused.value.message, refused.value.hint) == ("Tool fs_read is disabled", hint)
+
+
+def test_a_refusal_names_the_profile_if_it_is_not_the_active_one() -> None:
+    with pytest.raises(ToolDisabled) as refused:
+        _gate(profile("bot", switched("shell", enabled=False))).admit(Access("bot"), "shell_exec")
+    assert "`mcp-agent enable shell --profile bot`" in str(refused.value.hint)
+
+
+def test_an_effect_that_is_off_takes_every_tool_of_its_kind_whatever_their_own_switches_say() -> None:
+    named = switched("browser", browser_click=True), switched("shell", shell_exec=True)
+    gate = _gate(profile("default", *named, effects={"execute": False, "read": True}))
+    assert _visible(gate, Access()) == ("fs_list", "fs_read", "fs_write", "prune_text")
+    for name in ("browser_click", "shell_exec"):
+        with pytest.raises(ToolDisabled):
+            gate.admit(Access(), name)
 
 
 @pytest.mark.parametrize(("own", "narrowed"), list(itertools.product(SHIPPED, SHIPPED)))

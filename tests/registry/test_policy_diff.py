@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.policy_diff import differences
+from registry.policy_diff import differences, policy_change
 from registry.profiles import Profiles
 from registry.tools_json import read
 from tests.support.small_catalog import CATALOG, profile, switched
@@ -18,6 +18,10 @@ def _read(*profiles: dict[str, Any], **keys: Any) -> Profiles:
 
 def _rule(**changes: Any) -> dict[str, Any]:
     return {"paths": [{"id": "env", "pattern": ".env", "reason": "secrets", **changes}]}
+
+
+_GIT = {"id": "git_run", "command": "git"}
+_MOUNT = {"url": "http://127.0.0.1:1/mcp"}
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,11 @@ def _rule(**changes: Any) -> dict[str, Any]:
         (_read(profile("default", deny=_rule())), _read(), ["default: deny rule env removed"]),
         (_read(), _read(profile("default", response={"form": "text"})), ["default: response changed"]),
         (_read(), _read(profile("default", pruning={"everywhere": False})), ["default: pruning changed"]),
+        (
+            _read(),
+            _read(profile("default", effects={"execute": False})),
+            ["default: effect execute off", "default: shell off", "default: browser off"],
+        ),
         (_read(), _read(profile("default")), []),
     ],
 )
@@ -53,3 +62,39 @@ def test_a_change_of_everything_stays_short() -> None:
     many = [profile(f"profile-{number}") for number in range(100)]
     found = differences(_read(), _read(*many), CATALOG)
     assert (len(found), found[-1]) == (51, "and 450 more")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        (_read(profile("default", switched("shell", enabled=False))), _read(), ["default: shell on"]),
+        (_read(), _read(profile("default", switched("shell", enabled=False))), []),
+        (_read(activeProfile="lean"), _read(), ["active profile: lean → default"]),
+        (_read(), _read(activeProfile="lean"), []),
+        (_read(profile("default", deny=_rule())), _read(), ["default: deny rule env removed"]),
+        (_read(), _read(profile("default", deny=_rule())), []),
+        (
+            _read(profile("default", deny=_rule())),
+            _read(profile("default", deny=_rule(pattern="*.pem"))),
+            ["default: deny rule env changed"],
+        ),
+        (_read(), _read(profile("default", {"id": "cli", "wrap": [_GIT]})), ["wrapped program git_run added"]),
+        (_read(profile("default", {"id": "cli", "wrap": [_GIT]})), _read(), []),
+        (_read(), _read(profile("default", {"id": "web", "mount": _MOUNT})), ["mounted server web added"]),
+        (
+            _read(profile("default", {"id": "web", "mount": _MOUNT})),
+            _read(profile("default", {"id": "web", "mount": {"url": "http://127.0.0.1:2/mcp"}})),
+            ["mounted server web changed"],
+        ),
+        (_read(profile("default", pruning={"root": "/srv"})), _read(), ["default: pruning changed"]),
+        (
+            _read(profile("default", pruning={"root": "/srv"})),
+            _read(profile("default", pruning={"root": "/srv/a"})),
+            [],
+        ),
+        (_read(), _read(profile("mine")), []),
+        (_read(profile("mine", enabled=False)), _read(profile("mine", unlisted="disabled")), []),
+    ],
+)
+def test_what_lets_a_caller_do_more_is_known(before: Profiles, after: Profiles, changes: list[str]) -> None:
+    assert policy_change(before, after, CATALOG)["widened"] == changes

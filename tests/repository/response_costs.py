@@ -102,7 +102,9 @@ async def _measured(folder: Path) -> list[Cost]:
     catalog = discover()
 
     async def cost(tool: str, what: str, **arguments: Any) -> tuple[Cost, Result]:
-        outcome = await daemon.dispatcher.call(Call("cost", Caller("owner", Access(), "rpc"), tool, arguments))
+        outcome = await daemon.dispatcher.call(
+            Call("cost", Caller("owner", Access(), "rpc", connection="a-test"), tool, arguments)
+        )
         assert isinstance(outcome, Success), (tool, outcome)
         origin = Origin.of(tool, "owner", arguments)
         short = compactor.shorten(outcome.result, catalog.by_name.get(tool), origin, "costs").encoded.decode()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +14,8 @@ import pytest
 
 from mcp_agent.reference import pages
 from tests.support import ROOT
-from tests.support.daemon import COMMAND, Daemon, command, environment
+from tests.support.daemon import Daemon, command, environment
+from tests.support.waiting import PATIENCE_S
 
 _PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"])
 _BLOCK = re.compile(r"^```(\S+)(?: (\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -29,21 +33,54 @@ def _found(language: str) -> Iterator[object]:
                 yield pytest.param(block[3], block[2], id=f"{page.name}-{number}")
 
 
-@pytest.mark.parametrize(("script", "_name"), _blocks("bash"))
-def test_what_a_page_runs_ends_well(daemon: Daemon, script: str, _name: None) -> None:
-    """The daemon of the test stands in for the one that the page has its reader start."""
-    here = script.replace("http://127.0.0.1:8765", daemon.url)
-    variables = {"PATH": f"{Path(COMMAND).parent}:/usr/bin:/bin", "MCP_AGENT_CONFIG": str(daemon.tools_json)}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", here.replace("curl -s ", "curl -sS --fail-with-body ")],
+# What the README tells its reader to type first in another terminal. Nothing else puts our commands on the PATH.
+_ACTIVATE = ". .venv/bin/activate"
+_BARE_PATH = "/usr/bin:/bin"
+
+
+def _run(script: str, url: str, home: Path, **extra: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of a page in the folder of the repository, in a shell with nothing prepared."""
+    here = script.replace("http://127.0.0.1:8765", url).replace("curl -s ", "curl -sS --fail-with-body ")
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", here],
         capture_output=True,
         text=True,
-        env=environment(daemon.home, variables),
-        cwd=daemon.home,
-        timeout=60,
+        stdin=subprocess.DEVNULL,
+        env=environment(home, {"PATH": _BARE_PATH, **extra}),
+        cwd=ROOT,
+        timeout=120,
         check=False,
     )
+
+
+@pytest.mark.parametrize(("script", "_name"), [each for each in _blocks("bash") if "README" not in str(each)])
+def test_what_a_page_runs_ends_well(daemon: Daemon, script: str, _name: None) -> None:
+    """The daemon of the test stands in for the one that the page has its reader start."""
+    script = f"{_ACTIVATE}\ncd {daemon.home}\n{script}"
+    done = _run(script, daemon.url, daemon.home, MCP_AGENT_CONFIG=str(daemon.tools_json))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_readme_works_from_its_first_command_to_its_last(home: Path) -> None:
+    """Seen: after `make serve`, every further command of the README was "command not found"."""
+    blocks = [block[3] for block in _BLOCK.finditer((ROOT / "README.md").read_text("utf-8")) if block[1] != "json"]
+    assert blocks[0] == "$ make serve\n"
+    assert blocks[1].startswith(_ACTIVATE)
+    variables = environment(home, {"PATH": _BARE_PATH, "MCP_AGENT_PORT": "0"})
+    # Only make's own file is in the way of a second run beside this one: nothing is installed, because it is done.
+    serving = subprocess.Popen(
+        ["make", "serve"], stdout=subprocess.PIPE, env=variables, cwd=ROOT, start_new_session=True
+    )
+    assert serving.stdout is not None
+    try:
+        ready = next(line for line in serving.stdout if line.startswith(b"{"))
+        script = "\n".join(blocks[1:])
+        done = _run(script, json.loads(ready)["url"], home)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "all is well" in done.stdout
+    finally:
+        os.killpg(serving.pid, signal.SIGINT)
+        serving.communicate(timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(("text", "name"), _blocks("json"))

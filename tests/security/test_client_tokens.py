@@ -11,9 +11,9 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.support.daemon import EVERY_TOOL, Daemon, command
+from tests.support.daemon import EVERY_TOOL, Daemon, command, running
 from tests.support.peers import official
-from tests.support.waiting import PATIENCE_S, eventually
+from tests.support.waiting import PATIENCE_S
 
 
 def _create(daemon: Daemon, name: str, *more: str) -> str:
@@ -27,15 +27,11 @@ async def _opens(daemon: Daemon, token: str) -> bool:
         return (await http.get("/openapi.json")).status_code == 200
 
 
-async def _until(daemon: Daemon, token: str, opens: bool) -> None:
-    await eventually(lambda: _opens(daemon, token), lambda is_open: is_open == opens)
-
-
 async def test_two_clients_with_two_profiles_see_two_lists_live(daemon: Daemon) -> None:
     names = {"reader": "default", "surfer": "browser-only"}
     made = {name: _create(daemon, name, "--profile", profile) for name, profile in names.items()}
     for token in made.values():
-        await _until(daemon, token, True)
+        assert await _opens(daemon, token)
     async with (
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {made['reader']}"}) as first_http,
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {made['surfer']}"}) as second_http,
@@ -52,7 +48,7 @@ async def test_two_clients_with_two_profiles_see_two_lists_live(daemon: Daemon) 
 
 async def test_a_client_with_a_profile_cannot_steer_the_daemon(daemon: Daemon) -> None:
     token = _create(daemon, "guest", "--profile", "read-only")
-    await _until(daemon, token, True)
+    assert await _opens(daemon, token)
     async with daemon.http(Authorization=f"Bearer {token}") as http:
         answer = await http.post("/api/switch", json={"target": "fs_read", "enabled": False})
         widened = await http.post("/mcp/default", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
@@ -63,7 +59,7 @@ async def test_a_client_with_a_profile_cannot_steer_the_daemon(daemon: Daemon) -
 @pytest.mark.parametrize("wire", ["/mcp", "/sse"])
 async def test_revoking_ends_open_streams_and_shuts_the_door(daemon: Daemon, wire: str) -> None:
     token = _create(daemon, "leaver")
-    await _until(daemon, token, True)
+    assert await _opens(daemon, token)
     headers = {"Accept": "text/event-stream"} | ({"Mcp-Session-Id": "s" * 30} if wire == "/mcp" else {})
     async with (
         daemon.http(Authorization=f"Bearer {token}") as http,
@@ -82,16 +78,53 @@ async def test_revoking_ends_open_streams_and_shuts_the_door(daemon: Daemon, wir
     assert await _opens(daemon, daemon.token)
 
 
+async def test_a_change_of_tokens_is_in_force_when_the_command_answers(daemon: Daemon) -> None:
+    token = _create(daemon, "client")
+    assert await _opens(daemon, token)
+    fresh = daemon.cli("token", "rotate", "client").stdout.splitlines()[1]
+    assert (await _opens(daemon, token), await _opens(daemon, fresh)) == (False, True)
+    daemon.cli("token", "revoke", "client")
+    assert not await _opens(daemon, fresh)
+
+
+async def test_a_token_without_a_profile_follows_the_active_one(daemon: Daemon) -> None:
+    token = _create(daemon, "follower")
+    kept = json.loads((daemon.home / ".local/state/mcp-agent/tokens.json").read_text())["tokens"]
+    assert kept[0]["profile"] is None
+    assert "follower\tthe active profile" in daemon.cli("token", "list").stdout
+    for profile, names in (("default", EVERY_TOOL), ("browser-only", [])):
+        daemon.cli("profile", "use", profile)
+        async with daemon.http(Authorization=f"Bearer {token}") as http:
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            listed = (await http.post("/rpc", json=message)).json()["result"]["tools"]
+        assert [tool["name"] for tool in listed] == names
+
+
+async def test_the_owners_token_is_rotated_where_the_daemon_has_it(home: Path) -> None:
+    kept = home / "elsewhere"
+    with running(home, "--token-file", str(kept)) as daemon:
+        fresh = command(home, "token", "rotate").stdout.splitlines()[1]
+        assert kept.read_text().strip() == fresh
+        assert (await _opens(daemon, daemon.token), await _opens(daemon, fresh)) == (False, True)
+
+
+def test_a_token_of_the_environment_is_not_rotated(home: Path) -> None:
+    with running(home, extra={"MCP_AGENT_TOKEN": "a-token-of-the-environment"}):
+        done = command(home, "token", "rotate", MCP_AGENT_TOKEN="a-token-of-the-environment")
+    assert done.returncode == 2
+    assert "from MCP_AGENT_TOKEN" in done.stderr
+
+
 async def test_rotating_the_owners_token_needs_no_restart(daemon: Daemon) -> None:
     fresh = daemon.cli("token", "rotate").stdout.splitlines()[1]
-    await _until(daemon, fresh, True)
+    assert await _opens(daemon, fresh)
     assert not await _opens(daemon, daemon.token)
     assert daemon.cli("token", "show").stdout.strip() == fresh
 
 
 async def test_the_form_of_a_token_is_used_where_the_connection_says_nothing(daemon: Daemon, tmp_path: Path) -> None:
     token = _create(daemon, "reader", "--form", "text")
-    await _until(daemon, token, True)
+    assert await _opens(daemon, token)
     (tmp_path / "a").write_text("x")
     params = {"name": "fs_read", "arguments": {"path": str(tmp_path / "a")}}
     async with daemon.http(Authorization=f"Bearer {token}") as http:

@@ -22,12 +22,13 @@ _ROUTES = [
     ("GET", "/rpc"),
     ("POST", "/health"),
     ("OPTIONS", "/health"),
-    ("GET", "/health/"),
     ("GET", "/api/status"),
     ("GET", "/api/profiles"),
     ("POST", "/api/switch"),
     ("POST", "/api/profiles/use"),
-    ("GET", "/"),
+    ("POST", "/"),
+    ("DELETE", "/"),
+    ("POST", "/ui/index.html"),
     ("GET", "/nowhere"),
     ("OPTIONS", "/mcp"),
     ("PUT", "/nowhere"),
@@ -82,7 +83,13 @@ def test_more_than_one_credential_is_a_bad_request(shared_daemon: Daemon, header
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("Authorization", "Bearer {token}"), ("Authorization", "bearer   {token} "), ("X-API-Key", "{token}")],
+    [
+        ("Authorization", "Bearer {token}"),
+        ("Authorization", "bearer   {token} "),
+        ("Authorization", "Bearer Bearer {token}"),
+        ("X-API-Key", "Bearer {token}"),
+        ("X-API-Key", "{token}"),
+    ],
 )
 def test_the_token_is_taken_from_either_header(shared_daemon: Daemon, name: str, value: str) -> None:
     headers: dict[str, Any] = {"Authorization": None, name: value.format(token=shared_daemon.token)}
@@ -104,9 +111,13 @@ def test_health_has_two_fields_for_anyone_and_all_for_the_owner(shared_daemon: D
         "uptime_s",
         "registry",
         "search",
+        "pruning",
         "sessions",
+        "mounts",
+        "refusals",
         "clients",
         "limits",
+        "usage",
     }
     assert request(shared_daemon, Authorization="Bearer wrong").status == 401
 

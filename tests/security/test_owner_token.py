@@ -87,7 +87,7 @@ def test_a_token_of_the_environment_is_used_and_no_file_is_made(home: Path) -> N
 @pytest.mark.parametrize("token", ["", "short", "with a space in it"])
 def test_a_token_of_the_environment_that_is_none_is_refused(home: Path, token: str) -> None:
     assert _refused(home, MCP_AGENT_TOKEN=token) == (
-        "mcp-agent: MCP_AGENT_TOKEN must be at least 8 visible characters, without spaces\n"
+        "mcp-agent: MCP_AGENT_TOKEN must be 8 to 4096 visible characters, without spaces\n"
     )
 
 
@@ -106,6 +106,17 @@ def test_children_never_see_the_token_of_the_environment(home: Path) -> None:
     assert token == "a-token-of-my-own"
     assert "KEPT=yes" in seen
     assert not [line for line in seen if "TOKEN" in line or token in line]
+
+
+def test_the_environment_of_the_daemon_does_not_show_the_token(home: Path) -> None:
+    """`/proc/<pid>/environ` has what a process was started with, whatever it has removed since."""
+    with running(home, extra={"MCP_AGENT_TOKEN": "a-token-of-my-own", "KEPT": "yes"}) as daemon:
+        assert request(daemon, path="/api/status").status == 200
+        seen = Path(f"/proc/{daemon.process.pid}/environ").read_bytes().split(b"\0")
+        arguments = Path(f"/proc/{daemon.process.pid}/cmdline").read_bytes().split(b"\0")
+    assert b"KEPT=yes" in seen
+    assert b"serve" in arguments
+    assert not [entry for entry in seen if b"a-token-of-my-own" in entry or entry.startswith(b"MCP_AGENT_TOKEN=")]
 
 
 def test_daemons_that_start_at_once_agree_on_one_token(home: Path) -> None:

@@ -53,7 +53,6 @@ async def test_a_process_that_took_over_a_number_is_never_signalled() -> None:
         began = process_tree.start_time(stranger.pid)
         assert began is not None
         assert process_tree.send(Member(stranger.pid, began - 1), signal.SIGKILL) is False
-        assert await process_tree.end(lambda: set(), signal.SIGKILL, 0.1) is False
         assert stranger.poll() is None
         assert process_tree.send(Member(stranger.pid, began), signal.SIGKILL) is True
         assert stranger.wait(PATIENCE_S) == -signal.SIGKILL
@@ -104,11 +103,38 @@ async def test_the_next_start_after_a_crash_cleans_up(home: Path, nap: str) -> N
             stranger.wait()
 
 
-async def test_a_daemon_that_starts_beside_another_leaves_its_sessions_alone(home: Path, nap: str) -> None:
+@pytest.mark.alone
+async def test_a_killed_daemon_that_nobody_reaps_counts_as_gone(home: Path, nap: str) -> None:
+    with running(home) as daemon:
+        await _call(daemon, "shell_start_session", command=f"setsid sleep {nap} & sleep {nap}")
+        await eventually(lambda: _sleepers(nap), lambda found: len(found) == 2)
+        daemon.process.kill()
+        # Not reaped: `wait` comes at the end of the block, so the daemon is a zombie all the while.
+        await eventually(lambda: _state(daemon.process.pid), lambda state: state == "Z")
+        assert "no daemon is running" in daemon.cli("sessions", "list").stderr
+        with running(home):
+            assert _sleepers(nap) == []
+            assert _state(daemon.process.pid) == "Z"
+
+
+@pytest.mark.parametrize("program", [(COMMAND, "stdio"), (PRUNER,)], ids=["mcp-agent", "mcp-pruner"])
+async def test_what_starts_beside_a_daemon_leaves_its_sessions_alone(
+    home: Path, nap: str, program: tuple[str, ...]
+) -> None:
+    ping = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
     with running(home) as daemon:
         await _call(daemon, "shell_start_session", command=f"sleep {nap}")
-        with running(home):
-            assert _sleepers(nap) != []
+        beside = await asyncio.create_subprocess_exec(
+            *program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment(home),
+            cwd=home,
+        )
+        answer, _ = await beside.communicate(ping)
+        assert json.loads(answer)["result"] == {}
+        assert _sleepers(nap) != []
 
 
 @pytest.mark.alone
@@ -187,6 +213,10 @@ async def _call(daemon: Daemon, tool: str, **arguments: str) -> dict[str, Any]:
     assert answer["result"]["isError"] is False, answer
     result: dict[str, Any] = answer["result"]["structuredContent"]
     return result
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _sleepers(seconds: str) -> list[int]:

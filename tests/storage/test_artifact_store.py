@@ -120,6 +120,29 @@ def test_a_caller_over_its_quota_loses_its_oldest_and_others_nothing(tmp_path: P
     assert len(list((tmp_path / "artifacts").glob("??/*"))) == 3
 
 
+def test_a_huge_output_does_not_cost_a_caller_its_other_artifacts(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path / "artifacts", Quotas(caller_bytes=10_000))
+    small = [_kept(store, "one", "x" * 300) for _ in range(10)]
+    huge = [_kept(store, "one", "x" * 7_000) for _ in range(3)]
+    assert [artifact.reference for artifact in store.newest("one")] == [huge[-1], *reversed(small)]
+    with pytest.raises(OSError, match="larger than the 7000 bytes that the caller's other artifacts leave"):
+        _kept(store, "one", "x" * 7_001)
+    assert len(store.newest("one")) == 11
+    # Small ones need room: the huge one is beyond its share, and goes before any of them.
+    more = _kept(store, "one", "x" * 300)
+    assert [artifact.reference for artifact in store.newest("one")] == [more, *reversed(small)]
+
+
+def test_large_artifacts_within_their_share_go_by_age(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path / "artifacts", Quotas(caller_bytes=10_000))
+    old = _kept(store, "one", "x" * 400)
+    large = _kept(store, "one", "x" * 4_000)
+    for _ in range(15):
+        _kept(store, "one", "x" * 400)
+    assert old not in [artifact.reference for artifact in store.newest("one")]
+    assert large in [artifact.reference for artifact in store.newest("one")]
+
+
 def test_all_together_stay_within_the_total(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "artifacts", Quotas(total_bytes=1_000, caller_bytes=1_000))
     for number in range(8):

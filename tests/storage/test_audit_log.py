@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,17 @@ def test_the_file_is_turned_over_when_it_is_full(home: Path) -> None:
     assert (state / "audit" / "audit.jsonl").stat().st_size < 1_000
 
 
+async def test_the_form_on_record_is_the_one_that_was_written(daemon: Daemon) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    ways = [("/mcp", "json"), ("/mcp", "text"), ("/mcp/compact", "text")]
+    async with daemon.http() as http:
+        for path, form in ways:
+            params = {"name": "fs_list", "arguments": {"path": "."}}
+            await http.post(path, json={**call, "params": params}, headers={"X-MCP-Agent-Form": form})
+        await http.post("/mcp", json={**call, "params": {"name": "fs_lits"}})
+    assert [line["form"] for line in lines(daemon.home)] == ["json", "text", "compact", None]
+
+
 async def test_a_denied_call_is_on_record_with_its_rule(daemon: Daemon) -> None:
     rule = {"id": "no-env", "pattern": ".env", "reason": "secrets"}
     daemon.save({"profiles": [{"id": "default", "deny": {"paths": [rule]}}]})
@@ -160,23 +172,34 @@ async def test_a_file_that_is_refused_is_on_record(daemon: Daemon) -> None:
 
 
 async def test_a_refused_login_is_on_record_without_the_token(daemon: Daemon) -> None:
+    """At most a few lines a second for one address, and a count of the rest when the second is over."""
+    began = time.monotonic()
     async with daemon.http(Authorization="Bearer hunter2-hunter2") as http:
-        for _ in range(25):
+        for _ in range(200):
             assert (await http.get("/openapi.json")).status_code == 401
     async with daemon.http(Origin="http://evil.example") as http:
         assert (await http.get("/openapi.json")).status_code == 403
-    found = [(line["reason"], line["address"], line["count"]) for line in lines(daemon.home, "login_refused")]
-    assert found == [("wrong_token", "127.0.0.1", 1), ("wrong_token", "127.0.0.1", 10), ("origin", "127.0.0.1", 1)]
+    found = await eventually(
+        lambda: [(line["reason"], line["count"]) for line in lines(daemon.home, "login_refused")],
+        lambda found: sum(count for _, count in found) == 201,
+    )
+    # On a slow machine the requests take several seconds, and each second has its lines.
+    seconds = 2 + int(time.monotonic() - began)
+    assert len(found) <= 5 * seconds
+    assert found[:4] == [("wrong_token", 1)] * 3 + [("wrong_token", found[3][1])]
+    assert found[3][1] > 1
+    assert len([line for line in daemon.log() if line["event"] == "security.token_refused"]) <= 3 * seconds
     assert "hunter2" not in next(daemon.home.rglob("audit.jsonl")).read_text()
 
 
 def test_refusals_from_everywhere_cost_bounded_memory_and_lines() -> None:
-    noted: list[dict[str, object]] = []
+    noted: list[dict[str, Any]] = []
     refusals = Refusals(noted.append)
     for number in range(5_000):
         refusals.add("wrong_token", f"10.0.{number // 250}.{number % 250}", "/")
     for _ in range(10_000):
         refusals.add("no_token", "10.0.0.1", "/")
+    refusals.flush()
     assert refusals.counts == {"wrong_token": 5_000, "no_token": 10_000}
-    assert [fact["count"] for fact in noted if fact["reason"] == "no_token"] == [1, 10, 100, 1_000, 10_000]
-    assert len(refusals._sources) == 1_000
+    assert sum(fact["count"] for fact in noted) == 15_000
+    assert len(noted) < 100

@@ -12,7 +12,7 @@ from pathlib import Path
 import platformdirs
 
 # What others install can take minutes on a slow line; it happens once for each version.
-_INSTALL_S = 600.0
+_INSTALL_S = 1_800.0
 
 
 class NotInstalled(Exception):

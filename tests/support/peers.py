@@ -142,14 +142,14 @@ def over_http(mode: str, path: str = "/mcp") -> Connect:
     return connect
 
 
-def over_stdio(mode: str) -> Connect:
-    """A stdio server of its own on the same tools.json, as a local client would start it."""
+def over_stdio(mode: str, *flags: str) -> Connect:
+    """A stdio server on the same tools.json, as a local client would start it; with --attach a bridge to the daemon."""
 
     @contextlib.asynccontextmanager
     async def connect(daemon: Daemon) -> AsyncIterator[Peer]:
         server = StdioServerParameters(
             command=COMMAND,
-            args=["stdio", "--config", str(daemon.tools_json)],
+            args=["stdio", "--config", str(daemon.tools_json), *flags],
             env=environment(daemon.home),
             cwd=daemon.home,
         )
@@ -209,6 +209,7 @@ WIRES: dict[str, Connect] = {
     "mcp-auto": over_http("auto"),
     "stdio-handshake": over_stdio("legacy"),
     "stdio-stateless": over_stdio("2026-07-28"),
+    "attached": over_stdio("legacy", "--attach"),
     "rpc": over_rpc,
     "sse": over_sse,
     "post-sse": over_http("legacy", "/sse"),

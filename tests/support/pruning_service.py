@@ -53,6 +53,10 @@ class Service:
                 self.send(request, 200, {"pruned_code": 7, "text": half})
             case "unchanged with error_msg":
                 self.send(request, 200, {"pruned_code": code, "error_msg": "the model is not loaded"})
+            case "unchanged":
+                self.send(request, 200, {"pruned_code": code})
+            case "one line":
+                self.send(request, 200, {"pruned_code": lines[0]})
             case "nothing left":
                 self.send(request, 200, {"pruned_code": f"(filtered {len(lines)} lines)"})
             case "empty":

@@ -23,7 +23,7 @@ class ShellHost:
         self.folder = folder
 
     async def call(
-        self, tool: str, *, wire: str = "rpc", client: str = "", connection: str = "", **arguments: Any
+        self, tool: str, *, wire: str = "rpc", client: str = "", connection: str = "a-test", **arguments: Any
     ) -> dict[str, Any]:
         """The result of a call, or its error."""
         caller = Caller("owner", Access(), wire, client, connection=connection)

@@ -83,8 +83,13 @@ STREAMS = [
 ]
 
 
+# Only the owner may open it, so it has a test of its own.
+_OF_THE_OWNER = Stream("the stream of the Tools page", _get("/ui/stream"), "PageStream.__call__")
+
+
 def test_every_place_that_writes_a_stream_is_in_the_table() -> None:
-    assert {place for path in _modules() for place in _writers_in(path)} == {each.written_by for each in STREAMS}
+    known = {each.written_by for each in (*STREAMS, _OF_THE_OWNER)}
+    assert {place for path in _modules() for place in _writers_in(path)} == known
 
 
 def test_no_stream_is_written_by_hand() -> None:
@@ -115,7 +120,7 @@ def _writers_in(path: Path) -> Iterator[str]:
 
 
 def _writes(found: object) -> bool:
-    return inspect.isclass(found) or inspect.iscoroutinefunction(found)
+    return found is sse_writer.EventStream or inspect.iscoroutinefunction(found)
 
 
 def _uses(node: ast.AST, names: set[str], within: str) -> Iterator[str]:
@@ -133,6 +138,16 @@ async def test_a_revoked_token_ends_every_stream(daemon: Daemon) -> None:
         revoked = await asyncio.to_thread(daemon.cli, "token", "revoke", _NAME)
         assert revoked.returncode == 0
         assert await _late(ends, time.monotonic()) == {}
+
+
+async def test_a_rotated_token_of_the_owner_ends_the_stream_of_the_page(daemon: Daemon) -> None:
+    async with connected(daemon) as pair:
+        pair[1].write(_OF_THE_OWNER.asked(daemon.token))
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await pair[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        end = asyncio.create_task(_end(pair))
+        assert (await asyncio.to_thread(daemon.cli, "token", "rotate")).returncode == 0
+        assert await _late({_OF_THE_OWNER.name: end}, time.monotonic()) == {}
 
 
 async def test_a_token_that_is_revoked_before_the_body_has_come_opens_no_stream(daemon: Daemon) -> None:

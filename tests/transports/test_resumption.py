@@ -18,7 +18,7 @@ from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.transports import exchange
 from mcp_agent.transports.exchange import Exchange, Watch
-from mcp_agent.transports.replay import Replay
+from mcp_agent.transports.sse_frames import Replay
 from tests.support.daemon import Daemon
 from tests.support.waiting import eventually, within
 
@@ -168,7 +168,7 @@ async def test_work_whose_client_stays_away_is_called_off(monkeypatch: pytest.Mo
     state = {"principal": Principal("a-test"), "streams": OpenStreams(), "revocations": 0}
     scope = {"type": "http", "http_version": "1.1", "method": "POST", "state": state}
     waiting = Exchange(scope, receive, send, Watch(), accepts_json=False, accepts_stream=True)
-    waiting.make_resumable(Replay(), primes=True)
+    waiting.replay, waiting.primes = Replay(), True
     async with within():
         await waiting.run(1, work())
     assert is_called_off.is_set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Annotated
 
 from tools.context import ToolContext
@@ -23,15 +24,30 @@ class Part(Result):
     offset: int
     size: int
     nextCursor: str | None = None  # noqa: N815 - the name that callers of compact responses know
+    _data: bytes = b""
 
     def render(self) -> str:
-        header = f"{self.ref} · {len(self.content.encode())} of {self.size} bytes"
+        header = f"{self.ref} · {len(self._data)} of {self.size} bytes"
         if self.nextCursor is not None:
             header += f" · go on with cursor={self.nextCursor}"
         return f"{header}\n{self.content}"
 
     def summary(self) -> str:
         return f"bytes {self.offset:,} to {self._end:,} of {self.size:,} of {short_path(self.ref)}"
+
+    @property
+    def extent(self) -> int:
+        return len(self._data)
+
+    def cut(self, most: int) -> Part:
+        end = utf8.boundary(self._data, most)
+        end = self._data.rfind(b"\n", end // 2, end) + 1 or end
+        data = self._data[:end]
+        return replace(self, content=data.decode("utf-8", "replace"), nextCursor=str(self.offset + end), _data=data)
+
+    @property
+    def way_on(self) -> str | None:
+        return None if self.nextCursor is None else f"artifact_read cursor={self.nextCursor}"
 
     @property
     def text_field(self) -> str:
@@ -50,9 +66,12 @@ class Part(Result):
 def artifact_read(
     ctx: ToolContext,
     *,
-    ref: Annotated[str, Field(description="An artifactRef, ax://…", audited=True)],
-    cursor: Annotated[str | None, Field(description="The nextCursor of an earlier answer, to go on.")] = None,
-    limit: Annotated[int, Field(description="Most bytes.", minimum=4, maximum=400_000)] = 100_000,
+    ref: Annotated[
+        str,
+        Field(description="An artifactRef, ax://…", audited=True, aliases=("artifact_ref", "uri", "path", "artifact")),
+    ],
+    cursor: Annotated[str | None, Field(description="The nextCursor of an earlier answer.")] = None,
+    limit: Annotated[int, Field(description="Most bytes.", minimum=4, maximum=400_000, is_size=True)] = 100_000,
 ) -> Part:
     """Read what was too large for a result."""
     start = _offset(cursor)
@@ -61,15 +80,20 @@ def artifact_read(
         size = file.status.st_size
         if start > size:
             raise OutOfRange(f"cursor {start} is past the end: {ref} has {size} bytes")
-        text, end = text_at(file.descriptor, start, limit)
-    return Part(ref, text, start, size, str(end) if end < size else None)
+        data = _data_at(file.descriptor, start, limit)
+    end = start + len(data)
+    return Part(ref, data.decode("utf-8", "replace"), start, size, str(end) if end < size else None, data)
 
 
 def text_at(descriptor: int, start: int, limit: int) -> tuple[str, int]:
     """Text from an offset on, and the offset behind it, which is never inside a character."""
+    data = _data_at(descriptor, start, limit)
+    return data.decode("utf-8", "replace"), start + len(data)
+
+
+def _data_at(descriptor: int, start: int, limit: int) -> bytes:
     data = os.pread(descriptor, limit + 1, start)
-    end = utf8.boundary(data, limit)
-    return data[:end].decode("utf-8", "replace"), start + end
+    return data[: utf8.boundary(data, limit)]
 
 
 def _offset(cursor: str | None) -> int:

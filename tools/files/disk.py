@@ -1,27 +1,29 @@
-"""File operations that the standard library lacks: flags, syncing, renaming to a free name, copying, comparing."""
+"""File operations that the standard library lacks: replacing whole files, locks between processes, syncing, renaming to
+a free name, copying, comparing.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import functools
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
 from pathlib import Path
 
 # Without O_NONBLOCK, opening a pipe waits for a writer that may never come.
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 NEW_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-WRITE_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK
+WRITE_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 FOLDER_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 _COPY_BYTES = 1024 * 1024
 _PIPE_BYTES = 1024 * 1024
+_SMALL_BYTES = 64 * 1024 * 1024
 
 
 @contextlib.contextmanager
@@ -34,13 +36,46 @@ def open_descriptor(path: Path, flags: int = READ_FLAGS, mode: int = 0o600) -> I
         os.close(descriptor)
 
 
+def open_regular(path: Path, flags: int = READ_FLAGS, mode: int = 0o600) -> int:
+    """As `os.open`, for our own files: never waits, and raises an OSError for a pipe, a socket or a device."""
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
+    except OSError as error:
+        # A socket, a device without a driver, or a pipe that nobody reads.
+        if error.errno in (errno.ENXIO, errno.ENODEV):
+            raise _not_regular(path) from None
+        raise
+    file_type = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if file_type == stat.S_IFREG:
+        return descriptor
+    os.close(descriptor)
+    if file_type == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise _not_regular(path)
+
+
+def _not_regular(path: Path) -> OSError:
+    return OSError(errno.EINVAL, "it is a pipe, a socket or a device, and not a regular file", str(path))
+
+
+def read_small_file(path: Path, most_bytes: int = _SMALL_BYTES) -> bytes:
+    """The content of a regular file. Raises OSError, also for a pipe or a device and for a file that is larger."""
+    with open(open_regular(path), "rb") as file:
+        if os.fstat(file.fileno()).st_size > most_bytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        return file.read(most_bytes)
+
+
 def private_folder(folder: Path) -> None:
     """Create a folder and its missing parents with access for their owner only."""
     if folder.is_dir():
         return
     if folder.parent != folder:
         private_folder(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
 
 
 def sync_folder(folder: Path) -> None:
@@ -80,6 +115,56 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Make `data` the content of `path`, readable for its owner only. The folder is created if it is missing.
+
+    A reader sees the old content or the new one, never a mixture of the two.
+    """
+    private_folder(path.parent)
+    with replacing(path, sync=sync) as descriptor:
+        write_all(descriptor, data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, temporary: Path | None = None, sync: bool = True) -> Iterator[int]:
+    """Give the descriptor of a new file, which takes the name `path` when the block ends without an error.
+
+    `temporary` is its name until then. Name one where only one writer is at work at a time: then the next writer
+    removes what a killed one left behind.
+    """
+    if temporary is None:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.new")
+    else:
+        temporary.unlink(missing_ok=True)
+    with open_descriptor(temporary, NEW_FLAGS) as descriptor:
+        try:
+            yield descriptor
+            if sync:
+                os.fsync(descriptor)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder against all other processes and threads. It is created if it is missing."""
+    private_folder(folder)
+    with open_descriptor(folder, FOLDER_FLAGS) as descriptor:
+        lock(descriptor)
+        yield
+
+
+def lock(descriptor: int, *, wait: bool = True) -> bool:
+    """Lock an open file until it is closed. Without `wait`, return False if another process holds the lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def copy_bytes(source: int, target: int, size: int, start: int = 0) -> int:
     """Copy up to `size` bytes, from `start` on, to where another open file is; how many there were."""
     done = 0
@@ -108,23 +193,6 @@ def copy_file(source: Path, target: Path, *, sync: bool = True) -> None:
             if sync:
                 os.fsync(writing)
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def copy_tree(source: Path, target: Path) -> None:
-    """A copy of a folder with links as links, modes and times. Raises OSError; what was made then is removed."""
-    try:
-        shutil.copytree(source, target, symlinks=True, copy_function=_copy_function)
-    except shutil.Error as error:
-        shutil.rmtree(target, ignore_errors=True)
-        raise OSError(errno.EIO, str(error.args[0][0][2])) from error
-    except OSError:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
-
-
-def _copy_function(source: str, target: str) -> str:
-    copy_file(Path(source), Path(target), sync=False)
-    return target
 
 
 def copy_status(reading: int | None, status: os.stat_result, writing: int) -> None:
@@ -159,14 +227,6 @@ def give_status(source: Path, status: os.stat_result, writing: int) -> bool:
     return True
 
 
-def remove_tree(path: Path) -> None:
-    """Remove a file, a link, or a folder with all that is in it."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
 def identity(status: os.stat_result) -> list[int]:
     # The time of the last status change is left out: a second name for the file changes it and nothing else.
     return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns]
@@ -188,24 +248,6 @@ def is_same(first: Path, second: Path) -> bool:
     return one is not None and other is not None and (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 
 
-def discard(path: Path) -> None:
-    if os.path.lexists(path):
-        remove_tree(path)
-
-
-def copy_any(source: Path, target: Path) -> None:
-    """A copy of a file, a link or a folder. Raises OSError for pipes and the like."""
-    status = source.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        os.symlink(os.readlink(source), target)
-    elif stat.S_ISDIR(status.st_mode):
-        copy_tree(source, target)
-    elif stat.S_ISREG(status.st_mode):
-        copy_file(source, target)
-    else:
-        raise OSError(errno.EINVAL, "a pipe, a socket or a device cannot be copied", str(source))
-
-
 def copy_out(image: Path, descriptor: int) -> None:
     with open_descriptor(image) as reading:
         copy_bytes(reading, descriptor, os.fstat(reading).st_size)
@@ -223,46 +265,6 @@ def overwrite(reading: int, writing: int) -> None:
     copy_bytes(reading, writing, size)
     os.ftruncate(writing, size)
     os.fsync(writing)
-
-
-def tree_bytes(path: Path, status: os.stat_result, enough: int) -> int:
-    """How much a file or a folder takes, counted no further than a little over `enough`."""
-    if not stat.S_ISDIR(status.st_mode):
-        return status.st_size
-    total, folders = 0, [os.fspath(path)]
-    while folders and total <= enough:
-        try:
-            with os.scandir(folders.pop()) as children:
-                for child in children:
-                    if child.is_dir(follow_symlinks=False):
-                        folders.append(child.path)
-                    else:
-                        total += child.stat(follow_symlinks=False).st_size
-                    total += 64
-        except OSError:
-            continue
-    return total
-
-
-def digest(path: Path) -> str:
-    """What a file or a folder holds, in one value: names, kinds, links and bytes."""
-    digest = blake2b(digest_size=16)
-    _feed(digest.update, path, "")
-    return digest.hexdigest()
-
-
-def _feed(update: Callable[[bytes], None], path: Path, name: str) -> None:
-    status = path.lstat()
-    update(f"{stat.S_IFMT(status.st_mode)} {name!r}\n".encode("utf-8", "surrogateescape"))
-    if stat.S_ISLNK(status.st_mode):
-        update(os.fsencode(os.readlink(path)))
-    elif stat.S_ISDIR(status.st_mode):
-        for child in sorted(os.listdir(path)):
-            _feed(update, path / child, child)
-    elif stat.S_ISREG(status.st_mode):
-        with open(path, "rb", buffering=0) as file:
-            while data := file.read(1 << 20):
-                update(data)
 
 
 @functools.cache

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -17,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.files import atomic, disk
+from tools.files import disk, trees
 from tools.files.paths import to_wire
 from tools.kit.errors import NotFound
 from tools.kit.records import mutable, record
@@ -64,6 +65,8 @@ class Entry:
     after: list[int] | None = None
     # Of a change to the end of a file: what was there before is so much of its beginning, and the image.
     prefix_bytes: int | None = None
+    # Of a change that takes another one back: the id of that one.
+    undoes: str | None = None
 
     @property
     def summary(self) -> str:
@@ -85,18 +88,35 @@ class Pending:
     # Where what was there before is kept; None if nothing can be.
     image: Path | None = None
     descriptor: int = -1
+    # The target through its open folder, while the change is made.
+    at: Path | None = None
     # Why the change will not be undoable.
     problem: str | None = None
+    # Whether the change can be undone: its entry is written.
+    is_kept: bool = False
+    # Whether the next start must finish it: the record and the image stay.
+    is_left: bool = False
 
     @property
     def temporary(self) -> Path:
         """Beside the target, and known by the id alone: recovery finds it without a note."""
-        return Path(self.path).with_name(f".mcp-agent-{self.id}.tmp")
+        return (self.at or Path(self.path)).with_name(f".mcp-agent-{self.id}.tmp")
 
     def note(self, **facts: Any) -> None:
-        """Put further facts on record, for the start that finds this change unfinished."""
-        if self.descriptor >= 0:
-            disk.write_all(self.descriptor, json.dumps(facts).encode() + b"\n")
+        """Put further facts on record, for the start that finds this change unfinished.
+
+        If the journal's disk is full, the change is made all the same, on its own disk, and cannot be undone.
+        """
+        if self.descriptor >= 0 and self.problem is None:
+            try:
+                disk.write_all(self.descriptor, json.dumps(facts).encode() + b"\n")
+            except OSError as error:
+                self.problem = _not_writable(error)
+
+    def mark_done(self) -> None:
+        """Put on record that nothing is left to settle: for a record that cannot be removed now."""
+        with suppress(OSError):
+            disk.write_all(self.descriptor, b'{"done": true}\n')
 
     def sync(self) -> None:
         """Make the record and the image survive a power cut."""
@@ -115,24 +135,53 @@ class Records:
         self._kept_entries = 0
         self._book = threading.Lock()
         self._last_ms = 0
+        # What could not be removed when it should have been, in the order in which it goes.
+        self._unremoved: list[Path] = []
+        self._removing = threading.Lock()
 
     @contextmanager
     def pending(self, action: Action, target: Path, source: Path | None = None) -> Iterator[Pending]:
         """A change that is on record while the block makes it; if the block fails, nothing of it is kept."""
+        self._remove()
         change = Pending(self._new_id(), action, str(target), None if source is None else str(source))
         record = self._open_record(change)
         try:
             yield change
-        except BaseException:
-            if change.image is not None:
-                with suppress(OSError):
-                    disk.discard(change.image)
-            raise
         finally:
             if record is not None:
-                with suppress(OSError):
-                    record.unlink()
+                if not change.is_left:
+                    # The record first: with the image alone, the next start does nothing but remove it.
+                    self._remove(record)
+                    if self._unremoved:
+                        change.mark_done()
+                    if change.image is not None and not change.is_kept:
+                        self._remove(change.image)
                 os.close(change.descriptor)
+
+    def failure(self, error: OSError) -> str | None:
+        """What to say if it was the journal that failed. None if it was the caller's own file."""
+        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+        if self._folder is None or not any(name.startswith(f"{self._folder}/") for name in names):
+            return None
+        if len(names) > 1 and os.access(self._folder, os.R_OK | os.W_OK | os.X_OK):
+            # Of a rename between the two, the other one is to blame.
+            return None
+        return _not_writable(error)
+
+    def _remove(self, *paths: Path) -> None:
+        """Remove what is no longer needed. What cannot be removed now goes before the next change."""
+        if not paths and not self._unremoved:
+            return
+        with self._removing:
+            self._unremoved += paths
+            while self._unremoved:
+                try:
+                    trees.remove_tree(self._unremoved[0])
+                except FileNotFoundError:
+                    pass
+                except OSError:
+                    break
+                del self._unremoved[0]
 
     def _open_record(self, change: Pending) -> Path | None:
         """Put a change on record; if that fails, its `problem` says why."""
@@ -143,11 +192,13 @@ class Records:
         try:
             disk.private_folder(self._folder)
             change.descriptor = os.open(record, disk.NEW_FLAGS | os.O_APPEND, 0o600)
-            atomic.lock(change.descriptor)
+            disk.lock(change.descriptor)
             facts = {"id": change.id, "action": change.action, "path": change.path}
             change.note(**facts if change.source is None else {**facts, "source": change.source})
+            if change.problem is not None:
+                raise OSError(errno.EIO, change.problem)
         except OSError as error:
-            change.problem = f"the journal cannot be written: {(error.strerror or str(error)).lower()}"
+            change.problem = change.problem or _not_writable(error)
             if change.descriptor >= 0:
                 os.close(change.descriptor)
                 change.descriptor = -1
@@ -164,14 +215,12 @@ class Records:
     def finish(self, change: Pending, target: Path | None, size: int | None = None) -> Receipt:
         """The change is made: from here on it can be undone. `size` is the image's, where it is known."""
         if change.problem is not None:
-            if change.image is not None:
-                with suppress(OSError):
-                    disk.discard(change.image)
             return Receipt(not_undoable=change.problem)
         try:
             kept = self.write_entry(change, target, size)
         except OSError as error:
-            return Receipt(not_undoable=f"the journal cannot be written: {(error.strerror or str(error)).lower()}")
+            return Receipt(not_undoable=_not_writable(error))
+        change.is_kept = True
         with self._book:
             if self._kept_bytes is not None:
                 self._kept_bytes += kept
@@ -182,7 +231,9 @@ class Records:
                 or self._kept_entries > self.limits.entries
             )
         if is_full:
-            self.prune(is_first=self._kept_bytes is None)
+            # The change is made. What cannot be dropped now is dropped after the next one.
+            with suppress(OSError):
+                self.prune(is_first=self._kept_bytes is None)
         return Receipt(undo_id=change.id)
 
     def write_entry(self, change: Pending, target: Path | None, size: int | None) -> int:
@@ -190,7 +241,7 @@ class Records:
         if size is None:
             image = self.file(change.id, "image")
             status = disk.lstat(image)
-            size = None if status is None else disk.tree_bytes(image, status, self.limits.total_bytes)
+            size = None if status is None else trees.tree_bytes(image, status, self.limits.total_bytes)
         after = disk.lstat(target) if target is not None else None
         entry = Entry(
             change.id,
@@ -203,7 +254,7 @@ class Records:
             change.prefix_bytes,
         )
         path, temporary = self.file(change.id, "json"), self.file(change.id, "new")
-        with atomic.replacing(path, temporary=temporary, sync=False) as descriptor:
+        with disk.replacing(path, temporary=temporary, sync=False) as descriptor:
             disk.write_all(descriptor, json.dumps(asdict(entry)).encode())
         return size or 0
 
@@ -223,26 +274,35 @@ class Records:
         names = sorted((path.stem for path in self._folder.glob("*.json")), reverse=True)
         return [entry for name in names if (entry := self._read(name)) is not None]
 
+    def mark_undo(self, undo_id: str | None, undone: str) -> None:
+        """Note of the change `undo_id` that it took back `undone`. Without the note it is a change like any other."""
+        entry = None if undo_id is None else self._read(undo_id)
+        if entry is not None:
+            content = json.dumps({**asdict(entry), "undoes": undone}).encode()
+            with suppress(OSError):
+                disk.replace_file(self.file(entry.id, "json"), content, sync=False)
+
     def forget(self, undo_id: str) -> None:
         """Remove an entry. Its record goes first: an image without a record is litter, the reverse would be a lie."""
-        self.file(undo_id, "json").unlink(missing_ok=True)
-        disk.discard(self.file(undo_id, "image"))
-        disk.discard(self.file(undo_id, "view"))
+        self._remove(*(self.file(undo_id, kind) for kind in ("json", "image", "view")))
 
     def leftovers(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """The records that dead processes left, with their facts. Each is locked while the caller has it."""
+        """The records that dead processes left, with their facts. Each is locked while the caller has it.
+
+        One that cannot be read now is left for the next start.
+        """
         if self._folder is None or not self._folder.is_dir():
             return
         for path in sorted(self._folder.glob("*.begun")):
-            with suppress(FileNotFoundError), disk.open_descriptor(path) as descriptor:
-                if atomic.lock(descriptor, wait=False):
+            with suppress(OSError), disk.open_descriptor(path) as descriptor:
+                if disk.lock(descriptor, wait=False):
                     yield path, _facts(path)
 
     def prune(self, *, is_first: bool) -> None:
         """Drop what is too old, and the oldest while there is too much."""
         if self._folder is None or not self._folder.is_dir():
             return
-        with self._book, atomic.folder_lock(self._folder):
+        with self._book, disk.folder_lock(self._folder):
             if is_first:
                 self._clear_litter()
             total, count, oldest_at = 0, 0, time.time() - self.limits.age_s
@@ -264,7 +324,7 @@ class Records:
                 self.file(undo_id, "json").exists() or self.file(undo_id, "begun").exists()
             ):
                 with suppress(OSError):
-                    disk.discard(path)
+                    trees.discard(path)
 
     def _new_id(self) -> str:
         """Sorts by time. A process makes one a millisecond; two random digits keep it apart from other processes."""
@@ -281,20 +341,28 @@ class Records:
         if self._folder is None or not undo_id or any(letter not in _DIGITS for letter in undo_id):
             return None
         try:
-            return Entry(**json.loads(self.file(undo_id, "json").read_text("utf-8")))
+            return Entry(**json.loads(disk.read_small_file(self.file(undo_id, "json"))))
         except (OSError, ValueError, TypeError):
             return None
 
 
+def _not_writable(error: OSError) -> str:
+    return f"the journal cannot be written: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
 def megabytes(count: int) -> str:
-    return f"{count / (1024 * 1024):g} MB"
+    return f"{count / (1024 * 1024):.4g} MB"
 
 
 def _facts(record: Path) -> dict[str, Any]:
     """What a record says; nothing if it cannot be read. Its last line may be cut off."""
     facts: dict[str, Any] = {}
     try:
-        for line in record.read_text("utf-8", "surrogateescape").split("\n")[:-1]:
+        for line in disk.read_small_file(record).decode("utf-8", "surrogateescape").split("\n")[:-1]:
             facts |= json.loads(line)
     except (FileNotFoundError, ValueError, TypeError):
         return {}

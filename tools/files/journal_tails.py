@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.files import atomic, disk
+from tools.files import disk
 from tools.files.journal_records import Entry, Pending, Receipt, Records, megabytes
 from tools.kit.errors import NotFound
 
@@ -79,7 +79,7 @@ def previous_content(records: Records, entry: Entry) -> Path:
     is_known = status is not None and disk.identity(status) == later[0].after
     if not is_known or any((each.prefix_bytes or 0) < entry.prefix_bytes for each in later):
         raise NotFound(f"undo://{entry.id} {entry.summary}, and the file has changed since: its beginning is not kept")
-    with atomic.replacing(view, temporary=records.file(entry.id, "partial"), sync=False) as writing:
+    with disk.replacing(view, temporary=records.file(entry.id, "partial"), sync=False) as writing:
         with disk.open_descriptor(own) as reading:
             disk.copy_bytes(reading, writing, entry.prefix_bytes)
         if entry.image_bytes is not None:
@@ -95,7 +95,7 @@ def _keep(records: Records, change: Pending, reading: int, start: int, end: int)
     if end - start > records.limits.copy_bytes:
         change.problem = f"what it takes away is larger than {megabytes(records.limits.copy_bytes)}"
         return
-    with atomic.replacing(image, temporary=image.with_suffix(".partial")) as writing:
+    with disk.replacing(image, temporary=image.with_suffix(".partial")) as writing:
         disk.copy_bytes(reading, writing, end - start, start)
 
 

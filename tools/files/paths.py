@@ -22,7 +22,9 @@ from tools.kit.rules import PathRules
 _ESCAPE = r"x(?:[01][0-9a-f]|5c|7f|[89a-f][0-9a-f])"
 _READ = re.compile(rf"\\{_ESCAPE}")
 _AMBIGUOUS = re.compile(rf"\\(?={_ESCAPE})")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# C0, DEL, C1 and the line separators of Unicode.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_DELETED = " (deleted)"
 
 
 class OpenPaths:
@@ -38,7 +40,7 @@ class OpenPaths:
         mounts: LocalMounts | None = None,
         denied: PathRules | None = None,
     ) -> None:
-        self._working_directory = str(working_directory)
+        self.working_directory = working_directory
         self._closed = closed
         self._closed_texts = tuple(map(str, closed))
         self._mounts = mounts or LocalMounts()
@@ -48,7 +50,7 @@ class OpenPaths:
 
     def denying(self, rules: PathRules) -> OpenPaths:
         """The same paths under the rules of a call."""
-        return OpenPaths(Path(self._working_directory), self._closed, self._mounts, rules)
+        return OpenPaths(self.working_directory, self._closed, self._mounts, rules)
 
     def resolve(self, path: str) -> Path:
         """Absolute and canonical; symbolic links are left as they are. Raises Denied, InvalidPath."""
@@ -61,7 +63,7 @@ class OpenPaths:
             raise InvalidPath(f"{path[:80]!r} has a NUL character in it, which no file name can have")
         expanded = os.path.expanduser(from_wire(path))  # noqa: PTH111 - Path.expanduser raises where there is no such user
         # As text until it is done: each Path on the way would cost more than reading a small file.
-        resolved = Path(os.path.normpath(os.path.join(self._working_directory, expanded)))  # noqa: PTH118
+        resolved = Path(os.path.normpath(os.path.join(self.working_directory, expanded)))  # noqa: PTH118
         self.check(resolved)
         self._last = path, resolved
         return resolved
@@ -108,9 +110,11 @@ class OpenPaths:
                 if (found := self._denied.match(place)) is not None:
                     raise found.rule.refusal(f"{to_wire(place)}, which is in {to_wire(name)},", found.matched)
 
-    def denial_test(self, folder: Path) -> Callable[[str], str | None] | None:
-        """A function that says why a path below `folder` is closed (None: it is open). None if nothing is closed."""
-        real = self.real(folder)
+    def denial_test(self, folder: Path, real: Path) -> Callable[[str], str | None] | None:
+        """A function that says why a path below `folder` is closed (None: it is open). None if nothing is closed.
+
+        `real` is where the folder was when it was opened.
+        """
         # Where the folder is reached through a link, its own files are still what is closed.
         closed = tuple(str(place.relative_to(real)) for place in self._own_files_within(real))
         denied = self._denied
@@ -139,10 +143,14 @@ class OpenPaths:
         if not self._closed and self._denied is None:
             return
         try:
-            self.check(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115 - a Path costs as much as the call
+            place = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - a Path costs as much as the call
         except OSError:
             # Where there is no /proc, the path was checked before it was opened, and that is all there is.
             return
+        self.check(place)
+        if place.endswith(_DELETED):
+            # So the system shows a file that was deleted or replaced since it was opened.
+            self.check(place.removesuffix(_DELETED))
 
     def is_local(self, path: Path) -> bool:
         """Whether looking at `path` cannot hang: by its name it is on a disk of this machine."""
@@ -151,7 +159,7 @@ class OpenPaths:
 
 def _below(tree: Path) -> Iterator[str]:
     """Everything below a folder, relative to it; links are given and not followed. Nothing for what is no folder."""
-    waiting = [] if tree.is_symlink() else [""]
+    waiting = [] if os.path.islink(tree) else [""]  # noqa: PTH114 - Path.is_symlink raises for a name that is too long
     while waiting:
         folder = waiting.pop()
         try:
@@ -181,7 +189,7 @@ def to_wire(path: Path | str) -> str:
 
 def on_one_line(shown: str) -> str:
     """A path from `to_wire` with its control characters escaped, too, for texts with one path on each line."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", shown)
+    return _CONTROL.sub(lambda match: "".join(f"\\x{byte:02x}" for byte in match[0].encode()), shown)
 
 
 def from_wire(path: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tools.files import disk
 from tools.files.diffs import diff_texts
+from tools.files.exact import exact_descriptor
 from tools.files.text import decode
 from tools.kit.errors import StaleRev, ToolError
 
@@ -68,7 +69,7 @@ class Revs:
 
     def check_file(self, if_rev: str, path: Path, shown: str) -> None:
         """As `check`, for a file that is not open. Raises OSError."""
-        with disk.open_descriptor(path) as descriptor:
+        with exact_descriptor(str(path), disk.READ_FLAGS) as descriptor:
             self.check(if_rev, descriptor, shown)
 
     def check(self, if_rev: str, descriptor: int, shown: str) -> None:

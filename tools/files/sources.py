@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import stat
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tools.files import disk
+from tools.files.exact import open_exact
 from tools.files.paths import OpenPaths, to_wire
-from tools.kit.errors import Denied, IsSpecial, NotADirectory, NotAFile, NotFound, from_os_error
+from tools.kit.errors import Denied, IsSpecial, NotADirectory, NotAFile, NotFound, from_os_error, replaced_meanwhile
 from tools.kit.records import record
 
 _ARTIFACT = "ax://"
@@ -100,9 +102,38 @@ def open_existing(paths: OpenPaths, target: Path, shown: str) -> Iterator[OpenFi
         os.close(descriptor)
 
 
-def open_files_below(paths: OpenPaths, folder: Path) -> Callable[[bytes], bool] | None:
-    """A test for paths below `folder` that is False for what is closed or denied; None where nothing is."""
-    why = paths.denial_test(folder)
+@contextlib.contextmanager
+def open_folder(real: Path, shown: str, *, hint: str = "give the folder it is in") -> Iterator[int]:
+    """Open a folder by its path without links, as `OpenPaths.real` gives it: so it is the folder that was checked.
+
+    `hint` is for a file. Raises a ToolError, also for an OSError in the block.
+    """
+    try:
+        descriptor = open_exact(str(real), disk.FOLDER_FLAGS)
+    except OSError as error:
+        try:
+            is_folder = stat.S_ISDIR(real.stat().st_mode)
+        except OSError as reason:
+            raise from_os_error(reason, shown) from reason
+        if error.errno in (errno.ENOTDIR, errno.ELOOP) and is_folder:
+            raise replaced_meanwhile(shown) from error
+        if not is_folder:
+            raise NotADirectory(f"{shown} is a file, not a folder", hint=hint) from error
+        raise from_os_error(error, shown) from error
+    try:
+        yield descriptor
+    except OSError as error:
+        raise from_os_error(error, shown) from error
+    finally:
+        os.close(descriptor)
+
+
+def open_files_below(paths: OpenPaths, folder: Path, real: Path) -> Callable[[bytes], bool] | None:
+    """A test for paths below `folder` that is False for what is closed or denied; None where nothing is.
+
+    `real` is where the folder was when it was opened.
+    """
+    why = paths.denial_test(folder, real)
     return None if why is None else lambda path: why(os.fsdecode(path)) is None
 
 

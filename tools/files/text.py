@@ -151,6 +151,11 @@ def binary(data: bytes, name: str, size: int, kind: str = "binary data") -> IsBi
     )
 
 
+def encode(text: str, name: str | None) -> bytes:
+    """Text of a file in the encoding that a result names, without a mark; None is UTF-8."""
+    return text.encode("utf-8" if name in (None, "utf-8-sig") else name, "surrogateescape")
+
+
 def showable(text: str) -> str:
     """Decoded text as a result can carry it: bytes that are no UTF-8 become U+FFFD."""
     if text.isascii():

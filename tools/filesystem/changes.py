@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 
 from tools.context import ToolContext
+from tools.files.exact import make_folders
 from tools.files.paths import to_wire
 from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error
 
@@ -29,12 +29,12 @@ def make_parents(target: Path, shown: str, *, create: bool) -> None:
     if not create and not os.path.lexists(parent):
         raise NotFound(f"the folder of {shown} does not exist", hint="pass create_dirs=true to make it")
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise NotADirectory(f"{to_wire(parent)} is a file, not a folder") from error
+        make_folders(parent)
+    except NotADirectoryError as error:
+        if os.path.lexists(parent):
+            raise NotADirectory(f"{to_wire(parent)} is a file, not a folder") from error
+        raise NotADirectory(f"{to_wire(parent)}: a part of this path is a file, not a folder") from error
     except OSError as error:
-        if error.errno == errno.ENOTDIR:
-            raise NotADirectory(f"{to_wire(parent)}: a part of this path is a file, not a folder") from error
         raise from_os_error(error, to_wire(parent)) from error
 
 

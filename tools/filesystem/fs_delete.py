@@ -8,6 +8,7 @@ from typing import Annotated
 from tools.context import ToolContext
 from tools.files.paths import to_wire
 from tools.filesystem.changes import resolve_name, undo_note
+from tools.filesystem.own_folders import check_not_own
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record
@@ -24,6 +25,10 @@ class Deleted(Result):
     undoable: bool | None = None
     why: str | None = None
 
+    @property
+    def change_id(self) -> str | None:
+        return self.undo_id
+
     def render(self) -> str:
         return f"{self.path} deleted · {undo_note(self.undo_id, self.why)}"
 
@@ -31,19 +36,25 @@ class Deleted(Result):
         return f"{short_path(self.path)} deleted; {undo_note(self.undo_id, self.why)}"
 
 
-@tool("filesystem", effect="write", title="Delete a file or folder", destructive=True)
+@tool(
+    "filesystem",
+    effect="write",
+    title="Delete a file or folder",
+    destructive=True,
+    known_as=("delete_file", "remove_file", "rm"),
+)
 def fs_delete(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="File or folder; a symbolic link itself, not its target.", audited=True)],
+    path: Annotated[str, Field.of_path("File or folder; a symbolic link itself, not its target.")],
     recursive: Annotated[bool, Field(description="Delete a folder with all that is in it.")] = False,
-    if_rev: Annotated[
-        str | None, Field(description="Delete a file only if it is still at this rev.", audited=True)
-    ] = None,
+    if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
+    permanent: Annotated[bool, Field(description="Delete also what is too large to be kept.")] = False,
 ) -> Deleted:
-    """Delete a file or folder. It can be brought back with the undo_id of the result."""
+    """Delete a file or folder. It is kept for undo: the result has an undo_id. What is too large is refused."""
     target = resolve_name(ctx, path)
     shown = to_wire(target)
+    check_not_own(ctx, target, "deleted")
     ctx.paths.check_tree(target)
     try:
         with ctx.journal.lock(target):
@@ -55,7 +66,7 @@ def fs_delete(
                     )
             elif if_rev is not None and stat.S_ISREG(mode):
                 ctx.revs.check_file(if_rev, target, shown)
-            receipt = ctx.journal.remove(target)
+            receipt = ctx.journal.remove(target, permanent=permanent)
     except FileNotFoundError as error:
         raise NotFound(f"{shown} does not exist", hint="list its folder with fs_list") from error
     except OSError as error:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
-from contextlib import nullcontext
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
 from tools.context import ToolContext
 from tools.files.paths import on_one_line, to_wire
-from tools.files.sources import open_files_below, open_source
+from tools.files.sources import Source, open_files_below, open_folder, open_source
 from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.records import record
@@ -18,7 +21,8 @@ from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
 from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, Question
-from tools.search.globs import read_glob
+from tools.search.globs import glob_below, read_glob
+from tools.search.gnu_grep import limits_of
 from tools.search.ripgrep import search
 
 _TEXT_CHARS = 2_000
@@ -29,7 +33,8 @@ class Match(TypedDict):
     path: str
     line: int
     text: str
-    column: int
+    # Missing where a match has no characters and `grep` searched.
+    column: NotRequired[int]
     before: NotRequired[list[str]]
     after: NotRequired[list[str]]
 
@@ -38,12 +43,14 @@ class Match(TypedDict):
 class Matches(Result):
     matches: list[Match]
     truncated: bool | None = None
+    notes: list[str] | None = None
 
     def render(self) -> str:
         count = len(self.matches)
         header = f"{count} match{'' if count == 1 else 'es'}"
         if self.truncated:
             header += " · there are more: narrow the search or raise max_matches"
+        header = " · ".join([header, *(self.notes or ())])
         lines = [header]
         path = None
         for match in self.matches:
@@ -54,11 +61,24 @@ class Matches(Result):
             before, after = match.get("before", []), match.get("after", [])
             lines += [f"{number - len(before) + index}-\t{text}" for index, text in enumerate(before)]
             lines.append(f"{number}:\t{match['text']}")
-            lines += [f"{number + 1 + index}-\t{text}" for index, text in enumerate(after)]
+            # A match may have several lines.
+            last = number + match["text"].count("\n")
+            lines += [f"{last + 1 + index}-\t{text}" for index, text in enumerate(after)]
         return "\n".join(lines)
 
     def summary(self) -> str:
         return matches_summary(self.matches, is_cut=bool(self.truncated))
+
+    @property
+    def extent(self) -> int:
+        return len(self.matches)
+
+    def cut(self, most: int) -> Matches:
+        return replace(self, matches=self.matches[:most], truncated=True)
+
+    @property
+    def beyond(self) -> str:
+        return "Raise max_matches, or narrow the pattern or the glob: there is more." if self.truncated else ""
 
     @property
     def list_field(self) -> str:
@@ -75,46 +95,69 @@ class Matches(Result):
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip(), is_whole=not has_context)
 
 
-@tool("filesystem", effect="read", title="Search in files", focus="matches")
+@tool(
+    "filesystem",
+    effect="read",
+    title="Search in files",
+    focus="matches",
+    known_as=("grep_search", "search_file_content", "search_in_files", "ripgrep", "rg"),
+)
 def fs_grep(
     ctx: ToolContext,
     *,
-    base: Annotated[str, Field(description="Folder, file, ax:// or undo:// reference.", audited=True)],
-    pattern: Annotated[str, Field(description="Regex.", min_length=1)],
+    base: Annotated[str, Field.of_path("Folder, file, ax:// or undo:// reference.")],
+    pattern: Annotated[str, Field(description="Regex.", min_length=1, aliases=("query", "regex"))],
     glob: Annotated[
-        str | None, Field(description='Files to search, such as "*.py" or "src/**/*.{ts,tsx}".', audited=True)
+        str | None,
+        Field(
+            description='Such as "*.py" or "src/**/*.{ts,tsx}".',
+            audited=True,
+            aliases=("include", "file_pattern", "glob_pattern"),
+        ),
     ] = None,
-    max_matches: Annotated[int, Field(minimum=1, maximum=100_000)] = 200,
-    context: Annotated[int, Field(description="Lines around each match.", minimum=0, maximum=50)] = 0,
-    ignore_case: bool = False,
-    fixed: Annotated[bool, Field(description="The pattern is plain text.")] = False,
+    max_matches: Annotated[
+        int, Field(minimum=1, maximum=100_000, is_size=True, aliases=("max_results", "head_limit"))
+    ] = 200,
+    context: Annotated[
+        int, Field(description="Lines around each match.", minimum=0, maximum=50, aliases=("context_lines",))
+    ] = 0,
+    ignore_case: Annotated[bool, Field(aliases=("case_insensitive", "-i"))] = False,
+    fixed: Annotated[
+        bool, Field(description="The pattern is plain text.", aliases=("fixed_string", "fixed_strings", "literal"))
+    ] = False,
     ignored: Annotated[bool, Field(description="Search what .gitignore leaves out, too.")] = False,
 ) -> Matches:
     """Search for lines in files, sorted by path. Read around a match with fs_read_range."""
+    for name, text in (("pattern", pattern), ("glob", glob or "")):
+        if "\0" in text:
+            raise InvalidPattern(f"{name} has a NUL character in it, which no line and no name can have")
     origin = ctx.source(base)
     shown, path = origin.shown, origin.path
-    excluded = glob[1:] if glob is not None and glob.startswith("!") else None
     is_folder = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name that is too long
-    # A file is opened here, because its name may mean another file by the time that the engine opens it.
-    with nullcontext() if is_folder else open_source(ctx.paths, origin) as file:
-        if is_folder and not origin.is_kept:
-            ctx.paths.real(path)
+    is_exclusion = glob is not None and glob.startswith("!")
+    named = None if glob is None else glob_below(glob.removeprefix("!"), shown) if is_folder else glob
+    real = ctx.paths.real(path) if is_folder and not origin.is_kept else path
+    # It is opened here, because its name may mean another by the time that the engine opens it.
+    with contextlib.ExitStack() as opened:
+        folder = opened.enter_context(open_folder(real, shown)) if is_folder else None
+        file = None if is_folder else opened.enter_context(open_source(ctx.paths, origin)).descriptor
         question = Question(
-            base=path,
             pattern=pattern,
-            file=None if file is None else file.descriptor,
-            glob=read_glob(glob) if glob is not None and excluded is None else None,
-            excluded=excluded,
+            base=real,
+            folder=folder,
+            file=file,
+            glob=read_glob(named) if named is not None and not is_exclusion else None,
+            excluded=named if is_exclusion else None,
             ignore_case=ignore_case,
             is_fixed=fixed,
             context=context,
             include_ignored=ignored,
-            admits=None if origin.place is None else open_files_below(ctx.paths, origin.place),
+            admits=_admits(ctx, origin, real),
         )
         try:
             found = search(ctx.engine, question, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
         except EngineError as error:
-            raise _tool_error(error) from error
+            raise _tool_error(error, is_fixed=fixed) from error
     prefix = shown.rstrip("/")
     paths: dict[bytes, str] = {}
     matches: list[Match] = []
@@ -123,10 +166,17 @@ def fs_grep(
         if full is None:
             full = paths[hit.path] = f"{prefix}/{to_wire(os.fsdecode(hit.path))}" if hit.path else shown
         matches.append(_match(hit, full))
-    return Matches(matches, True if found.is_cut else None)
+    return Matches(matches, True if found.is_cut else None, limits_of(ctx.engine))
 
 
-def _tool_error(error: EngineError) -> ToolError:
+def _admits(ctx: ToolContext, origin: Source, real: Path) -> Callable[[bytes], bool] | None:
+    """Which files may be searched. For an old version of a folder, the rules are those of where it was."""
+    if origin.place is None:
+        return None
+    return open_files_below(ctx.paths, origin.place, ctx.paths.real(origin.place) if origin.is_kept else real)
+
+
+def _tool_error(error: EngineError, *, is_fixed: bool) -> ToolError:
     if error.kind == "spawn":
         return IoError(f"the search engine cannot be started: {error.message}")
     if error.kind == "timeout":
@@ -137,11 +187,16 @@ def _tool_error(error: EngineError) -> ToolError:
     # If ripgrep has tried both of its regex engines, the message of the first is about the usual syntax.
     _, *blocks = re.split(r"\n~{9,}\n", error.message)
     message = blocks[0] if blocks else error.message
-    return InvalidPattern(message.removeprefix("rg: ").removeprefix("grep: "))
+    return InvalidPattern(
+        message.removeprefix("rg: ").removeprefix("grep: "),
+        hint=None if is_fixed else "to search for it as plain text, pass fixed: true",
+    )
 
 
 def _match(hit: Hit, path: str) -> Match:
-    match: Match = {"path": path, "line": hit.line, "text": _around(hit), "column": hit.column or 1}
+    match: Match = {"path": path, "line": hit.line, "text": _around(hit)}
+    if hit.column is not None:
+        match["column"] = hit.column
     if hit.before:
         match["before"] = [line[:_TEXT_CHARS] for line in hit.before]
     if hit.after:

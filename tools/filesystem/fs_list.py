@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from tools.context import ToolContext
+from tools.files import disk
+from tools.files.exact import LOOK_FLAGS, Descent
 from tools.files.paths import from_wire, on_one_line, to_wire
-from tools.kit.errors import Denied, InvalidPath, NotADirectory, ToolError, from_os_error
+from tools.files.sources import open_folder
+from tools.kit.errors import Denied, InvalidPath
 from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
@@ -21,7 +26,6 @@ from tools.kit.spec import tool
 from tools.kit.summaries import Item, folder_count, quantity, short_path
 
 _CHECK_EVERY = 500
-_REPORT_EVERY = 5_000
 
 
 class Entry(TypedDict):
@@ -56,6 +60,22 @@ class Listing(Result):
         return f"{counts} in {short_path(self.path)}{', and more follow' if self.next is not None else ''}"
 
     @property
+    def extent(self) -> int:
+        return len(self.entries)
+
+    def cut(self, most: int) -> Listing | None:
+        entries = self.entries[:most]
+        return replace(self, entries=entries, truncated=True, next=entries[-1]["path"]) if entries else None
+
+    @property
+    def way_on(self) -> str | None:
+        return None if self.next is None else "fs_list, after: the `next` of this answer"
+
+    @property
+    def beyond(self) -> str:
+        return "" if self.next is None else "Go on with fs_list, after: next."
+
+    @property
     def list_field(self) -> str:
         return "entries"
 
@@ -65,27 +85,30 @@ class Listing(Result):
         return Item(entry["path"], " · ".join([size, *_notes(entry), entry.get("modified", "")]))
 
 
-@tool("filesystem", effect="read", title="List a folder")
+@tool(
+    "filesystem",
+    effect="read",
+    title="List a folder",
+    known_as=("list_directory", "list_dir", "list_files", "directory_tree", "ls"),
+)
 def fs_list(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="Folder; absolute, or relative to the working directory.", audited=True)],
+    path: Annotated[str, Field.of_path("Folder; absolute or relative.")],
     recursive: Annotated[bool, Field(description="List what is in its folders too.")] = False,
     max_depth: Annotated[int, Field(description="Levels, if recursive.", minimum=1)] = 3,
-    max_entries: Annotated[int, Field(minimum=1, maximum=1_000_000)] = 1_000,
-    after: Annotated[str | None, Field(description="The `next` of an earlier answer, to go on.")] = None,
+    max_entries: Annotated[int, Field(minimum=1, maximum=1_000_000, is_size=True)] = 1_000,
+    after: Annotated[str | None, Field(description="The `next` of an earlier answer.")] = None,
 ) -> Listing:
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
     shown = to_wire(base)
-    walk = _Walk(ctx, max_entries, base)
-    place = () if after is None else _place(after, base, ctx.paths.real(base))
-    try:
-        walk.enter(str(base), max_depth if recursive else 1, place)
-    except NotADirectoryError as error:
-        raise _not_a_folder(base, shown) from error
-    except OSError as error:
-        raise from_os_error(error, shown) from error
+    real = ctx.paths.real(base)
+    place = () if after is None else _place(after, base, real)
+    opened = open_folder(real, shown, hint="read it with fs_read")
+    with opened as descriptor, contextlib.closing(Descent(descriptor)) as descent:
+        walk = _Walk(ctx, max_entries, descent, ctx.paths.denial_test(base, real))
+        walk.enter(shown.rstrip("/") + "/", max_depth if recursive else 1, place)
     entries = walk.entries
     if walk.is_full:
         # Absolute, so that it cannot be taken for a place in another folder.
@@ -112,84 +135,82 @@ def _place(after: str, base: Path, real: Path) -> tuple[str, ...]:
     return parts
 
 
-def _not_a_folder(base: Path, shown: str) -> ToolError:
-    try:
-        base.stat()
-    except OSError as error:
-        return from_os_error(error, shown)
-    return NotADirectory(f"{shown} is a file, not a folder", hint="read it with fs_read")
-
-
 class _Walk:
     """Entries in the order of their path components, until there are enough."""
 
-    def __init__(self, ctx: ToolContext, limit: int, base: Path) -> None:
-        self._ctx, self._limit = ctx, limit
-        self._why_closed = ctx.paths.denial_test(base)
-        self._base_chars = len(str(base).rstrip("/")) + 1
+    def __init__(
+        self, ctx: ToolContext, limit: int, descent: Descent, why_closed: Callable[[str], str | None] | None
+    ) -> None:
+        self._ctx, self._limit, self._descent, self._why_closed = ctx, limit, descent, why_closed
         self._checked = 0
         self.entries: list[Entry] = []
         self.is_full = False
 
-    def enter(self, folder: str, depth: int, after: tuple[str, ...]) -> None:
-        """List `folder`, from behind `after` on. Raises OSError if it cannot be read.
+    def enter(self, shown: str, depth: int, after: tuple[str, ...]) -> None:
+        """List the folder where the descent begins, from behind `after` on. Raises OSError if it cannot be read.
 
         Only the folders on the way to `after` are opened again, so a page costs no more than what it shows. The
         levels are kept in a list, because a tree can be deeper than Python lets functions call each other.
         """
         entries, limit = self.entries, self._limit
-        levels = [(*_children(folder, after), after)]
+        levels = [(self._names(".", after), shown, "", after)]
         while levels:
-            children, prefix, rest = levels[-1]
-            for child in children:
-                was_given = rest[:1] == (child.name,)
+            names, prefix, relative, rest = levels[-1]
+            for name in names:
+                was_given = rest[:1] == (name,)
                 if not was_given and len(entries) >= limit:
                     self.is_full = True
                     return
-                entry, is_folder = self._entry(child, prefix)
+                entry, is_folder = self._entry(name, prefix, relative)
                 if not was_given:
                     entries.append(entry)
                 if is_folder and len(levels) < depth:
                     below = rest[1:] if was_given else ()
                     try:
-                        levels.append((*_children(child.path, below), below))
+                        inner = self._names(name, below)
                     except OSError as error:
                         # The folder itself is already listed; what it holds cannot be seen.
                         entry["error"] = (error.strerror or "cannot be read").lower()
                         continue
+                    levels.append((inner, f"{entry['path']}/", f"{relative}{name}/", below))
+                    self._descent.enter(name)
                     break
             else:
                 levels.pop()
+                if levels:
+                    self._descent.leave()
             if len(entries) - self._checked >= _CHECK_EVERY:
                 self._look_up()
 
-    def _look_up(self) -> None:
-        count = len(self.entries)
-        self._ctx.check()
-        if count // _REPORT_EVERY > self._checked // _REPORT_EVERY:
-            self._ctx.progress(count, None, f"{count} entries so far")
-        self._checked = count
-
-    def _entry(self, child: os.DirEntry[str], prefix: str) -> tuple[Entry, bool]:
-        """The entry, and whether a walk may go into it."""
-        name = child.name
-        shown = prefix + (name if name.isascii() and "\\" not in name else to_wire(name))
-        is_link = child.is_symlink()
-        if self._why_closed is not None and (why := self._why_entry_closed(child, is_link)) is not None:
-            is_folder = child.is_dir(follow_symlinks=False)
-            return {"path": shown, "type": "directory" if is_folder else "file", "error": why}, False
+    def _names(self, folder: str, after: tuple[str, ...]) -> Iterator[str]:
+        """The names in a folder of where the descent is, from `after` on, in order. Raises OSError."""
+        descriptor = os.open(folder, disk.FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=self._descent.place())
         try:
-            status = child.stat()
-        except OSError:
-            # A dangling link, or a file that was removed meanwhile: list it all the same.
-            try:
-                status = child.stat(follow_symlinks=False)
-            except OSError as error:
-                return {"path": shown, "type": "file", "error": str(error.strerror)}, False
+            names = sorted(os.listdir(descriptor))  # noqa: PTH208 - of a descriptor
+        finally:
+            os.close(descriptor)
+        return iter(names[bisect_left(names, after[0]) :] if after else names)
+
+    def _look_up(self) -> None:
+        self._ctx.check()
+        self._checked = len(self.entries)
+
+    def _entry(self, name: str, prefix: str, relative: str) -> tuple[Entry, bool]:
+        """The entry, and whether a walk may go into it."""
+        shown = prefix + (name if name.isascii() and "\\" not in name else to_wire(name))
+        try:
+            status = os.stat(name, dir_fd=self._descent.place(), follow_symlinks=False)
+        except OSError as error:
+            return {"path": shown, "type": "file", "error": (error.strerror or "cannot be read").lower()}, False
         mode = status.st_mode
+        why = None if self._why_closed is None else self._why_closed(relative + name)
+        is_link = stat.S_ISLNK(mode)
+        if is_link and why is None:
+            status, why = self._target(name, status)
+            mode = status.st_mode
+        if why is not None:
+            return {"path": shown, "type": "directory" if stat.S_ISDIR(mode) else "file", "error": why}, False
         modified = _time(int(status.st_mtime))
-        if stat.S_ISREG(mode) and not is_link:
-            return {"path": shown, "type": "file", "size": status.st_size, "modified": modified}, False
         if stat.S_ISDIR(mode):
             entry: Entry = {"path": shown, "type": "directory", "modified": modified}
         else:
@@ -201,33 +222,25 @@ class _Walk:
             entry["special"] = special
         return entry, stat.S_ISDIR(mode) and not is_link
 
-    def _why_entry_closed(self, child: os.DirEntry[str], is_link: bool) -> str | None:
-        """Why the entry, or what its link leads to, is closed to the caller; None if it is open."""
-        assert self._why_closed is not None, "asked only where something may be closed"
-        why = self._why_closed(child.path[self._base_chars :])
-        if why is None and is_link:
-            try:
-                self._ctx.paths.real(Path(child.path))
-            except Denied as error:
-                return error.message
-            except InvalidPath:
-                return None
-        return why
+    def _target(self, name: str, link: os.stat_result) -> tuple[os.stat_result, str | None]:
+        """The status of what a link leads to, of the link itself if that is nothing; and why it is closed, if it is."""
+        try:
+            descriptor = os.open(name, LOOK_FLAGS, dir_fd=self._descent.place())
+        except OSError:
+            return link, None
+        try:
+            self._ctx.paths.check_open(descriptor)
+            return os.fstat(descriptor), None
+        except Denied as error:
+            return link, error.message
+        finally:
+            os.close(descriptor)
 
 
 @lru_cache(maxsize=4096)
 def _time(seconds: int) -> str:
     # Not datetime: a file can have a time in a year that datetime does not know.
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
-def _children(folder: str, after: tuple[str, ...]) -> tuple[Iterator[os.DirEntry[str]], str]:
-    """What is in a folder from `after` on, in order, and the prefix of each path."""
-    with os.scandir(folder) as found:
-        children = sorted(found, key=attrgetter("name"))
-    if after:
-        children = [child for child in children if child.name >= after[0]]
-    return iter(children), to_wire(folder).rstrip("/") + "/"
 
 
 def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:

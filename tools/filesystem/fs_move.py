@@ -11,6 +11,7 @@ from tools.context import ToolContext
 from tools.files.journal_records import Entry
 from tools.files.paths import to_wire
 from tools.filesystem.changes import make_parents, resolve_name, undo_note
+from tools.filesystem.own_folders import check_not_own
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record
@@ -30,6 +31,10 @@ class Moved(Result):
     undoable: bool | None = None
     why: str | None = None
 
+    @property
+    def change_id(self) -> str | None:
+        return self.undo_id
+
     def render(self) -> str:
         return f"{self.from_} moved to {self.to} · {undo_note(self.undo_id, self.why)}"
 
@@ -37,20 +42,24 @@ class Moved(Result):
         return f"{short_path(self.from_)} moved to {short_path(self.to)}"
 
 
-@tool("filesystem", effect="write", title="Move a file or folder", destructive=True)
+_FROM = ("source", "src", "source_path", "old_path", "from_path")
+_TO = ("destination", "dest", "dst", "destination_path", "new_path", "to_path", "target")
+
+
+@tool(
+    "filesystem",
+    effect="write",
+    title="Move a file or folder",
+    destructive=True,
+    known_as=("move_file", "rename_file", "mv", "undo"),
+)
 def fs_move(
     ctx: ToolContext,
     *,
-    from_: Annotated[
-        str, Field(description="File or folder; or undo://<undo_id> to take a change back.", audited=True)
-    ],
-    to: Annotated[
-        str, Field(description="Its new path. For undo: the changed path, or where to put the old state.", audited=True)
-    ],
+    from_: Annotated[str, Field.of_path("File or folder; or undo://<undo_id> to take a change back.", _FROM)],
+    to: Annotated[str, Field.of_path("Its new path. For undo: the changed path, or where to put the old state.", _TO)],
     overwrite: Annotated[bool, Field(description="Replace a file that is there.")] = False,
-    if_rev: Annotated[
-        str | None, Field(description="Move a file only if it is still at this rev.", audited=True)
-    ] = None,
+    if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
 ) -> Moved:
     """Move or rename a file or folder, also across disks; missing folders are made. Or undo a change."""
     target = resolve_name(ctx, to)
@@ -58,6 +67,7 @@ def fs_move(
         return _undo_change(ctx, from_, to, overwrite)
     origin = resolve_name(ctx, from_)
     shown, shown_to = to_wire(origin), to_wire(target)
+    check_not_own(ctx, origin, "moved")
     ctx.paths.check_tree(origin, target)
     try:
         status = origin.lstat()
@@ -69,6 +79,9 @@ def fs_move(
             raise AlreadyExists(
                 f"{shown_to} is a folder", hint=f"name the whole new path, such as {shown_to}/{origin.name}"
             )
+        ctx.journal.protected.check_entry(target)
+        if origin == target:
+            raise AlreadyExists(f"{shown} is there already: from and to are the same path")
         make_parents(target, shown_to, create=True)
         receipt = ctx.journal.move(origin, target, overwrite=overwrite)
     except FileNotFoundError as error:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import time
+from functools import partial
 from typing import Annotated
 
 from tools.context import ToolContext
-from tools.files import disk
 from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, detect_encoding
 from tools.filesystem.changes import undo_note
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
-from tools.filesystem.patch.operations import Operation, read_operations
-from tools.kit.errors import NotFound, from_os_error
+from tools.filesystem.patch.operations import Operation, one_edit, read_operations
+from tools.filesystem.patch.regexes import TIME_LIMIT_S
+from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
@@ -34,6 +36,10 @@ class Patched(Result):
     undo_id: str | None = None
     undoable: bool | None = None
     why: str | None = None
+
+    @property
+    def change_id(self) -> str | None:
+        return self.undo_id
 
     def render(self) -> str:
         what = f"{self.operations_applied} operation{'' if self.operations_applied == 1 else 's'}"
@@ -58,18 +64,31 @@ class Patched(Result):
         return f"{what} applied to {short_path(self.path)}: +{signs.count('+')} -{signs.count('-')} lines"
 
 
-@tool("filesystem", effect="write", title="Patch a file", destructive=True)
+@tool(
+    "filesystem",
+    effect="write",
+    title="Patch a file",
+    destructive=True,
+    known_as=("edit_file", "edit", "str_replace", "str_replace_editor", "replace", "apply_patch", "patch_file"),
+)
 def fs_patch(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="Text file to change.", audited=True)],
-    operations: Annotated[list[Operation], Field(description="Applied in order, all or none.", min_length=1)],
+    path: Annotated[str, Field.of_path("Text file to change.")],
+    operations: Annotated[
+        list[Operation],
+        Field(
+            description="Applied in order, all or none.",
+            min_length=1,
+            aliases=("patch", "edits", "changes", "operation"),
+            derive=one_edit,
+        ),
+    ],
     dry_run: Annotated[bool, Field(description="Show what would change.")] = False,
-    if_rev: Annotated[
-        str | None, Field(description="Patch only if the file is still at this rev.", audited=True)
-    ] = None,
+    if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
 ) -> Patched:
-    """Replace text or insert lines in a text file. Patterns are literal unless regex is set."""
+    """Replace text or insert lines in a text file. Patterns are literal unless regex is set.
+    Undo: fs_move from undo://<undo_id>."""
     steps = read_operations(operations)
     target = ctx.paths.real(ctx.paths.resolve(path))
     shown = to_wire(target)
@@ -81,7 +100,13 @@ def fs_patch(
             ctx.revs.check(if_rev, descriptor, shown)
         head = os.pread(descriptor, HEAD_BYTES, 0)
         encoding = detect_encoding(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
-        patch = Patch(ctx, shown, encoding, steps, is_whole=status.st_size <= WHOLE_BYTES, is_dry=dry_run)
+        is_whole = status.st_size <= WHOLE_BYTES
+        if not is_whole and any("\n" in step.wanted for step in steps):
+            raise TooLarge(
+                f"{shown} has more than {WHOLE_BYTES} bytes, and there a pattern must be within one line",
+                hint="find the place by one line of it",
+            )
+        patch = Patch(ctx, shown, encoding, steps, is_whole, dry_run, time.monotonic() + TIME_LIMIT_S)
         if dry_run:
             for _ in patch.output(descriptor, status.st_size):
                 pass
@@ -89,13 +114,8 @@ def fs_patch(
             applying = sum(preview["changed"] for preview in previews)
             return Patched(shown, applying, patch.diff, patch.notes() or None, previews)
 
-        def fill(writing: int) -> None:
-            for piece in patch.output(descriptor, status.st_size):
-                disk.write_all(writing, piece)
-            patch.check()
-
         try:
-            receipt = ctx.journal.write(target, fill, seen=status)
+            receipt = ctx.journal.write(target, partial(patch.write, descriptor, status.st_size), seen=status)
             now = target.stat()
         except OSError as error:
             raise from_os_error(error, shown) from error

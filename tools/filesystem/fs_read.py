@@ -1,20 +1,25 @@
-"""fs_read: a text file from its start, up to a number of bytes."""
+"""fs_read: a text file from its start, up to a number of bytes; or an image."""
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from tools.context import ToolContext
+from tools.files import images
 from tools.files.revisions import HASHED_BYTES, rev_of_status
-from tools.files.sources import is_artifact, is_reference, open_source
+from tools.files.sources import OpenFile, Source, is_artifact, is_reference, open_source
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
+from tools.kit.errors import TooLarge
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import ArtifactRange, Result
+from tools.kit.results import ArtifactRange, Block, Media, Result
 from tools.kit.spec import tool
-from tools.kit.summaries import line_count, quantity, short_path
+from tools.kit.summaries import line_count, line_cut, quantity, short_path
 
 _INSTANT_BYTES = 128 * 1024
 
@@ -32,7 +37,7 @@ class FileText(Result):
     def render(self) -> str:
         shown = f"{self.size} bytes"
         if self.truncated:
-            shown = f"the start of {self.size} bytes; go on with fs_read_range from line {self.next_line}"
+            shown = f"the start of {self.size} bytes; go on with {self.way_on}"
         notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
         return f"{' · '.join([self.path, shown, *notes])}\n{self.content}"
 
@@ -40,6 +45,18 @@ class FileText(Result):
         lines = quantity(line_count(self.content), "line")
         how_many = f"the first {lines} of" if self.truncated else f"{lines},"
         return f"{how_many} {self.size:,} bytes of {short_path(self.path)}"
+
+    @property
+    def extent(self) -> int:
+        return len(self.content)
+
+    def cut(self, most: int) -> FileText:
+        content = self.content[: line_cut(self.content, most)]
+        return replace(self, content=content, truncated=True, next_line=_next_line(content))
+
+    @property
+    def way_on(self) -> str | None:
+        return f"fs_read_range from line {self.next_line}" if self.truncated else None
 
     @property
     def text_field(self) -> str | None:
@@ -56,6 +73,37 @@ class FileText(Result):
         return True
 
 
+@record
+class FileImage(Result):
+    """A picture. `scaled_to` is the size of the one that is sent, where that is not the file itself."""
+
+    path: str
+    media_type: str
+    size: int
+    width: int
+    height: int
+    scaled_to: str | None = None
+    rev: str | None = None
+    _sent: Media = Media("", b"")
+
+    def render(self) -> str:
+        kind = self.media_type.rpartition("/")[2].upper()
+        facts = [self.path, f"{kind} image of {self.width} × {self.height} pixels", f"{self.size} bytes"]
+        facts += [f"scaled down to {self.scaled_to}"] if self.scaled_to else []
+        return " · ".join([*facts, *([f"rev {self.rev}"] if self.rev else [])])
+
+    def blocks(self) -> Sequence[Block]:
+        data = base64.b64encode(self._sent.data).decode()
+        return [
+            {"type": "text", "text": self.render()},
+            {"type": "image", "data": data, "mimeType": self._sent.type},
+        ]
+
+    @property
+    def media(self) -> Media:
+        return self._sent
+
+
 def _is_instant(ctx: ToolContext, *, path: str, max_bytes: int) -> bool:
     if max_bytes > _INSTANT_BYTES or is_reference(path):
         return False
@@ -69,20 +117,29 @@ def _is_instant(ctx: ToolContext, *, path: str, max_bytes: int) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size <= _INSTANT_BYTES
 
 
-@tool("filesystem", effect="read", title="Read a file", focus="content", instant=_is_instant)
+@tool(
+    "filesystem",
+    effect="read",
+    title="Read a file",
+    focus="content",
+    instant=_is_instant,
+    known_as=("read_file", "read_text_file", "get_file_contents", "view_file", "view", "open_file", "cat"),
+)
 def fs_read(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="File, ax:// or undo:// reference.", audited=True)],
-    max_bytes: Annotated[int, Field(minimum=1, maximum=16_777_216)] = 131_072,
-) -> FileText:
-    """Read a text file from its start, up to max_bytes. Give its `rev` back as if_rev when you change the file."""
+    path: Annotated[str, Field.of_path("File, ax:// or undo:// reference.")],
+    max_bytes: Annotated[int, Field(minimum=1, maximum=16_777_216, is_size=True)] = 131_072,
+) -> FileText | FileImage:
+    """Read an image, or a text file up to max_bytes. Give its `rev` back as if_rev when you change the file."""
     origin = ctx.source(path)
     with open_source(ctx.paths, origin) as file:
         descriptor, status = file.descriptor, file.status
         # A file whose revision is a hash of its content is read whole, even if less of it is shown.
         is_hashed = status.st_size <= HASHED_BYTES
         data = _read(descriptor, max(max_bytes, HASHED_BYTES if is_hashed else 0) + LOOK_AHEAD_BYTES, status.st_size)
+        if images.is_candidate(data) and (picture := images.recognize(os.pread(descriptor, images.HEAD_BYTES, 0))):
+            return _image(ctx, origin, file, picture)
         shown = data[:max_bytes] if len(data) > max_bytes else data
         is_cut = len(data) > max_bytes
         # The size of files in /proc is 0, and in /sys one page, whatever they hold: then what was read counts.
@@ -99,10 +156,40 @@ def fs_read(
         content=decoded.text,
         truncated=True if is_cut else None,
         size=size,
-        next_line=decoded.text.count("\n") + 1 if is_cut else None,
+        next_line=_next_line(decoded.text) if is_cut else None,
         encoding=None if decoded.encoding is UTF_8 else decoded.encoding.name,
         rev=rev,
     )
+
+
+def _image(ctx: ToolContext, origin: Source, file: OpenFile, picture: images.Picture) -> FileImage:
+    size = file.status.st_size
+    if size > images.MOST_FILE_BYTES:
+        limit = f"at most {images.MOST_FILE_BYTES} bytes of one are read"
+        raise TooLarge(f"{origin.shown} is a {picture.kind} image of {size} bytes, and {limit}")
+    os.lseek(file.descriptor, 0, os.SEEK_SET)
+    data = _read(file.descriptor, images.MOST_FILE_BYTES, size)
+    sent, sent_as = (
+        (data, picture) if len(data) <= images.MOST_BYTES else images.scale_down(data, picture, origin.shown)
+    )
+    rev = None
+    if not origin.is_kept:
+        rev = ctx.revs.of_bytes(data) if len(data) <= HASHED_BYTES else rev_of_status(file.status)
+    return FileImage(
+        path=origin.shown,
+        media_type=picture.media_type,
+        size=len(data),
+        width=picture.width,
+        height=picture.height,
+        scaled_to=None if sent is data else f"{sent_as.width} × {sent_as.height}",
+        rev=rev,
+        _sent=Media(sent_as.media_type, sent),
+    )
+
+
+def _next_line(content: str) -> int:
+    """The first line that is not all there."""
+    return content.count("\n") + 1
 
 
 def _read(descriptor: int, limit: int, expected: int) -> bytes:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import codecs
 import os
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Literal
 
 from tools.context import ToolContext
+from tools.files import utf8
 from tools.files.lines import BLOCK_BYTES, LineIndex, block_of, extend
 from tools.files.revisions import HASHED_BYTES, rev_of_open
 from tools.files.sources import open_source
-from tools.files.text import HEAD_BYTES, UTF_8, Encoding, binary, decode, detect_encoding, refuse_later_binary
-from tools.kit.errors import InvalidParams, OutOfRange
+from tools.files.text import (
+    HEAD_BYTES,
+    LOOK_AHEAD_BYTES,
+    UTF_8,
+    Encoding,
+    binary,
+    decode,
+    detect_encoding,
+    encode,
+    refuse_later_binary,
+)
+from tools.kit.errors import InvalidParams, IoError, OutOfRange
 from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import short_path
+from tools.kit.summaries import line_cut, short_path
 
 _MOST_BYTES = 400_000
 # Counting to the end of a file of this size costs less than a round trip to ask how long it is.
@@ -30,14 +43,20 @@ class Lines(Result):
     content: str
     total_lines: int | None = None
     truncated: bool | None = None
+    # Where the lines begin if that is inside the first, and where to go on: the last two are inside a line, too.
+    start_byte: int | None = None
+    next_line: int | None = None
+    next_byte: int | None = None
     encoding: str | None = None
     rev: str | None = None
 
     def render(self) -> str:
         total = f" of {self.total_lines}" if self.total_lines is not None else ""
         header = f"{self.path} lines {self.start_line}–{self.end_line}{total}"
+        if self.start_byte:
+            header += f" · from byte {self.start_byte}"
         if self.truncated:
-            header += f" · cut; go on with start_line={self.end_line + 1}"
+            header += f" · cut; go on with {self._next_place}"
         notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
         return f"{' · '.join([header, *notes])}\n{self.content}"
 
@@ -47,17 +66,57 @@ class Lines(Result):
         return f"lines {self.start_line:,} to {self.end_line:,}{total} of {short_path(self.path)}{cut}"
 
     @property
+    def extent(self) -> int:
+        return len(self.content)
+
+    def cut(self, most: int) -> Lines:
+        # One character more than stays: it may be the end of the last line, which the content does not have.
+        end = line_cut(self.content, most + 1)
+        if end > 0 and self.content[end - 1] == "\n" and end < len(self.content):
+            return self.up_to(self.content[: end - 1], is_whole=True)
+        return self.up_to(self.content[: min(most, len(self.content))], is_whole=False)
+
+    def up_to(self, content: str, *, is_whole: bool) -> Lines:
+        """The lines as far as `content` has them. If its last line `is_whole`, the next one is where to go on."""
+        end_line = self.start_line + content.count("\n")
+        if is_whole:
+            return replace(
+                self, content=content, end_line=end_line, truncated=True, next_line=end_line + 1, next_byte=None
+            )
+        shown = len(encode(content[content.rfind("\n") + 1 :], self.encoding))
+        skipped = (self.start_byte or 0) if end_line == self.start_line else 0
+        return replace(
+            self, content=content, end_line=end_line, truncated=True, next_line=end_line, next_byte=skipped + shown
+        )
+
+    @property
+    def way_on(self) -> str | None:
+        return f"fs_read_range {self._next_place}" if self.truncated else None
+
+    @property
+    def _next_place(self) -> str:
+        inside = "" if self.next_byte is None else f" start_byte={self.next_byte}"
+        return f"start_line={self.next_line}{inside}"
+
+    @property
     def text_field(self) -> str:
         return "content"
 
 
-@tool("filesystem", effect="read", title="Read lines of a file", focus="content")
+@tool(
+    "filesystem",
+    effect="read",
+    title="Read lines of a file",
+    focus="content",
+    known_as=("read_lines", "read_file_lines", "view_range"),
+)
 def fs_read_range(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="File, ax:// or undo:// reference.", audited=True)],
+    path: Annotated[str, Field.of_path("File, ax:// or undo:// reference.")],
     start_line: Annotated[int, Field(description="From 1; negative counts from the end.")],
     end_line: Annotated[int, Field(description="Inclusive; -1 is the last line.")],
+    start_byte: Annotated[int, Field(description="Byte of start_line to begin at.", minimum=0)] = 0,
 ) -> Lines:
     """Read some lines of a text file, however large it is."""
     _check_order(start_line, end_line)
@@ -74,6 +133,7 @@ def fs_read_range(
                 origin.shown,
                 start_line,
                 end_line,
+                start_byte,
             )
         encoding = detect_encoding(head, name=origin.shown, size=size, cut=size > len(head))
         refuse_later_binary(descriptor, len(head), size, encoding, origin.shown)
@@ -86,27 +146,35 @@ def fs_read_range(
             )
         first, last = start_line, end_line
         if first < 0 or last < 0:
-            assert total is not None, "the whole file was counted"
+            if total is None:
+                raise _shorter(origin.shown)
             first = max(total + 1 + first, 1) if first < 0 else first
             last = max(total + 1 + last, 0) if last < 0 else last
         last = last if total is None else min(last, total)
-        data, count, is_cut = _lines(index, descriptor, encoding, first, last)
+        start = _start_of(index, descriptor, encoding, first)
+        if start is None:
+            raise _shorter(origin.shown)
+        if start_byte:
+            start_byte = _place_in_line(descriptor, encoding, start, start_byte, f"line {first} of {origin.shown}")
+        most = min(ctx.text_room.most_bytes if ctx.text_room else _MOST_BYTES, _MOST_BYTES)
+        data, count, is_cut = _lines(start + start_byte, size, descriptor, encoding, last - first, most)
         if encoding.unit_bytes == 1 and b"\0" in data:
             raise binary(head, origin.shown, size, "binary data after a start that looks like text")
         rev, whole = (None, None) if origin.is_kept else rev_of_open(descriptor)
         if rev is not None and whole is not None:
             ctx.revs.hand_out(rev, whole)
-    text, name = _decode(data, encoding, origin.shown, size)
-    return Lines(
+    text, name = _decode(data, encoding, origin.shown, size, splits_line=is_cut == "byte")
+    lines = Lines(
         path=origin.shown,
         start_line=first,
         end_line=first + count - 1,
         content=text,
         total_lines=total,
-        truncated=True if is_cut else None,
+        start_byte=start_byte or None,
         encoding=None if name == UTF_8.name else name,
         rev=rev,
     )
+    return lines if is_cut is None else lines.up_to(text, is_whole=is_cut == "line")
 
 
 def _check_order(start_line: int, end_line: int) -> None:
@@ -131,48 +199,75 @@ def _total(index: LineIndex, descriptor: int, encoding: Encoding) -> int | None:
     return index.line_ends + (last != encoding.newline)
 
 
-def _lines(index: LineIndex, descriptor: int, encoding: Encoding, first: int, last: int) -> tuple[bytes, int, bool]:
-    """The bytes of the lines without the last one's ending, how many lines, and whether the limit cut them."""
-    start = _start_of(index, descriptor, encoding, first)
-    size, newline, unit = index.identity[0], encoding.newline, encoding.unit_bytes
+def _lines(
+    start: int, size: int, descriptor: int, encoding: Encoding, further: int, most: int
+) -> tuple[bytes, int, Literal["line", "byte"] | None]:
+    """The bytes of a line and `further` ones without the last one's ending, how many lines, and where they are cut.
+
+    They are cut at about `most` bytes.
+    """
+    newline, unit = encoding.newline, encoding.unit_bytes
     data, at, count = b"", 0, 0
     end = 0
-    while count <= last - first:
+    while count <= further:
         found = data.find(newline, at)
         while found != -1 and found % unit:
             found = data.find(newline, found + 1)
         if found == -1:
             at = max(len(data) - unit + 1, 0) // unit * unit
             more = os.pread(descriptor, min(BLOCK_BYTES, size - start - len(data)), start + len(data))
-            if not more or len(data) > _MOST_BYTES + BLOCK_BYTES:
+            if not more or len(data) > most + BLOCK_BYTES:
                 break
             data += more
             continue
-        if found > _MOST_BYTES and count:
-            return data[:end], count, True
+        if found > most and count:
+            return data[:end], count, "line"
         count, end, at = count + 1, found, found + unit
     else:
-        return _without_return(data[:end], encoding), count, False
+        return _without_return(data[:end], encoding), count, None
     rest = data[end + unit if count else 0 :]
-    if len(data) > _MOST_BYTES + BLOCK_BYTES and not count:
+    if len(data) > most + BLOCK_BYTES and not count:
         # One line that is longer than the limit: give its start.
-        return data[: _MOST_BYTES // unit * unit], 1, True
-    if rest and (len(data) <= _MOST_BYTES or not count):
-        return data, count + 1, False
-    return data[:end], count, bool(rest)
+        return data[: most // unit * unit], 1, "byte"
+    if rest and (len(data) <= most or not count):
+        return data, count + 1, None
+    return data[:end], count, "line" if rest else None
 
 
-def _start_of(index: LineIndex, descriptor: int, encoding: Encoding, line: int) -> int:
-    """The offset at which a line begins. Its block has been counted."""
+def _place_in_line(descriptor: int, encoding: Encoding, start: int, byte: int, shown: str) -> int:
+    """The byte of a line to begin at, which is never inside a character. Raises OutOfRange if the line is shorter."""
+    at, newline, unit = 0, encoding.newline, encoding.unit_bytes
+    while at < byte:
+        data = os.pread(descriptor, min(BLOCK_BYTES, byte - at), start + at)
+        found = data.find(newline)
+        while found != -1 and found % unit:
+            found = data.find(newline, found + 1)
+        if found != -1 or not data:
+            length = at + max(found, 0)
+            raise OutOfRange(f"byte {byte} is past the end: {shown} has {length} bytes", fields={"line_bytes": length})
+        at += len(data)
+    if encoding.codec == "utf-8":
+        return byte + utf8.orphan_bytes(os.pread(descriptor, LOOK_AHEAD_BYTES, start + byte))
+    return byte // unit * unit
+
+
+def _shorter(shown: str) -> IoError:
+    return IoError(f"{shown} became shorter while it was read", hint="read it again")
+
+
+def _start_of(index: LineIndex, descriptor: int, encoding: Encoding, line: int) -> int | None:
+    """The offset at which a line begins; its block has been counted. None if the line is no longer there."""
     if line <= 1:
         return len(encoding.bom)
     offset, before = block_of(index, line - 1)
     block = os.pread(descriptor, BLOCK_BYTES, offset)
     at, newline, unit = 0, encoding.newline, encoding.unit_bytes
     for _ in range(line - 1 - before):
-        at = block.index(newline, at)
-        while at % unit:
-            at = block.index(newline, at + 1)
+        at = block.find(newline, at)
+        while at % unit and at != -1:
+            at = block.find(newline, at + 1)
+        if at == -1:
+            return None
         at += unit
     return offset + at
 
@@ -183,20 +278,24 @@ def _without_return(data: bytes, encoding: Encoding) -> bytes:
     return data[: -len(carriage_return)] if data.endswith(carriage_return) else data
 
 
-def _decode(data: bytes, encoding: Encoding, shown: str, size: int) -> tuple[str, str]:
+def _decode(data: bytes, encoding: Encoding, shown: str, size: int, *, splits_line: bool) -> tuple[str, str]:
     try:
+        if splits_line:
+            # The character that the cut may have split is the decoder's unfinished tail.
+            return codecs.getincrementaldecoder(encoding.codec)("strict").decode(data), encoding.name
         return data.decode(encoding.codec), encoding.name
     except UnicodeDecodeError:
-        # The file begins with UTF-8 but has an older encoding here, or a character was cut.
+        # The file begins with UTF-8 and has an older encoding here.
         decoded = decode(data, name=shown, size=size, cut=True)
         return decoded.text, decoded.encoding.name
 
 
-def _of_text(text: str, shown: str, start_line: int, end_line: int) -> Lines:
+def _of_text(text: str, shown: str, start_line: int, end_line: int, start_byte: int) -> Lines:
     lines = text.removesuffix("\n").split("\n")
     total = len(lines)
     if start_line > total:
         raise OutOfRange(f"line {start_line} is past the end: {shown} has {total} lines", fields={"total_lines": total})
     first = max(total + 1 + start_line, 1) if start_line < 0 else start_line
     last = min(total + 1 + end_line if end_line < 0 else end_line, total)
-    return Lines(shown, first, last, "\n".join(lines[first - 1 : last]), total)
+    content = "\n".join(lines[first - 1 : last]).encode()[start_byte:].decode("utf-8", "replace")
+    return Lines(shown, first, last, content, total, start_byte=start_byte or None)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Literal, TypedDict
 
 from tools.context import ToolContext
 from tools.files.paths import from_wire, on_one_line, to_wire
-from tools.files.sources import open_files_below
-from tools.kit.errors import NotADirectory, Timeout, from_os_error
+from tools.files.sources import open_files_below, open_folder
+from tools.kit.errors import Timeout
 from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, folder_count, quantity, short_path
 from tools.search.engine import TIME_LIMIT_S
-from tools.search.globs import read_glob
+from tools.search.globs import glob_below, read_glob
 from tools.search.walk import Walk
 
 
@@ -48,6 +49,17 @@ class Matches(Result):
         return f"{counts}{', and more' if self.truncated else ''}; the first is {short_path(self.matches[0]['path'])}"
 
     @property
+    def extent(self) -> int:
+        return len(self.matches)
+
+    def cut(self, most: int) -> Matches:
+        return replace(self, matches=self.matches[:most], truncated=True)
+
+    @property
+    def beyond(self) -> str:
+        return "Raise max_results, or narrow the glob: there is more." if self.truncated else ""
+
+    @property
     def list_field(self) -> str:
         return "matches"
 
@@ -56,28 +68,34 @@ class Matches(Result):
         return Item(entry["path"], "folder" if entry["type"] == "directory" else "file")
 
 
-@tool("filesystem", effect="read", title="Find files by name")
+@tool(
+    "filesystem",
+    effect="read",
+    title="Find files by name",
+    known_as=("glob", "find_files", "search_files", "file_search", "find"),
+)
 def fs_search(
     ctx: ToolContext,
     *,
-    base: Annotated[str, Field(description="Folder to search in.", audited=True)],
+    base: Annotated[str, Field.of_path("Folder to search in.")],
     glob: Annotated[
-        str, Field(description='Such as "*.py" or "src/**/test_*". Folders match too.', audited=True)
+        str,
+        Field(
+            description='Such as "*.py" or "src/**/test_*". Folders match too.',
+            audited=True,
+            aliases=("pattern", "query", "name", "file_pattern", "glob_pattern"),
+        ),
     ] = "**",
-    max_results: Annotated[int, Field(minimum=1, maximum=1_000_000)] = 200,
+    max_results: Annotated[int, Field(minimum=1, maximum=1_000_000, is_size=True, aliases=("max_matches",))] = 200,
     recursive: bool = True,
     sort: Annotated[Literal["path", "mtime"], Field(description="mtime: newest first.", audited=True)] = "path",
     ignored: Annotated[bool, Field(description="Include what .gitignore leaves out.")] = False,
 ) -> Matches:
     """Find files and folders by a glob. Symbolic links are not followed."""
     folder = ctx.paths.resolve(base)
+    real = ctx.paths.real(folder)
     shown = to_wire(folder)
-    try:
-        if not folder.is_dir():
-            folder.stat()
-            raise NotADirectory(f"{shown} is a file, not a folder", hint="give the folder it is in")
-    except OSError as error:
-        raise from_os_error(error, shown) from error
+    wanted = read_glob(glob_below(glob, shown))
     deadline = time.monotonic() + TIME_LIMIT_S
 
     def check() -> None:
@@ -87,18 +105,20 @@ def fs_search(
                 f"the search took longer than {TIME_LIMIT_S:g} s", hint="search in a smaller folder, one at a time"
             )
 
-    walk = Walk(
-        folder,
-        read_glob(glob),
-        include_ignored=ignored,
-        is_recursive=recursive,
-        listings=ctx.listings,
-        device=os.stat(folder).st_dev if ctx.paths.is_local(ctx.paths.real(folder)) else None,  # noqa: PTH116
-        check=check,
-    )
-    admits = open_files_below(ctx.paths, folder)
-    # Of those in the order of paths one more than is shown, to know whether there are more.
-    found = _first(walk, str(folder).rstrip("/") + "/", admits, None if sort == "mtime" else max_results + 1)
+    admits = open_files_below(ctx.paths, folder, real)
+    with open_folder(real, shown) as descriptor:
+        walk = Walk(
+            real,
+            wanted,
+            folder=descriptor,
+            include_ignored=ignored,
+            is_recursive=recursive,
+            listings=ctx.listings,
+            device=os.fstat(descriptor).st_dev if ctx.paths.is_local(real) else None,
+            check=check,
+        )
+        # Of those in the order of paths one more than is shown, to know whether there are more.
+        found = _first(walk, str(folder).rstrip("/") + "/", admits, None if sort == "mtime" else max_results + 1)
     if sort == "mtime":
         found.sort(key=lambda match: (-_mtime(match["path"]), match["path"]))
     return Matches(found[:max_results], True if len(found) > max_results else None)

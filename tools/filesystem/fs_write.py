@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from tools.context import ToolContext
 from tools.files import disk
+from tools.files.exact import exact_descriptor
 from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_open
 from tools.files.sources import OpenFile, open_existing
@@ -34,6 +35,10 @@ class Written(Result):
     undoable: bool | None = None
     why: str | None = None
 
+    @property
+    def change_id(self) -> str | None:
+        return self.undo_id
+
     def render(self) -> str:
         if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:
             return f"{self.path} is there already; nothing was written"
@@ -47,17 +52,23 @@ class Written(Result):
         return f"{quantity(self.bytes_written, 'byte')} written to {short_path(self.path)} ({what})"
 
 
-@tool("filesystem", effect="write", title="Write a file", destructive=True)
+@tool(
+    "filesystem",
+    effect="write",
+    title="Write a file",
+    destructive=True,
+    known_as=("write_file", "create_file", "save_file"),
+)
 def fs_write(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field(description="File to write.", audited=True)],
-    content: Annotated[str, Field(description="The text, written as it is.")],
+    path: Annotated[str, Field.of_path("File to write.")],
+    content: Annotated[
+        str, Field(description="The text, written as it is.", aliases=("text", "contents", "file_text"))
+    ],
     create_dirs: Annotated[bool, Field(description="Make missing folders.")] = True,
     mode: Annotated[Mode, Field(audited=True)] = "overwrite",
-    if_rev: Annotated[
-        str | None, Field(description="Write only if the file is still at this rev.", audited=True)
-    ] = None,
+    if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
 ) -> Written:
     """Create, replace or extend a file. A replaced file keeps its encoding and mode."""
     # Links are followed: a write goes through a link and leaves it in place.
@@ -67,6 +78,7 @@ def fs_write(
         if found is None:
             if if_rev is not None:
                 raise StaleRev(f"{shown} does not exist, so it is not at rev {if_rev[:40]}")
+            ctx.journal.protected.check_write(target)
             make_parents(target, shown, create=create_dirs)
             return _write(ctx, target, shown, _encode(content, UTF_8, shown), UTF_8, None)
         descriptor, status = found
@@ -139,6 +151,6 @@ def _encoding(descriptor: int, status: os.stat_result, shown: str) -> Encoding:
 
 
 def _rev(ctx: ToolContext, target: Path) -> str:
-    with disk.open_descriptor(target) as descriptor:
+    with exact_descriptor(str(target), disk.READ_FLAGS) as descriptor:
         rev, data = rev_of_open(descriptor)
     return rev if data is None else ctx.revs.hand_out(rev, data)

@@ -15,11 +15,16 @@
     ├── NotEmpty           NOT_EMPTY           a folder with something in it
     ├── NoMatch            NO_MATCH            the text to change is not in the file
     ├── CountMismatch      COUNT_MISMATCH      the text to change occurs more or fewer times than expected
+    ├── NotUndoable        NOT_UNDOABLE        a deletion that could not be undone, and `permanent` was not given
     ├── StaleRev           STALE_REV           the file has changed since the caller read it
     ├── NotEncodable       NOT_ENCODABLE       the encoding of the file cannot represent the text
     ├── Denied             DENIED              a deny rule forbids it, or the file is the daemon's own
     ├── PermissionDenied   PERMISSION_DENIED   the operating system refuses access
     ├── IoError            IO_ERROR            any other error of the operating system
+    ├── NotInitialized     NOT_INITIALIZED     another tool must be called first
+    ├── BlockedSubcommand  BLOCKED_SUBCOMMAND  the owner has blocked this subcommand of a wrapped program
+    ├── UpstreamFailed     UPSTREAM_FAILED     a mounted server answered with an error
+    ├── UpstreamUnavailable UPSTREAM_UNAVAILABLE  a mounted server does not run or does not answer
     ├── SessionNotFound    SESSION_NOT_FOUND   no session has that id, or it ended too long ago
     ├── SessionEnded       SESSION_ENDED       the session has ended, or has closed its input
     ├── SessionLimit       SESSION_LIMIT       the limit of running sessions is reached
@@ -35,7 +40,7 @@ The message says what happened, in the caller's terms; the hint says what to do 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 # A call with thousands of bad arguments is answered with the first of them.
@@ -80,7 +85,13 @@ class ToolError(Exception):
     def render(self) -> str:
         """The error as a model reads it: the message, the hint on the next line, then fields of several lines."""
         shown = [value for value in self.fields.values() if isinstance(value, str) and "\n" in value]
-        return "\n".join([f"[{self.code}] {self.message}", *([self.hint] if self.hint else []), *shown])
+        return "\n".join([*self._head(), *([self.hint] if self.hint else []), *shown])
+
+    def _head(self) -> Iterator[str]:
+        """The first line of the rendering; before it, how the arguments of the call were taken."""
+        if notes := self.fields.get("notes"):
+            yield f"[{'; '.join(notes)}]"
+        yield f"[{self.code}] {self.message}"
 
 
 class Failed(ToolError):
@@ -117,7 +128,7 @@ class Failed(ToolError):
 
     def render(self) -> str:
         printed = [text for name in ("stdout", "stderr") if (text := self.fields.get(name))]
-        return "\n".join([f"[{self.code}] {self.message}", *printed])
+        return "\n".join([*self._head(), *printed])
 
 
 class Refused(Exception):
@@ -195,6 +206,10 @@ class CountMismatch(ToolError):
     code = "COUNT_MISMATCH"
 
 
+class NotUndoable(ToolError):
+    code = "NOT_UNDOABLE"
+
+
 class StaleRev(ToolError):
     code = "STALE_REV"
 
@@ -230,6 +245,27 @@ class IoError(ToolError):
     code = "IO_ERROR"
 
 
+class UpstreamFailed(ToolError):
+    code = "UPSTREAM_FAILED"
+
+
+class UpstreamUnavailable(ToolError):
+    """A mounted server does not run. `stderr` has the last lines that it wrote."""
+
+    code = "UPSTREAM_UNAVAILABLE"
+
+    def __init__(self, message: str, *, hint: str | None = None, stderr: str = "") -> None:
+        super().__init__(message, hint=hint, fields={"stderr": stderr} if stderr else None)
+
+
+class NotInitialized(ToolError):
+    code = "NOT_INITIALIZED"
+
+
+class BlockedSubcommand(ToolError):
+    code = "BLOCKED_SUBCOMMAND"
+
+
 class SessionNotFound(ToolError):
     code = "SESSION_NOT_FOUND"
 
@@ -252,6 +288,11 @@ class TooLarge(ToolError):
 
 class InternalError(ToolError):
     code = "INTERNAL_ERROR"
+
+
+def replaced_meanwhile(path: str) -> IoError:
+    """The error for a path that became a symbolic link, or whose folder did, after it was checked."""
+    return IoError(f"{path} was replaced while it was being opened", hint="call again")
 
 
 def from_os_error(error: OSError, path: str) -> ToolError:

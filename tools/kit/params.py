@@ -13,11 +13,28 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from tools.kit.errors import InvalidParams
+
+# What other programs call the argument for a command, for the folder to run it in, and for a file or folder.
+COMMAND_ALIASES = ("cmd", "command_line", "script")
+CWD_ALIASES = ("workdir", "working_directory", "working_dir", "directory", "dir", "folder")
+PATH_ALIASES = (
+    *("path", "file_path", "filepath", "file", "filename", "target_file", "absolute_path"),
+    *("base", "directory", "dir", "folder", "dir_path", "directory_path", "target_directory"),
+)
+
+
+class Derived(NamedTuple):
+    """Arguments made of others, whose names are in `used`. `note` says how, if the result shall say it."""
+
+    values: Mapping[str, Any]
+    used: Collection[str]
+    note: str | None = None
 
 
 class Field(NamedTuple):
@@ -38,6 +55,19 @@ class Field(NamedTuple):
     audited: bool = False
     # A command line: the audit log keeps its first word, the program.
     is_command: bool = False
+    # How much the caller wants to be given: a result is as large as it says, up to the limit of a message.
+    is_size: bool = False
+    # A path of a file or folder.
+    is_path: bool = False
+    # Names that other programs have for it. They are accepted where the call is not strict, and not in the schema.
+    aliases: tuple[str, ...] = ()
+    # Makes a missing argument of those that the tool does not know; None if they do not say it.
+    derive: Callable[[Mapping[str, Any]], Derived | None] | None = None
+
+    @classmethod
+    def of_path(cls, description: str, aliases: tuple[str, ...] = PATH_ALIASES, min_length: int | None = None) -> Field:
+        """For the path of a file or folder."""
+        return cls(description, audited=True, is_path=True, aliases=aliases, min_length=min_length)
 
 
 class Issue(NamedTuple):
@@ -71,8 +101,8 @@ class Parameter(NamedTuple):
         for key, value in (
             ("minimum", self.field.minimum),
             ("maximum", self.field.maximum),
-            ("minItems" if isinstance(self.kind, _List) else "minLength", self.field.min_length),
-            ("maxItems" if isinstance(self.kind, _List) else "maxLength", self.field.max_length),
+            ("minItems" if isinstance(self.kind, ListOf) else "minLength", self.field.min_length),
+            ("maxItems" if isinstance(self.kind, ListOf) else "maxLength", self.field.max_length),
         ):
             if value is not None:
                 schema[key] = value
@@ -117,7 +147,7 @@ class Parameters:
     """All parameters of one tool."""
 
     def __init__(self, parameters: tuple[Parameter, ...]) -> None:
-        self._by_name = {parameter.name: parameter for parameter in parameters}
+        self.by_name = {parameter.name: parameter for parameter in parameters}
 
     @classmethod
     def of_function(cls, function: Callable[..., Any]) -> Parameters:
@@ -133,23 +163,34 @@ class Parameters:
 
     def with_parameter(self, name: str, hint: Any) -> Parameters:
         """These parameters, and one more that is optional."""
-        return Parameters((*self._by_name.values(), _parameter(name, hint, None)))
+        return Parameters((*self.by_name.values(), _parameter(name, hint, None)))
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._by_name)
+        return tuple(self.by_name)
 
-    @property
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """The name of the parameter that each alias stands for."""
+        return {
+            alias: name
+            for name, parameter in self.by_name.items()
+            for alias in parameter.field.aliases
+            if alias not in self.by_name
+        }
+
+    @cached_property
     def fields(self) -> dict[str, Field]:
-        """The declaration of each parameter."""
-        return {name: parameter.field for name, parameter in self._by_name.items()}
+        """The declaration of each parameter, also by its aliases."""
+        fields = {name: parameter.field for name, parameter in self.by_name.items()}
+        return {**fields, **{alias: fields[name] for alias, name in self.aliases.items()}}
 
     def schema(self) -> dict[str, Any]:
         schema: dict[str, Any] = {
             "type": "object",
-            "properties": {name: parameter.schema() for name, parameter in self._by_name.items()},
+            "properties": {name: parameter.schema() for name, parameter in self.by_name.items()},
         }
-        required = [name for name, parameter in self._by_name.items() if parameter.required]
+        required = [name for name, parameter in self.by_name.items() if parameter.required]
         if required:
             schema["required"] = required
         schema["additionalProperties"] = False
@@ -158,7 +199,7 @@ class Parameters:
     def check(self, arguments: Mapping[str, Any], path: str, issues: list[Issue]) -> dict[str, Any]:
         """Return every parameter with its value or default, and add problems to `issues`."""
         checked: dict[str, Any] = {}
-        for name, parameter in self._by_name.items():
+        for name, parameter in self.by_name.items():
             value = arguments.get(name)
             if value is not None:
                 checked[parameter.keyword] = parameter.check(value, f"{path}.{name}" if path else name, issues)
@@ -167,16 +208,16 @@ class Parameters:
                 issues.append(Issue(where, "invalid_type", f"{where} is missing: {_expectation(parameter)}"))
             else:
                 checked[parameter.keyword] = parameter.default
-        if not arguments.keys() <= self._by_name.keys():
-            unknown = [name for name in arguments if name not in self._by_name]
+        if not arguments.keys() <= self.by_name.keys():
+            unknown = [name for name in arguments if name not in self.by_name]
             issues.append(
                 Issue(path, "unrecognized_keys", "; ".join(self._advice_on_unknown(name) for name in unknown))
             )
         return checked
 
     def _advice_on_unknown(self, name: str) -> str:
-        near = get_close_matches(name, self._by_name, n=1)
-        known = f"did you mean {near[0]}?" if near else f"it takes {', '.join(self._by_name) or 'no arguments'}"
+        near = self.aliases.get(name) or next(iter(get_close_matches(name, self.by_name, n=1)), None)
+        known = f"did you mean {near}?" if near else f"it takes {', '.join(self.by_name) or 'no arguments'}"
         return f"there is no argument {name[:60]!r} ({known})"
 
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +236,7 @@ def invalid_params(issues: list[Issue]) -> InvalidParams:
     return InvalidParams(message, issues=[issue.as_object() for issue in issues])
 
 
-class _Scalar(NamedTuple):
+class Scalar(NamedTuple):
     type: type
     json_type: str
 
@@ -216,7 +257,7 @@ class _Scalar(NamedTuple):
         return value
 
 
-class _Choice(NamedTuple):
+class Choice(NamedTuple):
     options: tuple[str, ...]
 
     def schema(self) -> dict[str, Any]:
@@ -234,7 +275,7 @@ class _Choice(NamedTuple):
         return value
 
 
-class _List(NamedTuple):
+class ListOf(NamedTuple):
     element: Parameter
 
     def schema(self) -> dict[str, Any]:
@@ -247,7 +288,7 @@ class _List(NamedTuple):
         return [self.element.check(item, f"{path}.{index}", issues) for index, item in enumerate(value)]
 
 
-class _StringMap:
+class StringMap:
     def schema(self) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": {"type": "string"}}
 
@@ -262,7 +303,7 @@ class _StringMap:
         return value
 
 
-class _Record(NamedTuple):
+class RecordOf(NamedTuple):
     type: type
     parameters: Parameters
 
@@ -301,18 +342,18 @@ def _read_hint(hint: Any) -> tuple[Kind, Field]:
 def _kind(hint: Any) -> Kind:
     scalars = {str: "string", int: "integer", float: "number", bool: "boolean"}
     if hint in scalars:
-        return _Scalar(hint, scalars[hint])
+        return Scalar(hint, scalars[hint])
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal and all(isinstance(option, str) for option in arguments):
-        return _Choice(arguments)
+        return Choice(arguments)
     if origin is list:
-        return _List(_parameter("", arguments[0], dataclasses.MISSING))
+        return ListOf(_parameter("", arguments[0], dataclasses.MISSING))
     if origin is dict and arguments == (str, str):
-        return _StringMap()
+        return StringMap()
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         hints = typing.get_type_hints(hint, include_extras=True)
         fields = dataclasses.fields(hint)
-        return _Record(hint, Parameters(tuple(_parameter(f.name, hints[f.name], f.default) for f in fields)))
+        return RecordOf(hint, Parameters(tuple(_parameter(f.name, hints[f.name], f.default) for f in fields)))
     raise TypeError(f"no argument can have this type: {hint}")
 
 

@@ -3,13 +3,13 @@
 For the type checker a record is a frozen dataclass, and `dataclasses.fields`, `replace` and `asdict` work with it. But
 `dataclass` generates and compiles comparison, hash and repr for every class, which with eighty classes was half of the
 start time of our own code; records share one implementation. And nothing stops a change at run time, because a really
-frozen instance takes three times as long to create.
+frozen instance takes three times as long to create. The few classes that are compared or hashed in everyday work are
+frozen dataclasses of the standard library or named tuples.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from functools import cache
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
 _T = TypeVar("_T")
@@ -44,11 +44,4 @@ def _repr(self: Any) -> str:
 
 
 def _values(instance: Any) -> tuple[Any, ...]:
-    """The values that count for equality."""
-    return tuple([getattr(instance, name) for name in _compared_fields(instance.__class__)])
-
-
-# Every call and every event hashes a record, and `fields` looks at each field anew.
-@cache
-def _compared_fields(cls: type[Any]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(cls) if each.compare)
+    return tuple([getattr(instance, name) for name in instance.__match_args__])

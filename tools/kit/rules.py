@@ -16,10 +16,11 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.kit.errors import Denied, InvalidPattern
-from tools.kit.records import record
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -35,7 +36,7 @@ _QUOTING = re.compile(r"['\"\\]")
 _IGNORES_CASE = sys.platform in ("darwin", "win32")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One rule as the owner wrote it. `where` is the file, and the place in the file."""
 
@@ -63,7 +64,11 @@ class Match(NamedTuple):
 class _Glob(NamedTuple):
     text: str
     denies: bool
-    pattern: Pattern[str]
+    source: str
+
+    @property
+    def pattern(self) -> Pattern[str]:
+        return _compile_glob(self.source)
 
 
 class _Rules:
@@ -85,11 +90,13 @@ class PathRules(_Rules):
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         super().__init__(rules)
         self._globs = tuple((rule, tuple(_globs(rule))) for rule in rules)
-        denying = [glob.pattern.pattern for _, each in self._globs for glob in each if glob.denies]
-        # Almost no path is denied, and one match of all globs together finds that out.
-        self._any = _compile_glob(_union(denying))
         # A cache of paths that no rule denies: a call checks its path several times, and matching is slow.
         self._passed: set[str] = set()
+
+    @cached_property
+    def any_glob(self) -> Pattern[str]:
+        """All globs in one. Almost no path is denied, and one match finds that out."""
+        return _compile_glob(_union([glob.source for _, each in self._globs for glob in each if glob.denies]))
 
     def match(self, path: str) -> Match | None:
         """The first rule that denies an absolute path. Raises Denied at the time limit."""
@@ -97,7 +104,7 @@ class PathRules(_Rules):
             return None
         below_root = path.lstrip("/")
         try:
-            if self._any.match(below_root, timeout=TIME_LIMIT_S) is None:
+            if self.any_glob.match(below_root, timeout=TIME_LIMIT_S) is None:
                 if len(self._passed) >= _MOST_PASSED:
                     self._passed.clear()
                 self._passed.add(path)
@@ -168,20 +175,18 @@ def strip_quotes(command: str) -> str:
 
 
 def _globs(rule: Rule) -> Iterator[_Glob]:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
     if all(text.startswith("!") for text in rule.patterns):
         raise InvalidPattern("it has only exceptions, which begin with !")
     for text in rule.patterns:
         denies = not text.startswith("!")
         for glob in _anchor(text.removeprefix("!").rstrip("/")):
             try:
-                source = GitIgnoreSpecPattern(glob).regex
+                source = _glob_source(glob)
             except ValueError as error:
                 raise InvalidPattern(f"the glob {text!r} cannot be read: {str(error).lower()}") from None
             if source is None:
                 raise InvalidPattern(f"the glob {text!r} matches no path")
-            yield _Glob(text, denies, _compile_glob(source.pattern))
+            yield _Glob(text, denies, source)
 
 
 def _anchor(glob: str) -> list[str]:
@@ -205,6 +210,16 @@ def _union(sources: Sequence[str]) -> str:
     return "|".join([*([f"{_AT_ANY_DEPTH}(?:{'|'.join(deep)})"] if deep else []), *placed])
 
 
+# These caches make a file that is read again cost little, and compile a glob only when its rule may have matched.
+@lru_cache(maxsize=2048)
+def _glob_source(glob: str) -> str | None:
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    found = GitIgnoreSpecPattern(glob).regex
+    return None if found is None else found.pattern
+
+
+@lru_cache(maxsize=2048)
 def _compile_glob(source: str) -> Pattern[str]:
     import regex
 

@@ -19,13 +19,18 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from tools.kit.focus import FOCUS, FocusQuestion
+from tools.kit.errors import InvalidParams
 from tools.kit.params import Field, Parameters
-from tools.kit.results import Result
+from tools.kit.results import FOCUS, KEEP, FocusQuestion, KeepShare, Result
+from tools.kit.tolerance import ODD_STARTS, mend, plain_path, show
+
+# What a schema says to a validator, and an upper bound that no model reaches by itself.
+_VALIDATOR_KEYS = frozenset(("minLength", "maxLength", "minItems", "maxItems", "additionalProperties"))
+_LARGE = 1_000
 
 Effect = Literal["read", "write", "execute"]
 
@@ -49,18 +54,27 @@ class Tool:
     instant: Callable[..., bool] | None
     json_rpc_errors: bool
     given_schema: Mapping[str, Any] | None
+    # On /rpc its result is never cut, because its client puts the result in the place of the text that it sent.
+    whole_on_rpc: bool = False
     # Further names it can be called by; they are not listed.
     aliases: tuple[str, ...] = ()
+    # What other programs call such a tool, and what to say to a caller who looks for one that is not there.
+    known_as: tuple[str, ...] = ()
+    hints: Mapping[str, str] = field(default_factory=dict)
     # The field of its result that the host prunes when asked: the first of these with something in it.
     focus: tuple[str, ...] = ()
     # Whether callers may ask the host to prune. The function itself does not see the question.
     takes_focus: bool = False
     # Whether its results are kept short, and go on where a cursor says.
     takes_cursor: bool = False
+    # What a model reads, where it is not the docstring of the function.
+    given_description: str = ""
+    # All of a description that is cut in the list.
+    whole_description: str = ""
 
     @cached_property
     def description(self) -> str:
-        return inspect.cleandoc(self.function.__doc__ or "")
+        return self.given_description or inspect.cleandoc(self.function.__doc__ or "")
 
     @cached_property
     def own_parameters(self) -> Parameters:
@@ -72,7 +86,7 @@ class Tool:
         """What callers may pass: the tool's own arguments, and those that the host adds and takes out again."""
         parameters = self.own_parameters
         if self.takes_focus:
-            parameters = parameters.with_parameter(FOCUS, FocusQuestion)
+            parameters = parameters.with_parameter(FOCUS, FocusQuestion).with_parameter(KEEP, KeepShare)
         return (
             parameters.with_parameter(CURSOR, Cursor) if self.takes_cursor and not self.has_own_cursor else parameters
         )
@@ -88,6 +102,24 @@ class Tool:
         return {**self.given_schema, "properties": {**self.given_schema.get("properties", {}), **added}}
 
     @cached_property
+    def listed_schema(self) -> dict[str, Any]:
+        """The input schema as a model is shown it: without the bounds that only a validator needs.
+
+        Every conversation pays for the list of tools. A call that breaks a bound is told which.
+        """
+        return dict(_without_bounds(self.input_schema)) if self.given_schema is None else self.input_schema
+
+    @cached_property
+    def list_tokens(self) -> int:
+        """About how many tokens it costs a model to be shown this tool."""
+        import orjson
+
+        from tools.kit.llm_tokens import estimate
+
+        shown = {"name": self.name, "description": self.description, "inputSchema": self.listed_schema}
+        return estimate(orjson.dumps(shown).decode())
+
+    @cached_property
     def has_own_cursor(self) -> bool:
         """Whether the tool itself goes on somewhere: then a cursor that is not the host's is for the tool."""
         return self._has_own(CURSOR)
@@ -98,8 +130,15 @@ class Tool:
         return self.parameters.fields
 
     @cached_property
+    def size_arguments(self) -> tuple[str, ...]:
+        """The arguments by which a caller says how large the result may be."""
+        return tuple(name for name, field in self.argument_fields.items() if field.is_size)
+
+    @cached_property
     def result_type(self) -> type[Result]:
         found = typing.get_type_hints(self.function).get("return")
+        # Of several types the first is the usual one.
+        found = next(iter(typing.get_args(found)), found)
         return found if isinstance(found, type) and issubclass(found, Result) else Result
 
     @cached_property
@@ -133,6 +172,34 @@ class Tool:
             "openWorldHint": self.effect == "execute",
         }
 
+    @cached_property
+    def _path_keywords(self) -> tuple[str, ...]:
+        return tuple(each.keyword for each in self.own_parameters.by_name.values() if each.field.is_path)
+
+    def parse_tolerantly(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """What `parse` gives, and notes on what was taken for what: an argument that does not fit and can have only one
+        meaning is taken to have it. Raises InvalidParams."""
+        notes: list[str] = []
+        try:
+            parsed = self.parse(arguments)
+        except InvalidParams:
+            if self.given_schema is not None:
+                raise
+            mended, notes = mend(self.parameters, arguments)
+            if not notes:
+                raise
+            try:
+                parsed = self.parse(mended)
+            except InvalidParams as error:
+                # What is still wrong is about the arguments as they were taken.
+                raise InvalidParams(f"{error.message} ({'; '.join(notes)})", issues=error.issues) from None
+        for keyword in self._path_keywords:
+            path = parsed[keyword]
+            if path and path[0] in ODD_STARTS and (plain := plain_path(path)) != path:
+                parsed[keyword] = plain
+                notes.append(f"{keyword.removesuffix('_')} {show(path)} was taken as {show(plain)}")
+        return parsed, notes
+
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments for the function, and the focus question. Raises InvalidParams with every problem."""
         if self.given_schema is None:
@@ -164,7 +231,13 @@ def tool(
     json_rpc_errors: bool = False,
     schema: Mapping[str, Any] | None = None,
     aliases: tuple[str, ...] = (),
+    known_as: tuple[str, ...] = (),
+    hints: Mapping[str, str] | None = None,
     focus: str | tuple[str, ...] = (),
+    name: str = "",
+    description: str = "",
+    whole_on_rpc: bool = False,
+    whole_description: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function as a tool of `category`.
 
@@ -172,16 +245,20 @@ def tool(
     -32602; all others answer with a result that says what would fit. `schema` is for a tool that somebody else
     describes and checks: it is shown as it is, and the function is given whatever arguments were sent. `focus` is the
     field of the result that the host prunes when asked, a text or a list; of several, the first with something in it.
+    `known_as` are names of other programs for such a tool: a caller that uses one is told this tool's name. `hints` are
+    answers for those who look for a tool that does not exist.
+    `name` and `description` are for tools that are made while the daemon runs, several from one function.
+    `whole_on_rpc`: on /rpc the result is never cut.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
-        name = function.__name__
+        called = name or function.__name__
         return Tool(
-            name=name,
+            name=called,
             category=category,
             effect=effect,
             function=function,
-            title=title or name.replace("_", " "),
+            title=title or called.replace("_", " "),
             destructive=destructive,
             idempotent=effect == "read" if idempotent is None else idempotent,
             deadline_s=deadline_s,
@@ -189,7 +266,32 @@ def tool(
             json_rpc_errors=json_rpc_errors,
             given_schema=schema,
             aliases=aliases,
+            known_as=known_as,
+            hints=hints or {},
             focus=(focus,) if isinstance(focus, str) else focus,
+            given_description=description,
+            whole_on_rpc=whole_on_rpc,
+            whole_description=whole_description,
         )
 
     return declare
+
+
+def _without_bounds(schema: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in schema.items() if not _is_obvious(key, value)}
+    if "properties" in kept:
+        kept["properties"] = {name: _without_bounds(each) for name, each in kept["properties"].items()}
+    if isinstance(kept.get("items"), dict):
+        kept["items"] = _without_bounds(kept["items"])
+    return kept
+
+
+def _is_obvious(key: str, value: Any) -> bool:
+    """Whether a model does so by itself: counts are not negative, what it does not ask for is not done."""
+    if key == "minimum":
+        return isinstance(value, int)
+    if key == "default":
+        return value is False or value == 0
+    if key == "maximum":
+        return bool(value >= _LARGE)
+    return key in _VALIDATOR_KEYS and not isinstance(value, dict)

@@ -56,6 +56,14 @@ def line_count(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
+def line_cut(text: str | bytes, most: int) -> int:
+    """Where to cut a text so that at most so much of it stays: behind a line end, unless a long line is there."""
+    if most >= len(text):
+        return len(text)
+    newline = text.rfind("\n", most // 2, most) if isinstance(text, str) else text.rfind(b"\n", most // 2, most)
+    return most if newline == -1 else newline + 1
+
+
 def last_line(text: str) -> str:
     """The last line that is not empty."""
     end = text[-_END_CHARS:].rstrip()

@@ -1,6 +1,7 @@
-"""bash: a command in the root, its output whole or as far as a question needs it.
+"""bash: a command, its output whole or as far as a question needs it.
 
-Only where the command starts is confined: the command itself can go anywhere that its user can.
+Where there is a root, only the folder in which the command starts is confined: the command itself can go anywhere that
+its user can. A command that fails is a result with its exit code; to the letter of the contract it is an error.
 """
 
 from __future__ import annotations
@@ -13,22 +14,20 @@ import signal
 import stat
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from tools.context import ShellSession, ToolContext
 from tools.files import utf8
 from tools.kit.errors import Denied, Failed, ToolError
-from tools.kit.focus import FocusQuestion, PruningMetadata
-from tools.kit.params import Field, Issue, invalid_params
+from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue, invalid_params
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result
 from tools.kit.spec import tool
 from tools.pruning.confined_root import ConfinedRoot
-from tools.pruning.failures import failure, open_confined
+from tools.pruning.failures import failure, failure_metadata, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
-from tools.shell.shell_exec import command_summary
+from tools.shell.shell_exec import command_summary, is_due, wait_for_end
 
 DEFAULT_TIMEOUT_MS = 30_000
 TimeoutMs = Annotated[int, Field(description="End it after so long.", minimum=100, maximum=300_000)]
@@ -47,17 +46,18 @@ class BashOutput(Result):
     cwd: str
     stdout: str
     stderr: str
-    exit_code: int
+    # None while it runs: then it is a session.
+    exit_code: int | None
     timed_out: bool
     truncated: bool
     duration_ms: int
     pruning: PruningMetadata
-
-    def as_object(self) -> dict[str, Any]:
-        return {**Result.as_object(self), "pruning": self.pruning.as_object()}
+    running: bool | None = None
+    session_id: str | None = None
+    output_path: str | None = None
 
     def render(self) -> str:
-        facts = [f"exit {self.exit_code}", f"{self.duration_ms} ms"]
+        facts = [self._how, f"{self.duration_ms} ms"]
         if self.truncated:
             facts.append("cut")
         if self.pruning.note:
@@ -69,15 +69,29 @@ class BashOutput(Result):
 
     def summary(self) -> str:
         return command_summary(
-            f"exit {self.exit_code}", self.duration_ms / 1000, self.stdout, self.stderr, has_failed=False
+            self._how,
+            self.duration_ms / 1000,
+            self.stdout,
+            self.stderr,
+            has_failed=not self.succeeded,
         )
+
+    @property
+    def _how(self) -> str:
+        if self.running:
+            return f"still running as session {self.session_id}; output in {self.output_path}"
+        return f"exit {self.exit_code}"
+
+    @property
+    def succeeded(self) -> bool:
+        return bool(self.running) or self.exit_code == 0
 
     @property
     def pruning_metadata(self) -> PruningMetadata:
         return self.pruning
 
     @property
-    def exit_status(self) -> int:
+    def exit_status(self) -> int | None:
         return self.exit_code
 
     @property
@@ -97,20 +111,25 @@ async def bash(
     ctx: ToolContext,
     *,
     command: Annotated[
-        str, Field(description="Command line for bash -lc.", is_command=True, min_length=1, max_length=50_000)
+        str,
+        Field(
+            description="Command line for bash -lc.",
+            is_command=True,
+            min_length=1,
+            max_length=50_000,
+            aliases=COMMAND_ALIASES,
+        ),
     ],
-    cwd: Annotated[
-        str | None, Field(description="Folder inside the root to start in; default the root.", audited=True)
-    ] = None,
-    env: Annotated[dict[str, str] | None, Field(description="Further environment variables.")] = None,
+    cwd: Annotated[str | None, Field.of_path("Folder to start in.", CWD_ALIASES)] = None,
+    env: Annotated[dict[str, str] | None, Field(description="Added variables.")] = None,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     max_output_bytes: OutputBytes = None,
     context_focus_question: FocusQuestion = None,
+    keep: KeepShare = None,
 ) -> BashOutput:
-    """Run a command to its end; with a question, only the lines of its output that answer it. A command that fails
-    is an error with its output."""
-    began = time.perf_counter()
-    root = ConfinedRoot(ctx.root)
+    """Run a command to its end; with a question, only the lines of its output that answer it."""
+    began = time.monotonic()
+    root = ConfinedRoot.of_call(ctx)
     _check(root, command, cwd, env)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     question = context_focus_question
@@ -119,45 +138,71 @@ async def bash(
     except Denied as error:
         raise failure(ctx, "bash", "spawn_error", error.message_with_hint, question, rule=error.rule) from error
     async with _session(ctx, root, command, cwd, env, limit, question) as session:
-        is_over = await session.wait_for_exit(timeout_ms / 1000)
-        if not is_over and session.is_running:
-            await session.stop(signal.SIGTERM, _GRACE_S)
+        timeout_s = timeout_ms / 1000
+        is_over = await wait_for_end(ctx, session, began, timeout_s, 0 if ctx.is_strict else ctx.yield_ms)
+        is_session = not is_over and session.is_running and not is_due(began, timeout_s)
+        if not is_over and session.is_running and not is_session:
+            await session.stop(signal.SIGTERM, _GRACE_S, "timeout")
         stdout, out_cut = _output(session, "stdout", limit)
         stderr, error_cut = _output(session, "stderr", limit)
         exit_code = session.exit_code
+        if is_session:
+            session.set_read_position(ctx.conversations, session.end)
+            return BashOutput(
+                tool="bash",
+                command=command,
+                cwd=root.absolute(cwd or "."),
+                stdout=stdout,
+                stderr=stderr,
+                exit_code=None,
+                timed_out=False,
+                truncated=out_cut or error_cut,
+                duration_ms=_elapsed_ms(began),
+                pruning=failure_metadata(ctx, question, len(stdout.encode()), "still_running"),
+                running=True,
+                session_id=session.id,
+                output_path=session.output_path,
+            )
+        session.release(keeps_output=False)
+    stream = "stdout" if stdout else "stderr"
+    printed = {"stdout": stdout, "stderr": stderr}
+    assert ctx.pruner is not None, "every host has a pruner"
+    if (is_over and exit_code == 0) or ctx.pruner.prunes_failures:
+        seen = await ctx.pruner.focus(
+            printed[stream],
+            question,
+            tool="bash",
+            call_id=ctx.call_id,
+            owner=ctx.owner,
+            is_output=True,
+            keep=keep,
+        )
+        printed[stream], pruning = seen.text, seen.pruning
+    else:
+        pruning = failure_metadata(ctx, question, len(printed[stream].encode()))
     if not is_over:
         message = f"the command did not end within {timeout_ms} ms, and was ended"
-        raise failure(ctx, "bash", "timeout", message, question, timeout_ms=timeout_ms, stdout=stdout, stderr=stderr)
-    assert exit_code is not None, "it is over"
-    if exit_code != 0:
         raise failure(
-            ctx,
-            "bash",
-            "nonzero_exit",
-            f"the command ended with exit code {exit_code}",
-            question,
-            exit_code=exit_code,
-            stdout=stdout,
-            stderr=stderr,
+            ctx, "bash", "timeout", message, question, timeout_ms=timeout_ms, pruning=pruning, printed=printed
         )
-    pruned_is_stdout = bool(stdout)
-    assert ctx.pruner is not None, "every host has a pruner"
-    seen = await ctx.pruner.focus(
-        stdout if pruned_is_stdout else stderr, question, tool="bash", call_id=ctx.call_id, owner=ctx.owner
-    )
-    result = BashOutput(
+    assert exit_code is not None, "it is over"
+    if exit_code != 0 and ctx.is_strict:
+        message = f"the command ended with exit code {exit_code}"
+        raise failure(
+            ctx, "bash", "nonzero_exit", message, question, exit_code=exit_code, pruning=pruning, printed=printed
+        )
+    return BashOutput(
         tool="bash",
         command=command,
         cwd=root.absolute(cwd or "."),
-        stdout=stdout,
-        stderr=stderr,
+        stdout=printed["stdout"],
+        stderr=printed["stderr"],
         exit_code=exit_code,
         timed_out=False,
         truncated=out_cut or error_cut,
-        duration_ms=round((time.perf_counter() - began) * 1000),
-        pruning=seen.pruning,
+        duration_ms=_elapsed_ms(began),
+        pruning=pruning,
     )
-    return replace(result, stdout=seen.text) if pruned_is_stdout else replace(result, stderr=seen.text)
 
 
 def _check(root: ConfinedRoot, command: str, cwd: str | None, env: dict[str, str] | None) -> None:
@@ -209,7 +254,7 @@ async def _session(
             session = ctx.sessions.execute(
                 command,
                 Path(f"/proc/self/fd/{descriptor}"),
-                connection=ctx.connection,
+                origin=ctx.origin,
                 # Of what is captured the first half is the beginning, and that is what is kept.
                 captures={"stdout": 2 * limit, "stderr": 2 * limit},
                 reads_stderr=True,
@@ -224,7 +269,10 @@ async def _session(
     except asyncio.CancelledError:
         session.abandon(_GRACE_S)
         raise
-    session.release(keeps_output=False)
+
+
+def _elapsed_ms(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
 
 
 def _shell() -> tuple[str, ...]:

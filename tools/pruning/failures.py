@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tools.context import ToolContext
 from tools.kit.errors import Failed
-from tools.kit.focus import PruningMetadata, Reason
+from tools.kit.results import Detail, PruningMetadata
 from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
 
 
@@ -23,16 +24,26 @@ def failure(
     exit_code: int | None = None,
     timeout_ms: int | None = None,
     rule: str | None = None,
-    **printed: str,
+    pruning: PruningMetadata | None = None,
+    printed: Mapping[str, str] = MappingProxyType({}),
 ) -> Failed:
-    """A failure of one of these tools. It is never pruned, and its field `pruning` says why."""
-    reason: Reason = "no_focus_question"
-    if question is not None:
-        # A failure has no output that could be pruned.
-        reason = "output_empty" if ctx.pruner is not None and ctx.pruner.is_on else "disabled_or_unconfigured"
-    pruning = PruningMetadata.of_skip(reason, 0)
+    """A failure of one of these tools. `pruning` is for one with output; any other has nothing that could be pruned."""
+    pruning = pruning or failure_metadata(ctx, question, 0)
     fields: dict[str, Any] = {"tool": tool, **printed, "pruning": pruning.as_object()}
     return Failed(code, message, fields=fields, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule)
+
+
+def failure_metadata(
+    ctx: ToolContext, question: str | None, raw_bytes: int, detail: Detail = "command_failed"
+) -> PruningMetadata:
+    """Why the output of a command that failed, or that `detail` is said of, is not pruned."""
+    if question is None:
+        return PruningMetadata.of_skip("no_focus_question", raw_bytes)
+    if ctx.pruner is None or not ctx.pruner.is_on:
+        return PruningMetadata.of_skip("disabled_or_unconfigured", raw_bytes)
+    if raw_bytes == 0:
+        return PruningMetadata.of_skip("output_empty", 0)
+    return PruningMetadata.of_skip("disabled_or_unconfigured", raw_bytes, detail)
 
 
 @contextlib.contextmanager

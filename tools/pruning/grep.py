@@ -1,4 +1,4 @@
-"""grep: lines that match inside the root, all of them or those that a question needs."""
+"""grep: lines that match, all of them or those that a question needs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, TypedDict
 
 from tools.context import ToolContext
 from tools.files import utf8
+from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
 from tools.kit.errors import Denied, Failed
-from tools.kit.focus import FocusQuestion, PruningMetadata
 from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.records import mutable, record
-from tools.kit.results import Result
+from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
@@ -50,9 +51,6 @@ class GrepMatches(Result):
     duration_ms: int
     pruning: PruningMetadata
 
-    def as_object(self) -> dict[str, Any]:
-        return {**Result.as_object(self), "pruning": self.pruning.as_object()}
-
     def render(self) -> str:
         facts = [f"{self.match_count} match{'' if self.match_count == 1 else 'es'}"]
         if self.truncated:
@@ -69,6 +67,14 @@ class GrepMatches(Result):
         return self.pruning
 
     @property
+    def extent(self) -> int:
+        return len(self.matches)
+
+    def cut(self, most: int) -> GrepMatches:
+        matches = self.matches[:most]
+        return replace(self, matches=matches, match_count=len(matches), truncated=True)
+
+    @property
     def list_field(self) -> str:
         return "matches"
 
@@ -81,25 +87,27 @@ class GrepMatches(Result):
 async def grep(
     ctx: ToolContext,
     *,
-    pattern: Annotated[str, Field(description="Regex.", min_length=1, max_length=10_000)],
-    path: Annotated[
-        str | None,
-        Field(description="File or folder inside the root; default the folder cwd, or the root.", audited=True),
-    ] = None,
+    pattern: Annotated[str, Field(description="Regex.", min_length=1, max_length=10_000, aliases=("query", "regex"))],
+    path: Annotated[str | None, Field.of_path("File or folder; default cwd.")] = None,
     paths: Annotated[
         list[str] | None, Field(description="Several of them, instead of path.", min_length=1, max_length=100)
     ] = None,
-    cwd: Annotated[str | None, Field(description="Folder inside the root.", audited=True)] = None,
-    fixed_string: Annotated[bool, Field(description="The pattern is plain text.")] = False,
+    cwd: Annotated[str | None, Field.of_path("Folder, if path is left out.", ("workdir", "working_directory"))] = None,
+    fixed_string: Annotated[
+        bool, Field(description="The pattern is plain text.", aliases=("fixed", "literal"))
+    ] = False,
     case_sensitive: bool = True,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-    max_matches: Annotated[int, Field(minimum=1, maximum=5_000)] = DEFAULT_MATCHES,
+    max_matches: Annotated[
+        int, Field(minimum=1, maximum=5_000, is_size=True, aliases=("max_results", "head_limit"))
+    ] = DEFAULT_MATCHES,
     max_output_bytes: OutputBytes = None,
     context_focus_question: FocusQuestion = None,
+    keep: KeepShare = None,
 ) -> GrepMatches:
     """Search for lines in files; with a question, only the matches that answer it."""
     began = time.perf_counter()
-    root = ConfinedRoot(ctx.root)
+    root = ConfinedRoot.of_call(ctx)
     _check(root, pattern, path, paths, cwd)
     grep_search = Search(
         ctx,
@@ -124,11 +132,12 @@ async def grep(
         call_id=ctx.call_id,
         owner=ctx.owner,
         markers=False,
+        keep=keep,
         is_line=lambda line: line in by_line or _parse_match(line) is not None,
     )
     shown = matches
     if seen.pruning.applied:
-        shown = _left(seen.text, by_line) if seen.kept is None else [matches[index] for index in seen.kept]
+        shown = _kept_matches(seen.text, by_line) if seen.kept is None else [matches[index] for index in seen.kept]
     return GrepMatches(
         tool="grep",
         pattern=pattern,
@@ -147,7 +156,7 @@ def render_match(match: Match) -> str:
     return f"{match['path']}:{match['line']}:{column}{match['text']}".replace("\n", " ")
 
 
-def _left(text: str, by_line: Mapping[str, Match]) -> list[Match]:
+def _kept_matches(text: str, by_line: Mapping[str, Match]) -> list[Match]:
     """The matches in the lines that a service kept. A line that it changed is taken as it is."""
     found = (by_line.get(line) or _parse_match(line) for line in text.split("\n"))
     return [match for match in found if match is not None]
@@ -210,16 +219,17 @@ class Search:
         """Add the matches in a file or folder. True if there are more than may be given."""
         shown = self.root.absolute(path)
         # By descriptor: so what was checked is what is searched, also if its name means something else by now.
+        place = Path(shown)
+        real = path_of_open(descriptor) or place
         question = Question(
-            base=Path(f"/proc/self/fd/{descriptor}"),
             pattern=self.pattern,
+            base=real,
+            folder=descriptor if is_folder else None,
             file=None if is_folder else descriptor,
             ignore_case=not self.is_case_sensitive,
             is_fixed=self.is_fixed,
             uses_defaults=True,
-            admits=open_files_below(self.ctx.paths, self.root.path.joinpath(*self.root.parts(path)))
-            if is_folder
-            else None,
+            admits=open_files_below(self.ctx.paths, place, real) if is_folder else None,
         )
         bounds = Bounds(self.most_matches - len(matches), deadline, self.ctx.check, self.bytes_left)
         try:
@@ -258,7 +268,8 @@ class Search:
         if error.kind == "timeout":
             message = f"the search took longer than {self.timeout_ms} ms, and was ended"
             return self._failure("timeout", message, timeout_ms=self.timeout_ms)
-        return self._failure("rg_error", error.message, exit_code=error.exit_code)
+        plain = "" if self.is_fixed else " (to search for it as plain text, pass fixed_string: true)"
+        return self._failure("rg_error", error.message + plain, exit_code=error.exit_code)
 
     def _invalid_path(self, message: str) -> Failed:
         return self._failure("invalid_path", message)

@@ -16,7 +16,7 @@ from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import quantity
-from tools.pruning.engine import GaveUp, Selection, SourceType, render
+from tools.pruning.engine import GaveUp, Language, Selection, SourceType, render
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +61,11 @@ class Pruned(Result):
         return "pruned_text"
 
 
-@tool("pruning", effect="read", title="Prune a text", json_rpc_errors=True)
+@tool("pruning", effect="read", title="Prune a text", json_rpc_errors=True, whole_on_rpc=True)
 async def prune_text(
     ctx: ToolContext,
     *,
-    text: Annotated[str, Field(description="Text to prune; its lines stay as they are.")],
+    text: Annotated[str, Field(description="Text to prune.")],
     goal_hint: Annotated[str, Field(description="What you want to know or do.")],
     source_type: SourceType,
     options: Options,
@@ -82,7 +82,7 @@ async def prune_text(
         # Drop no line that could not be recovered.
         log.warning("pruner.recovery_unavailable", exc_info=True)
         prune_id, selection, warnings = _NOT_KEPT, None, ["recovery_unavailable"]
-    write = partial(_result, prune_id, text, selection, options, warnings, began)
+    write = partial(_result, prune_id, text, selection, options, warnings, began, ctx.pruner.language)
     return write() if len(text) < SMALL_CHARS else await asyncio.to_thread(write)
 
 
@@ -111,7 +111,13 @@ async def _selection(
 
 
 def _result(
-    prune_id: str, text: str, selection: Selection | None, options: Options, warnings: list[str], began: float
+    prune_id: str,
+    text: str,
+    selection: Selection | None,
+    options: Options,
+    warnings: list[str],
+    began: float,
+    language: Language,
 ) -> Pruned:
     pruned_text, annotations, dropped = text, [], 0
     if selection is not None:
@@ -121,6 +127,7 @@ def _result(
             prune_id,
             annotate_lines=options.annotate_lines,
             include_markers=options.include_markers,
+            language=language,
         )
         pruned_text, dropped = rendered.pruned_text, selection.dropped_lines
         annotations = [asdict(annotation) for annotation in rendered.annotations]

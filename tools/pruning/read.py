@@ -1,4 +1,4 @@
-"""read: a text file inside the root, whole or as far as a question needs it."""
+"""read: a text file, whole or as far as a question needs it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import errno
 import os
 import stat
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from tools.context import ToolContext
 from tools.files import utf8
 from tools.kit.errors import Denied, Failed
-from tools.kit.focus import FocusQuestion, PruningMetadata
 from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity, short_path
 from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
@@ -23,7 +22,8 @@ from tools.pruning.failures import failure
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
 OutputBytes = Annotated[
-    int | None, Field(description="Most bytes of output, before any pruning.", minimum=1024, maximum=MOST_OUTPUT_BYTES)
+    int | None,
+    Field(description="Most bytes, before pruning.", minimum=1024, maximum=MOST_OUTPUT_BYTES, is_size=True),
 ]
 
 _SUFFIXES: dict[SourceType, str] = {
@@ -47,10 +47,6 @@ class ReadText(Result):
     bytes: int
     duration_ms: int
     pruning: PruningMetadata
-
-    def as_object(self) -> dict[str, Any]:
-        # Named once: the base class cannot know that this field is an object of its own.
-        return {**Result.as_object(self), "pruning": self.pruning.as_object()}
 
     def render(self) -> str:
         facts = [self.file_path, f"{self.bytes} bytes{', the start of it' if self.truncated else ''}"]
@@ -76,16 +72,15 @@ class ReadText(Result):
 async def read(
     ctx: ToolContext,
     *,
-    file_path: Annotated[
-        str, Field(description="File, relative to the root or absolute inside it.", audited=True, min_length=1)
-    ],
+    file_path: Annotated[str, Field.of_path("File.", min_length=1)],
     encoding: Literal["utf-8"] = "utf-8",
     max_output_bytes: OutputBytes = None,
     context_focus_question: FocusQuestion = None,
+    keep: KeepShare = None,
 ) -> ReadText:
     """Read a text file; with a question, only the lines that answer it."""
     began = time.perf_counter()
-    root = ConfinedRoot(ctx.root)
+    root = ConfinedRoot.of_call(ctx)
     issues: list[Issue] = []
     root.check("file_path", file_path, issues)
     if issues:
@@ -96,8 +91,9 @@ async def read(
     def text() -> str:
         nonlocal size, is_cut
         data = _data(ctx, root, file_path, limit, context_focus_question)
-        kept = data[: utf8.boundary(data, limit)]
-        size, is_cut = len(kept), len(data) > limit
+        is_cut = len(data) > limit
+        kept = data[: utf8.boundary(data, limit)] if is_cut else data
+        size = len(kept)
         return kept.decode("utf-8", "replace")
 
     assert ctx.pruner is not None, "every host has a pruner"
@@ -108,6 +104,7 @@ async def read(
         call_id=ctx.call_id,
         owner=ctx.owner,
         source_type=source_type_of(file_path),
+        keep=keep,
     )
     return ReadText(
         tool="read",
@@ -134,10 +131,11 @@ def _data(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question:
         return failure(ctx, "read", code, message, question, rule=rule)
 
     try:
+        place = root.absolute(path)
         with root.open(path) as (descriptor, status):
             if stat.S_ISDIR(status.st_mode):
                 raise problem("invalid_path", f"{path} is a folder")
-            ctx.paths.check(root.absolute(path))
+            ctx.paths.check(place)
             ctx.paths.check_open(descriptor)
             parts: list[bytes] = []
             missing = limit + 4

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
 
 from tools.context import ToolContext
-from tools.kit.errors import Refused
+from tools.kit.errors import Refused, TooLarge
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Result, largest_part
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity
 from tools.pruning.prune_text import SMALL_CHARS
 
 PRUNE_ID_NOT_FOUND = -32004
 INVALID_RANGE = -32005
+# The longest text that a client can send to be pruned. Ranges may overlap, so more could be asked for.
+_MOST_CHARS = 16 * 1024 * 1024
 
 
 @record
@@ -38,11 +42,31 @@ class Recovered(Result):
         return f"{quantity(line_count(self.raw_text), 'line')} of {self.metadata['prune_id']} brought back"
 
     @property
+    def extent(self) -> int:
+        return len(self.raw_text)
+
+    def cut(self, most: int) -> Recovered:
+        return replace(self, raw_text=self.raw_text[:most])
+
+    def refusal(self, fits: Callable[[Result], bool]) -> TooLarge:
+        """Part of a range is of no use to a client that puts the answer in the place of a marker."""
+        part = largest_part(self, fits, self.extent)
+        whole_lines = part.raw_text.count("\n") if isinstance(part, Recovered) else 0
+        return _too_large(self.metadata["ranges"], whole_lines, len(self.raw_text.encode("utf-8", "replace")))
+
+    @property
     def text_field(self) -> str:
         return "raw_text"
 
 
-@tool("pruning", effect="read", title="Bring pruned lines back", json_rpc_errors=True, aliases=("recover_range",))
+@tool(
+    "pruning",
+    effect="read",
+    title="Bring pruned lines back",
+    json_rpc_errors=True,
+    aliases=("recover_range",),
+    whole_on_rpc=True,
+)
 async def recover_text(
     ctx: ToolContext,
     *,
@@ -73,15 +97,41 @@ def _recover(prune_id: str, text: str, ranges: list[Range], include_line_numbers
         lines_of_text.pop()
     total = len(lines_of_text)
     given: list[str] = []
+    size = 0
     for index, each in enumerate(ranges):
         if each.start_line > total:
             beyond = {"code": "invalid_range", "range": index, "total_lines": total}
             raise Refused(INVALID_RANGE, "invalid_range", beyond)
         chosen = enumerate(lines_of_text[each.start_line - 1 : each.end_line], start=each.start_line)
-        given += [f"{number}│ {line}" if include_line_numbers else line for number, line in chosen]
+        for line in [f"{number}│ {line}" if include_line_numbers else line for number, line in chosen]:
+            size += len(line) + 1
+            if size > _MOST_CHARS:
+                raise _too_large([asdict(each) for each in ranges], len(given), None)
+            given.append(line)
     metadata = {
         "prune_id": prune_id,
         "ranges": [{"start_line": each.start_line, "end_line": min(each.end_line, total)} for each in ranges],
         "line_numbering": "original",
     }
     return Recovered("\n".join(given), metadata)
+
+
+def _too_large(ranges: Sequence[Mapping[str, int]], fitting_lines: int, size: int | None) -> TooLarge:
+    """The error for ranges of which the first `fitting_lines` fit: it names those that do, and where to go on."""
+    have = (
+        "the ranges have too much for one answer"
+        if size is None
+        else f"the ranges have {size} bytes, too much for one answer"
+    )
+    left = fitting_lines
+    for index, each in enumerate(ranges):
+        first, last = each["start_line"], each["end_line"]
+        if left <= last - first:
+            if not fitting_lines:
+                return TooLarge(f"{have}: line {first} alone is too long for it")
+            whole = f"the ranges before number {index + 1}" if index else ""
+            part = f"lines {first} to {first + left - 1}" if left else ""
+            fitting = " and ".join(filter(None, (whole, part)))
+            return TooLarge(have, hint=f"what fits is {fitting}: ask for that, then go on from line {first + left}")
+        left -= last - first + 1
+    raise AssertionError("ranges that fit are no error")

@@ -13,12 +13,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Literal, Self
 
 from tools.files import disk
+from tools.files.exact import path_through
 from tools.files.text import LATIN_1, detect_encoding
 from tools.kit.errors import IsBinary, TooLarge
 from tools.kit.records import mutable, record
@@ -54,14 +55,17 @@ def find_engine() -> Engine:
 
 @record
 class Question:
-    """What to look for, and where: in all files below the folder `base`, or in `file`, which is open for reading.
+    """What to look for, and where: in all files below `folder`, or in `file`. Both are open for reading.
+
+    `base` is the path of the folder, with no symbolic link in it.
 
     `admits` decides which files count. With `uses_defaults` the program searches as it does for a person at a
     terminal: it leaves out hidden files, reads no encoding but UTF-8, and any complaint of it is an EngineError.
     """
 
-    base: Path
     pattern: str
+    base: Path = Path("/")
+    folder: int | None = None
     file: int | None = None
     glob: Glob | None = None
     excluded: str | None = None
@@ -71,6 +75,11 @@ class Question:
     include_ignored: bool = False
     uses_defaults: bool = False
     admits: Callable[[bytes], bool] | None = None
+
+    @property
+    def working_directory(self) -> Path | None:
+        """Where the program is started: in the folder that was opened, also if its name means another by now."""
+        return None if self.folder is None else path_through(self.folder, self.base)
 
     def decode(self, line: bytes) -> str:
         return line.decode("utf-8", "replace") if self.uses_defaults else decode_line(line)
@@ -90,7 +99,7 @@ class Bounds:
 class Hit:
     """A line that matches. `path` is relative to the base, empty where the base is the file.
 
-    Lines and columns count from 1; `grep` gives no column.
+    Lines and columns count from 1. `grep` gives no column where it uses its defaults, nor for an empty match.
     """
 
     path: bytes
@@ -99,6 +108,9 @@ class Hit:
     column: int | None
     before: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
+    # The bytes of the line and where they begin in the file, if `grep` searched.
+    start: int = 0
+    data: bytes = b""
 
 
 @record
@@ -179,6 +191,17 @@ class Program:
         message = complaint.decode("utf-8", "replace").strip()
         if exit_code not in (0, 1) and (message or self._fails_always):
             raise EngineError("exit", message or f"it ended with exit code {exit_code}", exit_code)
+
+
+def share_context(hits: Sequence[Hit], lines: Mapping[int, str], span: int) -> None:
+    """Give the matches of one file the lines around them, up to `span` on each side and each line once."""
+    shown = 0
+    for hit, following in zip(hits, [*hits[1:], None], strict=False):
+        last = hit.line + hit.text.count("\n")
+        end = last + span if following is None else min(last + span, following.line - 1)
+        hit.before = [lines[n] for n in range(max(hit.line - span, shown + 1), hit.line) if n in lines]
+        hit.after = [lines[n] for n in range(last + 1, end + 1) if n in lines]
+        shown = max(end, last)
 
 
 def split_lines(pieces: Iterable[bytes], *, skips_long: bool) -> Iterator[bytes]:

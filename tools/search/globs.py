@@ -7,6 +7,7 @@ the base.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 
 from tools.kit.errors import InvalidPattern
@@ -84,6 +85,51 @@ def read_glob(text: str) -> Glob:
     common = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*leads, strict=False))
     lead = tuple(names[0] for names in common)
     return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within, lead)
+
+
+def glob_below(text: str, base: str) -> str:
+    """The glob `text` for paths below the folder `base`. Raises InvalidPattern for one that can match nothing there.
+
+    A glob with a leading slash is about the top of the base, unless it is the path of another folder.
+    """
+    if text.startswith("!"):
+        raise InvalidPattern(
+            f"the glob {text[:80]!r} says what to leave out, and here a glob says what to find",
+            hint='name what you want, such as "*.{py,ts}"',
+        )
+    _check_length([text])
+    alternatives = _split_at_commas(text)
+    if len(alternatives) > 1 and all("*" in each for each in alternatives):
+        raise InvalidPattern(
+            f"the glob {text[:80]!r} fits only names with a comma in them",
+            hint=f'for several globs write "{{{",".join(alternatives)}}}"',
+        )
+    root = base.rstrip("/")
+    if not text.startswith("/"):
+        return text
+    if text.startswith(f"{root}/"):
+        return f".{text[len(root) :]}"
+    top = text.split("/")[1]
+    if _PLAIN.fullmatch(top) and not os.path.lexists(f"{root}/{top}") and os.path.isdir(f"/{top}"):  # noqa: PTH112
+        plain = list(itertools.takewhile(_PLAIN.fullmatch, text.strip("/").split("/")[:-1]))
+        rest = text.strip("/").split("/", len(plain))[-1]
+        raise InvalidPattern(
+            f"the glob {text[:200]!r} can match nothing: it is about paths below the base, which is {base}",
+            hint=f'pass base "/{"/".join(plain)}" and glob "{rest}"',
+        )
+    return text
+
+
+def _split_at_commas(text: str) -> list[str]:
+    """What stands between the commas that are outside of braces."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 def _check_length(alternatives: list[str]) -> None:

@@ -12,8 +12,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Self
 
+from tools.files import disk
 from tools.kit.errors import InvalidPattern
 from tools.kit.records import record
 from tools.search.globs import path_pattern
@@ -92,8 +94,7 @@ def _read(folder: str) -> list[_Rules]:
     found: list[_Rules] = []
     for kind in _KINDS:
         try:
-            with open(folder + kind, encoding="utf-8", errors="surrogateescape") as file:
-                text = file.read()
+            text = disk.read_small_file(Path(folder + kind)).decode("utf-8", "surrogateescape")
         except OSError:
             continue
         found.append(_rules(kind, folder, text))

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from tools.files import disk
 from tools.kit.records import record
 
 _MOST_NAMES = 200_000
@@ -40,19 +41,25 @@ class Listings:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def of(self, folder: str, device: int | None) -> Listing:
-        """What `folder` holds. It is cached if it is on `device`. Raises OSError."""
-        if device is None:
-            return _read(folder)
-        # Before it is read, so that a change during the read is noticed next time.
-        status = os.stat(folder)  # noqa: PTH116 - a Path would cost more than the call
-        identity = status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
-        known = self._known.get(folder)
-        if known is not None and known[0] == identity:
-            return known[1]
-        listing = _read(folder)
+    def of(self, folder: str, name: str, place: int, device: int | None) -> Listing:
+        """What `folder` holds: the folder `name` in the open folder `place`. It is cached if it is on `device`.
+
+        Raises OSError, also if it is a symbolic link.
+        """
+        if device is not None:
+            # Before it is read, so that a change during the read is noticed next time.
+            status = os.stat(name, dir_fd=place, follow_symlinks=False)
+            known = self._known.get(folder)
+            if known is not None and known[0] == _identity(status):
+                return known[1]
+        descriptor = os.open(name, disk.FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=place)
+        try:
+            status = os.fstat(descriptor)
+            listing = _read(descriptor)
+        finally:
+            os.close(descriptor)
         if status.st_dev == device and self._clock() - max(status.st_mtime, status.st_ctime) > _SETTLED_S:
-            self._keep(folder, identity, listing)
+            self._keep(folder, _identity(status), listing)
         return listing
 
     def _keep(self, folder: str, identity: tuple[int, ...], listing: Listing) -> None:
@@ -69,11 +76,15 @@ class Listings:
             self._names -= _size(known[1])
 
 
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
 def _size(listing: Listing) -> int:
     return len(listing.files) + len(listing.folders) + 1
 
 
-def _read(folder: str) -> Listing:
+def _read(folder: int) -> Listing:
     names: list[str] = []
     files: list[str] = []
     folders: list[str] = []

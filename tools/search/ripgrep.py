@@ -11,15 +11,16 @@ import base64
 import os
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from tools.search.engine import Bounds, Engine, EngineError, Hit, Hits, Program, Question, split_lines
+from tools.search.engine import Bounds, Engine, EngineError, Hit, Hits, Program, Question, share_context, split_lines
 from tools.search.globs import Glob, has_single_characters, read_glob
 from tools.search.gnu_grep import search_by_grep
+from tools.search.proof import Evidence, verify_hits
 
 _HEAD_START_S = 0.010
 _TYPE = "mcpagent"
@@ -29,7 +30,7 @@ def search(engine: Engine, question: Question, bounds: Bounds) -> Hits:
     """The first lines that match, in the order of paths. Raises EngineError, TooLarge."""
     if engine.kind == "grep":
         return search_by_grep(engine, question, bounds)
-    if question.file is not None:
+    if question.folder is None:
         return _run(engine, question, bounds, in_order=False)
     try:
         head_start = replace(bounds, deadline=time.monotonic() + _HEAD_START_S)
@@ -45,7 +46,10 @@ def search(engine: Engine, question: Question, bounds: Bounds) -> Hits:
 
 
 def _run(engine: Engine, question: Question, bounds: Bounds, *, in_order: bool) -> Hits:
-    reader = _JsonReader(question, bounds)
+    def again(file: int) -> list[Hit]:
+        return search(engine, replace(question, folder=None, file=file), bounds).hits
+
+    reader = _JsonReader(question, bounds, again)
     with _start(engine, question, in_order=in_order) as program:
         for line in split_lines(program.output(bounds), skips_long=question.uses_defaults):
             if reader.take(line):
@@ -56,7 +60,7 @@ def _run(engine: Engine, question: Question, bounds: Bounds, *, in_order: bool) 
 def _start(engine: Engine, question: Question, *, in_order: bool) -> Program:
     """Start ripgrep on the file or in the folder of a question."""
     arguments = _arguments(engine, question, in_order=in_order)
-    folder = question.base if question.file is None else None
+    folder = question.working_directory
     rules = _rules(question.glob) if folder is not None and question.glob is not None else b""
     if not rules:
         return Program(arguments, folder, question.file, fails_always=question.uses_defaults)
@@ -107,12 +111,12 @@ def _arguments(engine: Engine, question: Question, *, in_order: bool) -> list[st
         arguments += ["--sort", "path"] if in_order else []
     else:
         arguments += ["--no-messages", "--engine", "auto"]
-        if question.file is None:
+        if question.folder is not None:
             names = question.glob.names if question.glob is not None and "*" not in question.glob.names else None
             arguments += _walk_options(question.include_ignored, names, in_order)
         if "\n" in question.pattern or (r"\n" in question.pattern and not question.is_fixed):
             arguments.append("--multiline")
-    if question.excluded is not None and question.file is None:
+    if question.excluded is not None and question.folder is not None:
         arguments += ["--glob", f"!{question.excluded}"]
     if question.ignore_case:
         arguments.append("--ignore-case")
@@ -120,14 +124,16 @@ def _arguments(engine: Engine, question: Question, *, in_order: bool) -> list[st
         arguments.append("--fixed-strings")
     if question.context:
         arguments += ["--context", str(question.context)]
-    return [*arguments, "-e", question.pattern, "--", "./" if question.file is None else "-"]
+    return [*arguments, "-e", question.pattern, "--", "-" if question.folder is None else "./"]
 
 
 class _JsonReader:
     """Collects matches out of `rg --json`, and the lines around them, until it has enough."""
 
-    def __init__(self, question: Question, bounds: Bounds) -> None:
-        self._question, self._bounds, self._is_folder = question, bounds, question.file is None
+    def __init__(self, question: Question, bounds: Bounds, again: Callable[[int], list[Hit]]) -> None:
+        """`again` is the same search in one open file."""
+        self._question, self._bounds, self._again = question, bounds, again
+        self._is_folder = question.folder is not None
         # The engine leaves out what it takes such a glob for, and that may be less.
         is_doubtful = question.excluded is not None and has_single_characters(question.excluded)
         self._excluded = read_glob(question.excluded or "") if is_doubtful else None
@@ -140,7 +146,9 @@ class _JsonReader:
         self._hits: list[Hit] = []
         self._line_bytes = 0
         self._around: dict[int, str] = {}
+        # The hits in the file that is being read, and the lines that must be in it.
         self._file: list[Hit] = []
+        self._evidence: list[Evidence] = []
         self._is_cut = False
 
     def take(self, line: bytes) -> bool:
@@ -150,6 +158,7 @@ class _JsonReader:
         elif line.startswith(b'{"type":"context"'):
             data = orjson.loads(line)["data"]
             self._around[data["line_number"]] = self._text(data["lines"])
+            self._evidence.append((data["absolute_offset"], _bytes(data["lines"])))
         elif line.startswith(b'{"type":"end"'):
             self._end_file()
         return self._is_cut
@@ -164,7 +173,9 @@ class _JsonReader:
         if self._is_choosy and not self._counts(path):
             return
         limit_bytes = self._bounds.line_bytes
-        if len(self._hits) >= self._bounds.hits or (limit_bytes is not None and self._line_bytes >= limit_bytes):
+        if len(self._hits) + len(self._file) >= self._bounds.hits or (
+            limit_bytes is not None and self._line_bytes >= limit_bytes
+        ):
             self._is_cut = True
             return
         lines = data["lines"]
@@ -173,11 +184,12 @@ class _JsonReader:
             start: int = data["submatches"][0]["start"]
             is_ascii = "text" in lines and hit.text.isascii()
             hit.column = (start if is_ascii else len(_bytes(lines)[:start].decode("utf-8", "replace"))) + 1
-        self._hits.append(hit)
+        self._file.append(hit)
+        if self._is_folder:
+            self._evidence.append((data["absolute_offset"], _bytes(lines)))
         if limit_bytes is not None:
             self._line_bytes += len(hit.text.encode("utf-8", "replace"))
         if self._question.context:
-            self._file.append(hit)
             self._around[hit.line] = hit.text
 
     def _counts(self, path: bytes) -> bool:
@@ -194,12 +206,14 @@ class _JsonReader:
         return (self._question.decode(base64.b64decode(value["bytes"])) if text is None else text).rstrip("\r\n")
 
     def _end_file(self) -> None:
-        span = self._question.context
-        for hit in self._file:
-            last = hit.line + hit.text.count("\n")
-            hit.before = [self._around[n] for n in range(hit.line - span, hit.line) if n in self._around]
-            hit.after = [self._around[n] for n in range(last + 1, last + span + 1) if n in self._around]
-        self._file, self._around = [], {}
+        if self._question.context:
+            share_context(self._file, self._around, self._question.context)
+        if self._file and self._question.folder is not None:
+            path = self._file[0].path
+            self._hits += verify_hits(self._question.folder, path, self._file, self._evidence, self._again)
+        else:
+            self._hits += self._file
+        self._file, self._around, self._evidence = [], {}, []
 
 
 def _bytes(value: dict[str, str]) -> bytes:

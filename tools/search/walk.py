@@ -1,18 +1,21 @@
 """A walk through a folder in the order of path parts, in which ignore files are respected.
 
-Symbolic links, pipes, sockets and devices are left out, as ripgrep does.
+Symbolic links, pipes, sockets and devices are left out, as ripgrep does. Each folder is opened in the open folder above
+it and never through a link, so nobody can lead the walk elsewhere by putting a link in the place of a folder.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tools.files.exact import Descent
 from tools.search.globs import Glob
 from tools.search.ignores import Ignores
-from tools.search.listings import Listings
+from tools.search.listings import Listing, Listings
 
 _CHECK_EVERY = 100
 
@@ -21,12 +24,15 @@ _CHECK_EVERY = 100
 Run = tuple[str, list[str], bool]
 # Files that follow each other, then the folder that comes after them, if there is one.
 _Step = tuple[list[str], str | None]
+# A folder as a prefix of paths, the rules in it, and what is still to come of it.
+_Level = tuple[str, Ignores | None, Iterator[_Step]]
 
 
 class Walk:
     """Gives what matches the glob, in order. What cannot be read is skipped.
 
-    The contents of folders on `device` may come from the cache in `listings`. `check` is called now and then.
+    `base` is the path of the open folder `folder`, with no symbolic link in it. The contents of folders on `device` may
+    come from the cache in `listings`. `check` is called now and then.
     """
 
     def __init__(
@@ -34,12 +40,14 @@ class Walk:
         base: Path,
         glob: Glob | None = None,
         *,
+        folder: int,
         include_ignored: bool = False,
         is_recursive: bool = True,
         listings: Listings | None = None,
         device: int | None = None,
         check: Callable[[], None],
     ) -> None:
+        self._folder = folder
         self._root = os.fspath(base).rstrip("/") + "/"
         self._include_ignored, self._is_recursive = include_ignored, is_recursive
         self._listings, self._device = listings or Listings(), device
@@ -52,7 +60,14 @@ class Walk:
 
     def __iter__(self) -> Iterator[Run]:
         above = Ignores() if self._include_ignored else Ignores.above(self._root)
-        levels = [("", *self._enter("", above if above.rules else None))]
+        try:
+            listing = self._listings.of(self._root, ".", self._folder, self._device)
+        except OSError:
+            return
+        with contextlib.closing(Descent(self._folder)) as descent:
+            yield from self._runs(descent, [("", *self._contents("", listing, above if above.rules else None))])
+
+    def _runs(self, descent: Descent, levels: list[_Level]) -> Iterator[Run]:
         matches, ending = self._matches, self._ending
         unchecked = 0
         while levels:
@@ -70,22 +85,26 @@ class Walk:
                 if folder.endswith(ending) and (matches is None or matches(path)):
                     yield prefix, [folder], True
                 if self._is_recursive and (self._leads is None or self._leads(path)):
-                    levels.append((f"{path}/", *self._enter(f"{path}/", rules)))
+                    try:
+                        place = f"{path}/"
+                        listing = self._listings.of(self._root + place, folder, descent.place(), self._device)
+                    except OSError:
+                        continue
+                    levels.append((place, *self._contents(place, listing, rules)))
+                    descent.enter(folder)
                     break
             else:
                 levels.pop()
+                if levels:
+                    descent.leave()
             unchecked += 1
             if unchecked == _CHECK_EVERY:
                 self._check()
                 unchecked = 0
 
-    def _enter(self, prefix: str, rules: Ignores | None) -> tuple[Ignores | None, Iterator[_Step]]:
+    def _contents(self, prefix: str, listing: Listing, rules: Ignores | None) -> tuple[Ignores | None, Iterator[_Step]]:
         """The rules that hold in a folder, and what it holds, in order."""
         folder = self._root + prefix
-        try:
-            listing = self._listings.of(folder, self._device)
-        except OSError:
-            return rules, iter(())
         files, folders, ending = listing.files, listing.folders, self._ending
         if ending:
             files = [name for name in files if name.endswith(ending)]

@@ -6,18 +6,24 @@ import asyncio
 import signal
 from typing import Annotated, Any
 
-from tools.context import ShellSession, ToolContext
+from tools.context import EndedBy, ShellSession, TextRoom, ToolContext
 from tools.kit.errors import InvalidParams, InvalidPattern, SessionEnded
-from tools.kit.params import Field
+from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import last_line, quantity
-from tools.shell.shell_exec import check_text, folder_for, sessions
+from tools.shell.echo import is_only_echo, longest_echo_bytes
+from tools.shell.shell_exec import check_text, folder_for, reason, sessions
 
 MOST_WAIT_MS = 30_000
 PAUSE_S = 0.15
+# So much fits a message, whatever its characters are.
+_MOST_BYTES = 70_000
+# Less is not tried, however little room there is.
+_LEAST_BYTES = 256
 _PAGE_BYTES = 100_000
+_TAIL_BYTES = 10_000
 _OVERLAP_CHARS = 4_000
 _MATCH_S = 0.05
 
@@ -51,25 +57,40 @@ class Sent(Result):
     running: bool | None = None
     exit_code: int | None = None
     signal: str | None = None
+    ended_by: EndedBy | None = None
+    note: str | None = None
 
     def render(self) -> str:
         facts = [f"session {self.session_id}", f"{self.bytes_written} bytes written"]
         if self.running is not None:
-            facts.append("running" if self.running else f"exit {self.exit_code}")
+            facts.append("running" if self.running else f"exit {self.exit_code}{reason(self.ended_by)}")
         if self.output is None:
             return f"[{' · '.join(facts)}]"
-        facts.append(f"bytes {self.offset} to {self.next_offset}{', more follow' if self.more else ''}")
+        facts.append(f"bytes {self.offset} to {self.next_offset}{self._more}")
+        facts += [self.note] if self.note else []
         return f"[{' · '.join(facts)}]\n{self.output}"
+
+    @property
+    def _more(self) -> str:
+        return f"; more follow: go on with since={self.next_offset}" if self.more else ""
 
     def summary(self) -> str:
         facts = [f"session {self.session_id}"]
         if self.running is not None:
-            facts.append("runs" if self.running else f"ended with exit {self.exit_code}")
+            facts.append("runs" if self.running else f"ended with exit {self.exit_code}{reason(self.ended_by)}")
         facts.append(f"{quantity(self.bytes_written, 'byte')} written" if self.bytes_written else "nothing written")
         if self.output is not None and self.offset is not None and self.next_offset is not None:
             facts.append(f"{quantity(self.next_offset - self.offset, 'byte')} printed")
             facts += [f"last: {last}"] if (last := last_line(self.output)) else []
         return ", ".join(facts)
+
+    @property
+    def is_cut(self) -> bool:
+        return bool(self.more)
+
+    @property
+    def way_on(self) -> str | None:
+        return f"shell_send_input since={self.next_offset}" if self.more else None
 
     @property
     def is_text(self) -> bool:
@@ -86,30 +107,33 @@ class Stopped(Result):
     stopped: bool
     exit_code: int | None
     signal: str | None = None
+    ended_by: EndedBy | None = None
     escalated: bool | None = None
     already_ended: bool | None = None
+    left: tuple[str, ...] | None = None
 
     def render(self) -> str:
         how = f"exit {self.exit_code}" + (f", signal {self.signal}" if self.signal else "")
-        note = (
-            " · killed after its grace period"
-            if self.escalated
-            else " · it had ended before"
-            if self.already_ended
-            else ""
-        )
-        return f"[session {self.session_id} stopped · {how}{note}]"
+        return f"[session {self.session_id} {self._state} · {' · '.join([how, *self._notes])}]"
 
     def summary(self) -> str:
         how = f"signal {self.signal}" if self.signal else f"exit {self.exit_code}"
-        note = (
-            ", it had ended before"
-            if self.already_ended
-            else ", killed after its grace period"
-            if self.escalated
-            else ""
-        )
-        return f"session {self.session_id} {'stopped' if self.stopped else 'still runs'}, {how}{note}"
+        return f"session {self.session_id} {', '.join([self._state, how, *self._notes])}"
+
+    @property
+    def _state(self) -> str:
+        return "stopped" if self.stopped else "not stopped"
+
+    @property
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.already_ended:
+            notes.append(f"it had ended before{reason(self.ended_by)}")
+        elif self.escalated:
+            notes.append("killed after its grace period")
+        if self.left:
+            notes.append(f"still alive: {'; '.join(self.left)}")
+        return notes
 
     @property
     def succeeded(self) -> bool:
@@ -120,20 +144,34 @@ class Stopped(Result):
         return self.exit_code
 
 
-@tool("shell", effect="execute", title="Start a session", destructive=True)
+_LISTS = ("shell_list_sessions", "shell_list", "list_sessions", "shell_sessions", "list_processes", "shell_status")
+_WHERE_SESSIONS_ARE_LISTED = (
+    "there is no tool for it: sessions are listed as resources, session://<id>, and shell_send_input with an unknown "
+    "session_id answers with those that run"
+)
+
+
+@tool(
+    "shell",
+    effect="execute",
+    title="Start a session",
+    destructive=True,
+    known_as=("start_process", "start_session", "shell_start"),
+)
 async def shell_start_session(
     ctx: ToolContext,
     *,
-    command: Annotated[str, Field(description="Command line for sh -c.", is_command=True, min_length=1)],
-    cwd: Annotated[str | None, Field(description="Folder to run it in.", audited=True)] = None,
-    env: Annotated[dict[str, str] | None, Field(description="Further environment variables.")] = None,
+    command: Annotated[
+        str, Field(description="Command line for sh -c.", is_command=True, min_length=1, aliases=COMMAND_ALIASES)
+    ],
+    cwd: Annotated[str | None, Field.of_path("Folder to run it in.", CWD_ALIASES)] = None,
+    env: Annotated[dict[str, str] | None, Field(description="Added variables.")] = None,
     capture_stderr: bool = True,
     pty: Annotated[bool, Field(description="Give it a terminal.")] = False,
     cols: Annotated[int, Field(minimum=1, maximum=1_000)] = 120,
     rows: Annotated[int, Field(minimum=1, maximum=1_000)] = 40,
 ) -> Started:
-    """Start a command that keeps running, such as a server, a log or a REPL. Read it with shell_send_input; its
-    output is also streamed as events."""
+    """Start a command that keeps running, such as a server, a log or a REPL. Read it with shell_send_input."""
     check_text("command", command)
     ctx.check_command(command)
     for name, value in (env or {}).items():
@@ -144,7 +182,7 @@ async def shell_start_session(
     session = sessions(ctx).start(
         command,
         folder_for(ctx, cwd),
-        connection=ctx.connection,
+        origin=ctx.origin,
         environment=env,
         terminal=(cols, rows) if pty else None,
         reads_stderr=capture_stderr,
@@ -152,12 +190,36 @@ async def shell_start_session(
     return Started(session_id=session.id, pid=session.pid, output_path=session.output_path)
 
 
-@tool("shell", effect="execute", title="Send input, read output", focus="output")
+@tool(
+    "shell",
+    effect="execute",
+    title="Send input, read output",
+    focus="output",
+    known_as=(
+        "read_output",
+        "send_input",
+        "write_stdin",
+        "read_process_output",
+        "interact_with_process",
+        "shell_read",
+        "shell_read_session",
+        "shell_read_output",
+        "shell_get_output",
+        "bash_output",
+    ),
+    hints=dict.fromkeys(_LISTS, _WHERE_SESSIONS_ARE_LISTED),
+)
 async def shell_send_input(
     ctx: ToolContext,
     *,
-    session_id: Annotated[str, Field(audited=True)],
-    input: Annotated[str, Field(description=r"Text for stdin, with its \n; may be empty. On a pty \u0003 is Ctrl-C.")],
+    session_id: Annotated[str, Field(audited=True, aliases=("id", "session"))],
+    input: Annotated[
+        str,
+        Field(
+            description=r"Text for stdin, with its \n; may be empty. On a pty \u0003 is Ctrl-C.",
+            aliases=("text", "data", "chars", "keys"),
+        ),
+    ],
     wait_ms: Annotated[
         int | None, Field(description="Wait so long (at most 30000) for output, a pause in it, or the exit.", minimum=0)
     ] = None,
@@ -172,23 +234,29 @@ async def shell_send_input(
     session = sessions(ctx).find(session_id)
     pattern = None if until is None else _pattern(until)
     if input and not session.takes_input:
-        how = f"ended with exit code {session.exit_code}" if not session.is_running else "has closed its stdin"
+        ended = f"ended with exit code {session.exit_code}{reason(session.ended_by)}"
+        how = ended if not session.is_running else "has closed its stdin"
         raise SessionEnded(f"session {session_id} {how}", hint="empty input with wait_ms still reads its output")
     if input:
         # Rules see the whole line so far, because a command may be sent in pieces.
         ctx.check_command(session.unfinished_line + input)
-    offset = session.read_position(ctx.connection) if since is None else since if since >= 0 else session.end + since
-    offset = min(max(offset, 0), session.end)
+    position = session.read_position(ctx.conversations) if since is None else since
+    is_tail = position is None and not ctx.conversations
+    if is_tail:
+        position = -_TAIL_BYTES
+    offset = position or 0
+    offset = min(max(offset if offset >= 0 else session.end + offset, 0), session.end)
     new_from = session.end if input else offset
+    typed = input if input and session.echoes_input else ""
     written = await session.write(input.encode("utf-8", "surrogatepass")) if input else 0
     if eof:
         session.close_input()
     if wait_ms is None:
         return Sent(session_id=session_id, bytes_written=written)
     wait_ms = min(wait_ms, MOST_WAIT_MS)
-    matched = await _wait(session, new_from, offset, wait_ms / 1000, pattern)
-    text, begins, end = session.text(offset, _PAGE_BYTES)
-    session.set_read_position(ctx.connection, end)
+    matched = await _wait(session, new_from, offset, wait_ms / 1000, pattern, typed)
+    text, begins, end = _read(session, offset, ctx.text_room)
+    session.set_read_position(ctx.conversations, end)
     return Sent(
         session_id=session_id,
         bytes_written=written,
@@ -202,35 +270,68 @@ async def shell_send_input(
         running=session.is_running,
         exit_code=session.exit_code,
         signal=session.signal,
+        ended_by=session.ended_by if not session.is_running else None,
+        note=f"the tail from byte {begins}, as this call names no conversation; go on with since={end}"
+        if is_tail
+        else None,
     )
 
 
-@tool("shell", effect="execute", title="Stop a session", destructive=True, idempotent=True)
+@tool(
+    "shell",
+    effect="execute",
+    title="Stop a session",
+    destructive=True,
+    idempotent=True,
+    known_as=(
+        "stop_session",
+        "kill_session",
+        "stop_process",
+        "kill_process",
+        "kill_shell",
+        "shell_kill",
+        "shell_kill_session",
+    ),
+)
 async def shell_stop_session(
     ctx: ToolContext,
     *,
-    session_id: Annotated[str, Field(audited=True)],
+    session_id: Annotated[str, Field(audited=True, aliases=("id", "session"))],
     signal: Annotated[str, Field(description="Signal by name or number.", audited=True, takes_numbers=True)] = "TERM",
 ) -> Stopped:
     """End a session and every process it started; after five seconds they are killed."""
     number = signal_number(signal)
     session = sessions(ctx).find(session_id)
     had_ended = not session.is_running
-    escalated = await session.stop(number)
+    ending = await session.stop(number)
     return Stopped(
         session_id=session_id,
-        stopped=not session.is_running,
+        stopped=not session.is_running and not ending.left,
         exit_code=session.exit_code,
         signal=session.signal,
-        escalated=True if escalated else None,
+        ended_by=session.ended_by,
+        escalated=True if ending.escalated else None,
         already_ended=True if had_ended else None,
+        left=ending.left or None,
     )
 
 
-async def _wait(session: ShellSession, new_from: int, offset: int, wait_s: float, pattern: Any) -> bool | None:
+def _read(session: ShellSession, offset: int, room: TextRoom | None) -> tuple[str, int, int]:
+    """As much output as the result has room for: the read position must not move past what is sent."""
+    most = min(room.most_bytes if room else _MOST_BYTES, _MOST_BYTES)
+    while True:
+        text, begins, end = session.text(offset, most)
+        if room is None or most <= _LEAST_BYTES or room.holds(text):
+            return text, begins, end
+        most = most * 3 // 4
+
+
+async def _wait(
+    session: ShellSession, new_from: int, offset: int, wait_s: float, pattern: Any, typed: str
+) -> bool | None:
     """Wait for the end, the pattern, a pause after output, or the time limit. True if the pattern was found.
 
-    `new_from` is where output counts as new; the pattern is looked for from `offset` on.
+    Output counts as new from `new_from` on, apart from the echo of `typed`; the pattern is looked for from `offset` on.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
@@ -246,6 +347,9 @@ async def _wait(session: ShellSession, new_from: int, offset: int, wait_s: float
         if not session.is_running or left_s <= 0:
             return None if pattern is None else False
         has_begun = session.end > new_from
+        if has_begun and typed:
+            text, _, _ = session.text(new_from, longest_echo_bytes(typed))
+            has_begun = not is_only_echo(text, typed)
         within_s = min(left_s, PAUSE_S) if has_begun and pattern is None else left_s
         if not await session.wait_for_output(within_s) and has_begun and pattern is None:
             return None

@@ -5,29 +5,33 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import orjson
-
-from tools.context import Sessions, ShellSession, ToolContext
+from tools.context import EndedBy, Sessions, ShellSession, ToolContext
 from tools.kit.errors import InvalidParams
-from tools.kit.params import Field
+from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
-from tools.kit.summaries import last_line, line_count, quantity
+from tools.kit.summaries import last_line, line_count, line_cut, quantity
+from tools.shell.command_progress import CommandProgress
 
 DEFAULT_TIMEOUT_S = 600
 GRACE_S = 1.0
 TIMED_OUT = 124
 _MOST_OUTPUT_BYTES = 1024 * 1024
-# The most that fits one message: the text is in it twice, once as JSON inside JSON.
-_MOST_WIRE_BYTES = 900_000
 _SESSION_PAGE_BYTES = 100_000
 # The summary of longer output has its size, because counting the lines takes as long as writing them.
 _COUNTED_CHARS = 2_000_000
+_REASONS: dict[EndedBy, str] = {
+    "timeout": "its timeout was over",
+    "age": "it reached the age limit of sessions",
+    "disconnect": "its client disconnected",
+    "shutdown": "the daemon stopped",
+}
 
 
 @record
@@ -38,6 +42,7 @@ class Executed(Result):
     stdout: str
     stderr: str | None
     signal: str | None = None
+    ended_by: EndedBy | None = None
     timed_out: bool | None = None
     truncated: bool | None = None
     missing_bytes: int | None = None
@@ -46,6 +51,10 @@ class Executed(Result):
     running: bool | None = None
     session_id: str | None = None
     duration_s: float | None = None
+    # How many bytes of each stream are left out.
+    _missing: tuple[int, int] = (0, 0)
+    # How many lines the command printed to each stream, left out or not; None: nobody counted.
+    _lines: tuple[int, int] | None = None
 
     def render(self) -> str:
         facts = [f"exit {self.exit_code}"]
@@ -54,7 +63,7 @@ class Executed(Result):
         elif self.timed_out:
             facts = ["timed out, ended"]
         elif self.signal:
-            facts = [f"exit {self.exit_code}, signal {self.signal}"]
+            facts = [f"exit {self.exit_code}, signal {self.signal}{reason(self.ended_by)}"]
         facts.append(f"{self.duration_s:g} s")
         if self.missing_bytes:
             facts.append(f"{self.missing_bytes} bytes left out; all of it in {self.artifactRef or self.output_path}")
@@ -63,6 +72,25 @@ class Executed(Result):
             text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
         return text
 
+    @property
+    def extent(self) -> int:
+        return len(self.stdout) + len(self.stderr or "")
+
+    def cut(self, most: int) -> Executed:
+        """Both ends of both streams. The error stream has up to half of the room, and what the other leaves."""
+        error = self.stderr or ""
+        error_room = min(len(error), max(most // 2, most - len(self.stdout)))
+        out, out_missing = _keep_ends(self.stdout, most - error_room, self._missing[0])
+        error, error_missing = _keep_ends(error, error_room, self._missing[1])
+        return replace(
+            self,
+            stdout=out,
+            stderr=None if self.stderr is None else error,
+            truncated=True,
+            missing_bytes=out_missing + error_missing or None,
+            _missing=(out_missing, error_missing),
+        )
+
     def summary(self) -> str:
         how = f"exit {self.exit_code}"
         if self.running:
@@ -70,7 +98,7 @@ class Executed(Result):
         elif self.timed_out:
             how = "timed out"
         elif self.signal:
-            how = f"ended by signal {self.signal}"
+            how = f"ended by signal {self.signal}{reason(self.ended_by)}"
         missing = self.missing_bytes or 0
         return command_summary(how, self.duration_s, self.stdout, self.stderr or "", not self.succeeded, missing)
 
@@ -83,6 +111,18 @@ class Executed(Result):
         return self.exit_code
 
     @property
+    def beyond(self) -> str:
+        if not self.truncated or self.artifactRef is not None:
+            return ""
+        return f"All of it is in the file output_path{' so far' if self.running else ''}."
+
+    @property
+    def line_counts(self) -> Mapping[str, int]:
+        if self._lines is None:
+            return {}
+        return {name: self._lines[index] for index, name in enumerate(("stdout", "stderr")) if self._missing[index]}
+
+    @property
     def artifact_reference(self) -> str | None:
         return self.artifactRef
 
@@ -91,12 +131,34 @@ class Executed(Result):
         return True
 
 
-@tool("shell", effect="execute", title="Run a command", destructive=True, deadline_s=86_400, focus=("stdout", "stderr"))
+@tool(
+    "shell",
+    effect="execute",
+    title="Run a command",
+    destructive=True,
+    deadline_s=86_400,
+    focus=("stdout", "stderr"),
+    known_as=(
+        "run_command",
+        "execute_command",
+        "run_shell_command",
+        "run_terminal_cmd",
+        "run_in_terminal",
+        "shell_run",
+        "exec",
+        "execute",
+        "shell",
+        "terminal",
+        "sh",
+    ),
+)
 async def shell_exec(
     ctx: ToolContext,
     *,
-    command: Annotated[str, Field(description="Command line for sh -c.", is_command=True, min_length=1)],
-    cwd: Annotated[str | None, Field(description="Folder to run it in.", audited=True)] = None,
+    command: Annotated[
+        str, Field(description="Command line for sh -c.", is_command=True, min_length=1, aliases=COMMAND_ALIASES)
+    ],
+    cwd: Annotated[str | None, Field.of_path("Folder to run it in.", CWD_ALIASES)] = None,
     timeout_seconds: Annotated[
         float | None, Field(description="End it after so long (600; as a session, an hour).", minimum=0.01)
     ] = None,
@@ -105,36 +167,50 @@ async def shell_exec(
         int | None, Field(description="Still running then, it becomes a session; 0 waits to the end.", minimum=0)
     ] = None,
     max_output_bytes: Annotated[
-        int, Field(description="Most bytes a stream; beyond, head and tail.", minimum=256, maximum=_MOST_OUTPUT_BYTES)
+        int,
+        Field(
+            description="Most bytes a stream; beyond, head and tail.",
+            minimum=256,
+            maximum=_MOST_OUTPUT_BYTES,
+            is_size=True,
+        ),
     ] = _MOST_OUTPUT_BYTES,
 ) -> Executed:
-    """Run a command and return its output when it finishes. stdin is empty. For servers and watchers use
-    shell_start_session."""
+    """Run a command on the daemon's machine and return its output when it ends. stdin is empty. One that takes long
+    goes on as a session: read it with shell_send_input. For servers and watchers use shell_start_session."""
     check_text("command", command)
     ctx.check_command(command)
     began = time.monotonic()
     session = sessions(ctx).execute(
         command,
         folder_for(ctx, cwd),
-        connection=ctx.connection,
+        origin=ctx.origin,
         captures={"stdout": max_output_bytes, "stderr": max_output_bytes},
         reads_stderr=capture_stderr,
     )
     timed_out = False
     try:
-        if not await _wait_for_end(session, began, timeout_seconds, ctx.yield_ms if yield_ms is None else yield_ms):
-            if session.is_running and _is_due(began, timeout_seconds):
+        yields_ms = ctx.yield_ms if yield_ms is None else yield_ms
+        if not await wait_for_end(ctx, session, began, timeout_seconds, yields_ms):
+            if session.is_running and is_due(began, timeout_seconds):
                 timed_out = True
-                await session.stop(signal.SIGTERM, GRACE_S)
+                await session.stop(signal.SIGTERM, GRACE_S, "timeout")
             else:
                 return _session_result(ctx, session, began, timeout_seconds)
-        result = _result(session, began, capture_stderr, timed_out)
-        if result.truncated:
-            reference = await _keep_output(ctx, session)
-            result = replace(result, output_path=session.output_path, artifactRef=reference)
+        return await finish(ctx, session, began, reads_stderr=capture_stderr, timed_out=timed_out)
     except asyncio.CancelledError:
         session.abandon(GRACE_S)
         raise
+
+
+async def finish(
+    ctx: ToolContext, session: ShellSession, began: float, *, reads_stderr: bool = True, timed_out: bool = False
+) -> Executed:
+    """The result of a command that has ended, which is forgotten then. What does not fit is kept as an artifact."""
+    result = _result(session, began, reads_stderr, timed_out)
+    if result.truncated:
+        reference = await _keep_output(ctx, session)
+        result = replace(result, output_path=session.output_path, artifactRef=reference)
     session.release(keeps_output=bool(result.truncated))
     return result
 
@@ -156,6 +232,11 @@ def _amount(stdout: str, stderr: str, missing_bytes: int) -> str:
     return quantity(line_count(stdout) + line_count(stderr), "line") if size else "no output"
 
 
+def reason(ended_by: EndedBy | None) -> str:
+    """Why the daemon ended a command, to follow its exit code; empty if it ended by itself."""
+    return "" if ended_by is None else f" because {_REASONS[ended_by]}"
+
+
 def sessions(ctx: ToolContext) -> Sessions:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
     return ctx.sessions
@@ -175,8 +256,11 @@ def check_text(name: str, text: str) -> None:
         raise InvalidParams(f"{name} has a NUL character in it, which no process can be given", issues=[issue])
 
 
-async def _wait_for_end(session: ShellSession, began: float, timeout_s: float | None, yield_ms: int) -> bool:
-    """Wait for the end. False if it is time to answer with a session instead, or to time out."""
+async def wait_for_end(
+    ctx: ToolContext, session: ShellSession, began: float, timeout_s: float | None, yield_ms: int
+) -> bool:
+    """Wait for the end. False if it is time to answer with a session instead, or to time out (`is_due`)."""
+    progress = CommandProgress(ctx, session)
     limit_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
     yields = yield_ms > 0
     while session.is_running:
@@ -192,17 +276,17 @@ async def _wait_for_end(session: ShellSession, began: float, timeout_s: float | 
                 left_s = min(left_s, 1.0)
             else:
                 left_s = min(left_s, yield_ms / 1000 - spent_s)
-        await session.wait_for_exit(left_s)
+        await progress.wait_for_exit(left_s)
     return True
 
 
-def _is_due(began: float, timeout_s: float | None) -> bool:
+def is_due(began: float, timeout_s: float | None) -> bool:
     return time.monotonic() - began >= (DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s)
 
 
 def _session_result(ctx: ToolContext, session: ShellSession, began: float, timeout_s: float | None) -> Executed:
     text, _, end = session.text(max(0, session.end - _SESSION_PAGE_BYTES), _SESSION_PAGE_BYTES)
-    session.set_read_position(ctx.connection, end)
+    session.set_read_position(ctx.conversations, end)
     return Executed(
         exit_code=None,
         stdout=text,
@@ -216,21 +300,21 @@ def _session_result(ctx: ToolContext, session: ShellSession, began: float, timeo
 
 
 def _result(session: ShellSession, began: float, reads_stderr: bool, timed_out: bool) -> Executed:
-    out, out_missing = _fit(*session.captured_output("stdout"), _MOST_WIRE_BYTES)
-    room = _MOST_WIRE_BYTES - _wire_bytes(out)
-    error, error_missing = _fit(*session.captured_output("stderr"), max(room, _MOST_WIRE_BYTES // 4))
-    if _wire_bytes(out) + _wire_bytes(error) > _MOST_WIRE_BYTES:
-        out, out_missing = _fit(*session.captured_output("stdout"), _MOST_WIRE_BYTES * 3 // 4)
+    out, out_missing = _join_ends(*session.captured_output("stdout"))
+    error, error_missing = _join_ends(*session.captured_output("stderr"))
     missing = out_missing + error_missing
     return Executed(
         exit_code=TIMED_OUT if timed_out else session.exit_code,
         stdout=out,
         stderr=error if reads_stderr else None,
         signal=None if timed_out else session.signal,
+        ended_by=None if timed_out else session.ended_by,
         timed_out=True if timed_out else None,
         truncated=True if missing else None,
         missing_bytes=missing or None,
         duration_s=_elapsed_s(began),
+        _missing=(out_missing, error_missing),
+        _lines=(session.captured_lines("stdout"), session.captured_lines("stderr")),
     )
 
 
@@ -245,31 +329,25 @@ async def _keep_output(ctx: ToolContext, session: ShellSession) -> str | None:
         return None
 
 
-def _fit(head: str, tail: str, missing: int, most_bytes: int) -> tuple[str, int]:
-    """Head and tail as one text with a note between them, small enough for the wire."""
-    if not missing and len(head) * 14 <= most_bytes:
-        return head, 0
-    size = _wire_bytes(head) + _wire_bytes(tail)
-    if size > most_bytes:
-        if not missing:
-            middle = len(head) // 2
-            head, tail = head[:middle], head[middle:]
-        share = most_bytes / size * 0.95
-        cut_head, cut_tail = head[: int(len(head) * share)], tail[len(tail) - int(len(tail) * share) :]
-        missing += len((head[len(cut_head) :] + tail[: len(tail) - len(cut_tail)]).encode())
-        head, tail = cut_head, cut_tail
-        if _wire_bytes(head) + _wire_bytes(tail) > most_bytes:
-            # The characters that take most bytes as JSON are near the ends: cut again.
-            return _fit(head, tail, missing, most_bytes)
-    if not missing:
-        return head + tail, 0
-    return f"{head}\n[… {missing} bytes left out …]\n{tail}", missing
+def _join_ends(head: str, tail: str, missing: int) -> tuple[str, int]:
+    """Head and tail of a stream as one text, with a note between them if something is missing."""
+    return (f"{head}{_note(missing)}{tail}" if missing else head + tail), missing
 
 
-def _wire_bytes(text: str) -> int:
-    """How large the text becomes as JSON, and as that JSON in a JSON string."""
-    once = orjson.dumps(text)
-    return len(once) + len(once) + once.count(b"\\") + once.count(b'"')
+def _keep_ends(text: str, most: int, missing: int) -> tuple[str, int]:
+    """The beginning and the end of a text, at lines where it has them; `missing` bytes have gone from it before."""
+    if len(text) <= most:
+        return text, missing
+    head = line_cut(text, most // 2)
+    tail = len(text) - (most - most // 2)
+    tail = text.find("\n", tail, (tail + len(text)) // 2) + 1 or tail
+    # The note of an earlier cut is no output.
+    noted = len(_note(missing).encode()) if missing else 0
+    return _join_ends(text[:head], text[tail:], missing + len(text[head:tail].encode("utf-8", "replace")) - noted)
+
+
+def _note(missing: int) -> str:
+    return f"\n[… {missing} bytes left out …]\n"
 
 
 def _elapsed_s(began: float) -> float:

@@ -27,6 +27,8 @@ _ANSWERED = frozenset(("initialize", "ping", "tools/list", "tools/call"))
 class PruningMethods(Methods):
     """The methods of `mcp-pruner http`."""
 
+    lists_bounds = True
+
     async def result(self, request: Request) -> Payload:
         if request.message.method == "notifications/initialized":
             # Proxies that know no notifications send it with an id.
@@ -45,6 +47,8 @@ class PruningMethods(Methods):
 
 class ReadingMethods(Methods):
     """The methods of `mcp-pruner` over stdio. Every issue of bad parameters is reported, always in the same form."""
+
+    lists_bounds = True
 
     def reading_error(self, error: RpcError) -> RpcError:
         if isinstance(error, NoParams) and error.method in _ANSWERED:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcp_agent.logs import event
-from mcp_agent.sessions import process_tree
+from mcp_agent.sessions import process_end, process_tree
 from mcp_agent.settings import DEFAULT_SERVICE, BadConfig, parse_service_url
 from tools.kit.records import record
 
@@ -120,7 +120,7 @@ class PrunerRun:
         elif state == "run:mcp_pruner_degraded":
             remaining = self._remaining
             if remaining is not None:
-                process_tree.end_blocking(lambda: {remaining} if process_tree.is_alive(remaining) else set(), _GRACE_S)
+                process_end.end_blocking(process_end.OneProcess(remaining), _GRACE_S)
             event(log, logging.INFO, "mcp_pruner.shutdown_after_degraded")
 
     def _disable(self, reason: Literal["config_disabled", "config_invalid", "start_failed"]) -> None:

@@ -118,6 +118,10 @@ def test_parameters_that_do_not_fit_are_told_alike_for_every_method(
         ("grep", {"pattern": "x", "paths": ["src", "/etc"]}, ["paths.1 custom"]),
         ("grep", {"pattern": "x", "path": ".", "paths": ["."]}, [" custom"]),
         ("grep", {"pattern": "x", "max_matches": 5001, "cwd": 1}, ["cwd invalid_type", "max_matches too_big"]),
+        ("read", {"path": "src/app.py"}, [" unrecognized_keys", "file_path invalid_type"]),
+        ("bash", {"command": "x", "timeout_ms": "500"}, ["timeout_ms invalid_type"]),
+        ("bash", {"command": "x", "description": "x"}, [" unrecognized_keys"]),
+        ("grep", {"pattern": "x", "paths": "src"}, ["paths invalid_type"]),
     ],
 )  # fmt: skip
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_done(
@@ -184,7 +188,7 @@ def test_bash_that_fails_is_an_error_with_its_output(served: Reader) -> None:
         "error": {"code": "nonzero_exit", "message": "the command ended with exit code 3", "exit_code": 3},
         "stdout": "out\n",
         "stderr": "err\n",
-        "pruning": {**UNASKED, "raw_bytes": 0, "reason": "disabled_or_unconfigured"},
+        "pruning": {**UNASKED, "raw_bytes": 4, "reason": "disabled_or_unconfigured"},
     }
 
 
@@ -257,6 +261,20 @@ def test_what_grep_cannot_do_is_an_error_of_the_tool(served: Reader) -> None:
     assert (bad["code"], bad["exit_code"]) == ("rg_error", 2)
     for path in ("missing", "away", "away/etc"):
         assert served.call("grep", pattern="x", path=path)["error"]["code"] == "invalid_path"
+
+
+def test_the_built_in_engine_can_be_asked_for(tmp_path: Path, root: Path) -> None:
+    with reader(tmp_path, root, PRUNER_URL="builtin") as started:
+        result = started.call("read", file_path="long.py", context_focus_question="what does step_42 return?")
+    assert result["pruning"]["applied"]
+    assert len(result["content"]) < len(CODE)
+
+
+def test_a_service_that_is_not_there_names_the_built_in_engine(tmp_path: Path, root: Path) -> None:
+    with reader(tmp_path, root, PRUNER_URL="http://127.0.0.1:9/prune") as started:
+        result = started.call("read", file_path="long.py", context_focus_question="what does step_42 return?")
+    assert result["content"] == CODE
+    assert "PRUNER_URL=builtin" in result["pruning"]["error"]["message"]
 
 
 def test_the_log_is_json_lines_and_the_protocol_has_stdout_to_itself(tmp_path: Path, root: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bench import Bench
+from tools.files.journal import Journal
 
 # For each step: makes ready, and lets a child make the change and die without a word at the system call of that number.
 _KILLED = """
@@ -188,3 +191,68 @@ def _holds(bench: Bench, other: Path, state: tuple[State, State]) -> bool:
         for name, text in files.items()
         for path in [place / name]
     )
+
+
+def test_a_change_that_cannot_be_settled_now_is_left_for_the_next_start(tmp_path: Path) -> None:
+    folder, target = tmp_path / "journal", tmp_path / "gone" / "file"
+    folder.mkdir()
+    # As of a write in place that was interrupted; the disk with the file is not there now.
+    facts = {"id": "abc", "action": "write", "path": str(target), "in_place": True, "phase": "verified"}
+    (folder / "abc.begun").write_text(json.dumps(facts) + "\n")
+    (folder / "abc.image").write_text("old")
+    os.mkfifo(folder / "def.begun")
+    (told,) = Journal(folder).recover()
+    reason = "no such file or directory; the next start tries again"
+    assert told == f"could not settle an interrupted write of {target}: {reason}"
+    target.parent.mkdir()
+    target.write_text("half of the new")
+    assert Journal(folder).recover() == [f"took back an interrupted write of {target}"]
+    assert target.read_text() == "old"
+    assert not (folder / "abc.begun").exists()
+
+
+def test_a_change_that_is_done_is_not_taken_back_though_its_record_is_there(tmp_path: Path) -> None:
+    """A record that could not be removed says so: what was written since then is not lost."""
+    folder, target = tmp_path / "journal", tmp_path / "file"
+    folder.mkdir()
+    target.write_text("written since")
+    facts = {"id": "abc", "action": "write", "path": str(target), "in_place": True, "phase": "verified"}
+    (folder / "abc.begun").write_text(f'{json.dumps(facts)}\n{{"done": true}}\n')
+    (folder / "abc.image").write_text("old")
+    assert Journal(folder).recover() == []
+    assert target.read_text() == "written since"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_record_that_could_not_be_removed_goes_with_the_next_change(tmp_path: Path) -> None:
+    folder, away, target = tmp_path / "journal", tmp_path / "away", tmp_path / "file"
+    journal = Journal(folder)
+
+    def fill(descriptor: int) -> None:
+        folder.rename(away)
+        folder.touch()
+        os.write(descriptor, b"new")
+
+    receipt = journal.write(target, fill, seen=None)
+    assert (target.read_bytes(), receipt.undo_id) == (b"new", None)
+    folder.unlink()
+    away.rename(folder)
+    (left,) = folder.glob("*.begun")
+    assert json.loads(left.read_text().splitlines()[-1]) == {"done": True}
+    journal.write(tmp_path / "other", lambda descriptor: None, seen=None)
+    assert list(folder.glob("*.begun")) == []
+    assert target.read_bytes() == b"new"
+
+
+def test_a_file_whose_deletion_the_journal_fails_in_is_there_or_comes_back(tmp_path: Path) -> None:
+    """The journal takes the file, cannot write the entry, and cannot give the file back either."""
+    folder, target = tmp_path / "journal", tmp_path / "file"
+    target.write_text("precious")
+    folder.mkdir()
+    facts = {"id": "abc", "action": "delete", "path": str(target)}
+    (folder / "abc.begun").write_text(f"{json.dumps(facts)}\n")
+    target.rename(folder / "abc.image")
+    journal = Journal(folder)
+    assert journal.recover() == [f"finished an interrupted delete of {target}"]
+    journal.undo("abc")
+    assert target.read_text() == "precious"

@@ -190,3 +190,19 @@ bench.journal.write(target, fill, seen=target.stat())
         assert len(bench.litter()) == 1
         child.communicate("\n")
     assert ((bench.folder / "file").read_text(), bench.litter()) == ("new", [])
+
+
+def test_a_hard_link_is_moved_onto_another_of_its_file(bench: Bench) -> None:
+    """A rename of one onto the other does nothing, and says nothing."""
+    first = bench.file("first", "text")
+    second = bench.folder / "second"
+    os.link(first, second)
+    error = bench.error("fs_move", from_="first", to="second")
+    assert (error.code, error.message) == ("ALREADY_EXISTS", f"{second} and {first} are two names of one file")
+    assert error.hint == f"pass overwrite=true to remove the name {first}"
+    moved = bench.call("fs_move", from_="first", to="second", overwrite=True)
+    assert (first.exists(), second.read_text(), bench.litter()) == (False, "text", [])
+    bench.undo(moved["undo_id"], "second")
+    assert first.samefile(second)
+    assert "the same path" in bench.error("fs_move", from_="first", to="first", overwrite=True).message
+    assert first.read_text() == "text"

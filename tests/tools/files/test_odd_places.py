@@ -220,7 +220,7 @@ for name, arguments in (
     ("fs_write", {{"path": "first", "content": "y", "mode": "append"}}),
     ("fs_read", {{"path": "first"}}),
     ("fs_move", {{"from": "first", "to": "second"}}),
-    ("fs_delete", {{"path": "second"}}),
+    ("fs_delete", {{"path": "second", "permanent": True}}),
 ):
     assert code_of(name, arguments) == "done", name
 os.setgroups([])
@@ -232,7 +232,7 @@ for name, arguments in (
     ("fs_write", {{"path": "theirs", "content": "y", "mode": "append"}}),
     ("fs_write", {{"path": "new", "content": "y"}}),
     ("fs_move", {{"from": "theirs", "to": "mine"}}),
-    ("fs_delete", {{"path": "theirs"}}),
+    ("fs_delete", {{"path": "theirs", "permanent": True}}),
 ):
     print(code_of(name, arguments))
 """

@@ -144,18 +144,21 @@ def test_a_name_that_is_too_long_is_a_bad_path(listed: List) -> None:
         listed("x" * 300)
 
 
-def test_a_folder_that_may_not_be_read_is_listed_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0)
-    (tmp_path / "open").mkdir()
-    listed = _listing(Path())
-    with as_nobody(tmp_path):
-        entries = listed(".", recursive=True)["entries"]
-        one_by_one = [page["entries"][0] for page in _pages(listed, 1)]
-        with pytest.raises(PermissionDenied, match=r"^closed: permission denied$"):
-            listed("closed")
+def test_a_folder_that_may_not_be_read_is_listed_with_the_reason() -> None:
+    # Not tmp_path: the folders above that one are closed to another user.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "closed").mkdir(mode=0)
+        (folder / "open").mkdir()
+        listed = _listing(folder)
+        with as_nobody(folder):
+            entries = listed(".", recursive=True)["entries"]
+            one_by_one = [page["entries"][0] for page in _pages(listed, 1)]
+            with pytest.raises(PermissionDenied, match=r"/closed: permission denied$"):
+                listed("closed")
     assert [(entry["path"], entry.get("error")) for entry in entries] == [
-        ("./closed", "permission denied"),
-        ("./open", None),
+        (f"{folder}/closed", "permission denied"),
+        (f"{folder}/open", None),
     ]
     assert one_by_one == entries
 

@@ -127,12 +127,58 @@ def test_an_expected_count_makes_a_surprise_an_error(bench: Bench) -> None:
     bench.patch("code.py", type="replace_all", pattern="return", replacement="yield", expected_count=2)
 
 
+def test_a_text_that_is_not_there_is_no_match_whatever_count_is_expected(bench: Bench) -> None:
+    bench.file("code.py", CODE)
+    operation = {"type": "replace_first", "pattern": "def alpha(y):", "replacement": "x", "expected_count": 1}
+    error = bench.error("fs_patch", path="code.py", operations=[operation])
+    assert error.code == "NO_MATCH"
+    assert error.fields["nearest"].startswith("nearest lines:\n4\tdef alpha(x):")
+
+
 def test_an_insert_is_at_the_first_matching_line_or_at_every(bench: Bench) -> None:
     path = bench.file("list", "item\nother\nitem")
     bench.patch("list", type="insert_before", match="item", insert="first")
     assert path.read_text() == "first\nitem\nother\nitem"
     bench.patch("list", type="insert_after", match="^i.*m$", insert="then\n", regex=True, every=True)
     assert path.read_text() == "first\nitem\nthen\nother\nitem\nthen"
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "patched"),
+    [
+        ("a\nb\n", "$", "a;\nb;\n"),
+        ("a\nb", "$", "a;\nb;"),
+        ("a\n\n", "^", ";a\n;\n"),
+        ("a\r\nb\r\n", "$", "a;\r\nb;\r\n"),
+        ("a\n", r"\Z", "a\n;"),
+    ],
+)
+def test_behind_the_last_line_feed_there_is_no_line_to_edit(
+    bench: Bench, text: str, pattern: str, patched: str
+) -> None:
+    path = bench.file("x", text)
+    bench.patch("x", type="replace_all", pattern=pattern, replacement=";", regex=True)
+    assert path.read_bytes().decode() == patched
+
+
+def test_an_insert_counts_the_lines_that_are_there(bench: Bench) -> None:
+    path = bench.file("x", "one\ntwo\n")
+    done = bench.patch("x", type="insert_before", match="^", insert="new", regex=True)
+    assert done["notes"] == ["operation 1 changed the first of 2 matching lines (lines 1, 2)"]
+    bench.patch("x", type="insert_after", match="$", insert="-", regex=True, every=True, expected_count=3)
+    assert path.read_text() == "new\n-\none\n-\ntwo\n-\n"
+
+
+@pytest.mark.parametrize(("put", "group"), [("$1!", "$1"), ("${2}", "${2}"), ("$<name>", "$<name>")])
+def test_a_group_of_another_language_is_put_in_as_it_is_and_the_result_says_what_it_is_called_here(
+    bench: Bench, put: str, group: str
+) -> None:
+    path = bench.file("x", "a = b\n")
+    done = bench.patch("x", type="replace_first", pattern=r"(\w) = (\w)", replacement=put, regex=True)
+    assert done["notes"] == [f"operation 1 put {group} in as it is: a group is \\1 or \\g<name> here"]
+    assert path.read_text() == f"{put}\n"
+    plain = bench.patch("x", type="replace_first", pattern=put, replacement="it costs $1")
+    assert "notes" not in plain
 
 
 def test_what_an_operation_lacks_is_told_for_all_of_them(bench: Bench) -> None:

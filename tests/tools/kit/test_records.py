@@ -33,7 +33,6 @@ def test_records_are_equal_by_class_and_fields() -> None:
     assert Place("a", 2) == Place("a", 2)
     assert Place("a", 2) != Place("a", 3)
     assert Place("a") != Marked("a")
-    assert _Dated("a", 1.0) == _Dated("a", 2.0)
 
 
 def test_a_record_of_hashable_fields_is_a_key() -> None:
@@ -71,12 +70,6 @@ def test_a_record_keeps_its_own_way_of_comparing() -> None:
 class _Key:
     name: str
     line: int
-
-
-@record
-class _Dated:
-    name: str
-    at: float = field(compare=False)
 
 
 @record

@@ -68,6 +68,13 @@ def test_the_root_itself_may_be_reached_through_a_link(tmp_path: Path, root: Con
     assert [_read(alias, path) for path in ("inner/file", f"{tmp_path}/alias/inner/file")] == ["inside"] * 2
 
 
+def test_a_root_that_is_exchanged_for_a_link_is_not_followed(tmp_path: Path, root: ConfinedRoot) -> None:
+    root.path.rename(tmp_path / "moved")
+    (tmp_path / "root").symlink_to(tmp_path / "root-beside")
+    with pytest.raises(OutsideRoot), root.open("secret"):
+        pass
+
+
 def test_what_is_no_file_is_never_opened(root: ConfinedRoot) -> None:
     os.mkfifo(root.path / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:

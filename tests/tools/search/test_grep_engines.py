@@ -36,10 +36,17 @@ def ctx(request: pytest.FixtureRequest, tmp_path: Path) -> ToolContext:
 
 def _found(ctx: ToolContext, pattern: str, path: str = ".", **changes: Any) -> list[tuple[str, int, int | None, str]]:
     options = {"is_fixed": False, "is_case_sensitive": True, "most_matches": 100, "bytes_left": 100_000, **changes}
-    search = Search(ctx, ConfinedRoot(ctx.root), pattern, timeout_ms=int(PATIENCE_S * 1000), question=None, **options)
+    search = Search(
+        ctx, ConfinedRoot.of_call(ctx), pattern, timeout_ms=int(PATIENCE_S * 1000), question=None, **options
+    )
     matches, _ = search.run([path], None)
     return sorted(
-        (str(Path(match["path"]).relative_to(ctx.root)), match["line"], match["column"], match["text"])
+        (
+            str(Path(match["path"]).relative_to(ctx.paths.working_directory)),
+            match["line"],
+            match["column"],
+            match["text"],
+        )
         for match in matches
     )
 
@@ -61,7 +68,7 @@ def test_a_regex_is_found(ctx: ToolContext) -> None:
 @pytest.mark.parametrize("pattern", ["--pre=touch made", "-f/etc/passwd", "--hostname-bin=touch", "-e"])
 def test_a_pattern_that_looks_like_an_option_is_a_pattern(ctx: ToolContext, pattern: str) -> None:
     assert _found(ctx, pattern, is_fixed=True) == []
-    assert sorted(path.name for path in ctx.root.iterdir()) == ["link", "one.txt", "pipe", "sub"]
+    assert sorted(path.name for path in ctx.paths.working_directory.iterdir()) == ["link", "one.txt", "pipe", "sub"]
 
 
 def test_links_out_of_the_root_and_pipes_are_passed_over(ctx: ToolContext) -> None:
@@ -75,6 +82,6 @@ def test_a_bad_pattern_is_exit_code_2(ctx: ToolContext) -> None:
 
 
 def test_the_configuration_of_ripgrep_is_not_read(ctx: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    (ctx.root / "ripgreprc").write_text("--pre=false\n")
-    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(ctx.root / "ripgreprc"))
+    (ctx.paths.working_directory / "ripgreprc").write_text("--pre=false\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(ctx.paths.working_directory / "ripgreprc"))
     assert [match[:2] for match in _found(ctx, "gamma")] == [("one.txt", 2)]

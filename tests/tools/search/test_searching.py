@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.bench import Bench
+from tools.filesystem.fs_grep import fs_grep
 from tools.search.engine import Engine, find_engine
 
 _GREP = Engine("grep", shutil.which("grep") or "grep", "fallback")
@@ -202,12 +203,101 @@ def test_names_that_are_no_text_are_found_and_can_be_passed_back(searcher: Bench
         assert [searcher.call("fs_read", path=path)["content"] for path in found] == ["needle\n", "needle\n"]
 
 
-def test_context_column_and_long_lines(bench: Bench) -> None:
+def test_context_column_and_long_lines(searcher: Bench) -> None:
+    bench = searcher
     bench.file("x", f"one\n{'ü' * 3_000}needle{'y' * 9_000}\nthree\nfour\n")
     (match,) = bench.call("fs_grep", base="x", pattern="needle", context=1)["matches"]
     assert (match["line"], match["column"], match["before"], match["after"]) == (2, 3_001, ["one"], ["three"])
     assert "needle" in match["text"]
     assert len(match["text"]) == 2_002
+
+
+def test_lines_around_several_matches_come_once(searcher: Bench) -> None:
+    searcher.file("x/one", "".join(f"{number}{' hit' if number in (3, 5, 6, 12) else ''}\n" for number in range(1, 16)))
+    searcher.file("x/two", "hit\n")
+    result = fs_grep.function(searcher.ctx, **fs_grep.parse({"base": "x", "pattern": "h.t", "context": 2}))
+    lines = [line for line in result.render().split("\n")[1:] if not line.startswith("/")]
+    assert [line.partition("\t")[0] for line in lines] == (
+        ["1-", "2-", "3:", "4-", "5:", "6:", "7-", "8-", "10-", "11-", "12:", "13-", "14-", "1:"]
+    )
+    assert [line.partition("\t")[2] for line in lines[:4]] == ["1", "2", "3 hit", "4"]
+    third = result.matches[2]
+    assert (third["line"], third.get("before"), third["after"]) == (6, None, ["7", "8"])
+
+
+def test_columns_are_true(searcher: Bench) -> None:
+    searcher.file("x/one", "ü hit hit\nhit\n  HIT\n")
+    searcher.file("x/two", "\thit")
+
+    def columns(**more: Any) -> list[int | None]:
+        return [match.get("column") for match in searcher.call("fs_grep", **{"base": "x", **more})["matches"]]
+
+    assert columns(pattern="h.t") == [3, 1, 2]
+    assert columns(pattern="hit", fixed=True, ignore_case=True) == [3, 1, 3, 2]
+    assert columns(pattern="hit", base="x/one", context=3) == [3, 1]
+    assert columns(pattern="hit", max_matches=2) == [3, 1]
+
+
+def test_the_fallback_says_that_it_is_one_and_what_it_cannot_do(searcher: Bench) -> None:
+    is_fallback = searcher.ctx.engine.kind == "grep"
+    found = searcher.call("fs_grep", base=".", pattern="import")
+    assert ("notes" in found) == is_fallback
+    if is_fallback:
+        assert found["notes"] == [
+            "searched with grep, because ripgrep is not installed: no match across lines, and files that are not UTF-8 "
+            "may be left out"
+        ]
+        for pattern in ("os\nprint", r"os\nprint"):
+            error = searcher.error("fs_grep", base=".", pattern=pattern)
+            assert (error.code, "across lines" in error.message) == ("INVALID_PATTERN", True)
+    else:
+        assert [match["line"] for match in searcher.call("fs_grep", base=".", pattern=r"os\nprint")["matches"]] == [1]
+
+
+@pytest.mark.parametrize("pattern", ["foo(", "a[", "*x"])
+def test_a_pattern_that_is_no_regex_is_answered_with_how_to_search_for_it(searcher: Bench, pattern: str) -> None:
+    searcher.file("x", f"{pattern}\n")
+    if pattern == "*x" and searcher.ctx.engine.kind == "grep":
+        pytest.skip("grep takes it for text by itself")
+    error = searcher.error("fs_grep", base="x", pattern=pattern)
+    assert (error.code, error.hint) == ("INVALID_PATTERN", "to search for it as plain text, pass fixed: true")
+    assert len(searcher.call("fs_grep", base="x", pattern=pattern, fixed=True)["matches"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("glob", "message", "hint"),
+    [
+        ("*.ts,*.js", "fits only names with a comma in them", 'for several globs write "{*.ts,*.js}"'),
+        (
+            "/usr/lib/*.ts",
+            "can match nothing: it is about paths below the base",
+            'pass base "/usr/lib" and glob "*.ts"',
+        ),
+        ("/usr/**/x.ts", "can match nothing", 'pass base "/usr" and glob "**/x.ts"'),
+    ],
+)
+def test_a_glob_that_can_never_match_is_answered_with_what_would(
+    searcher: Bench, glob: str, message: str, hint: str
+) -> None:
+    for tool, more in (("fs_grep", {"pattern": "os"}), ("fs_search", {})):
+        error = searcher.error(tool, base=".", glob=glob, **more)
+        assert (error.code, message in error.message, error.hint) == ("INVALID_PATTERN", True, hint)
+
+
+def test_a_glob_that_leaves_out_is_for_fs_grep_alone(searcher: Bench) -> None:
+    error = searcher.error("fs_search", base=".", glob="!*.ts")
+    assert (error.code, error.hint) == ("INVALID_PATTERN", 'name what you want, such as "*.{py,ts}"')
+    assert "src/a.ts" not in _found(searcher, "fs_grep", pattern="os", glob="!*.ts")
+
+
+def test_an_absolute_glob_below_the_base_and_odd_names_match(searcher: Bench) -> None:
+    searcher.file("a,b.md", "needle\n")
+    assert _found(searcher, "fs_search", glob=f"{searcher.folder}/src/*.py") == ["src/b.py"]
+    assert _found(searcher, "fs_search", glob=f"{searcher.folder}/*.md") == ["a,b.md"]
+    assert _found(searcher, "fs_search", glob="/src/*.py") == ["src/b.py"]
+    assert _found(searcher, "fs_search", glob="a,*.md") == ["a,b.md"]
+    assert _found(searcher, "fs_grep", pattern="os", glob=f"{searcher.folder}/src/*.ts") == ["src/a.ts"]
+    assert _found(searcher, "fs_grep", pattern="needle", glob="*.{md,ts}") == ["a,b.md"]
 
 
 def test_an_invalid_regex_is_told_in_the_engines_words(bench: Bench) -> None:

@@ -6,16 +6,17 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.bench import Bench
+from tools.files import disk
 from tools.search.engine import find_engine
 from tools.search.globs import read_glob
-from tools.search.listings import Listings
+from tools.search.listings import Listing, Listings
 from tools.search.walk import Run, Walk
 
 _GLOBS = ["**", "**/*.py", "*.d", "**/", "*e*", "p1*/**/*.py", "p1*/m?", "{p01,p02}/*.py", "p03/m1/*", "nowhere/**"]
@@ -49,8 +50,14 @@ def tree(bench: Bench) -> Path:
     return bench.folder
 
 
-def _walk(tree: Path, glob: str, *, check: Callable[[], None] = lambda: None, **options: Any) -> Walk:
-    return Walk(tree, read_glob(glob), check=check, **options)
+def _walk(tree: Path, glob: str, *, check: Callable[[], None] = lambda: None, **options: Any) -> Iterator[Run]:
+    with disk.open_descriptor(tree, disk.FOLDER_FLAGS) as folder:
+        yield from Walk(tree, read_glob(glob), folder=folder, check=check, **options)
+
+
+def _listing(listings: Listings, folder: Path, device: int | None) -> Listing:
+    with disk.open_descriptor(folder.parent, disk.FOLDER_FLAGS) as place:
+        return listings.of(str(folder), folder.name, place, device)
 
 
 def _in_an_hour() -> float:
@@ -158,21 +165,21 @@ def test_what_was_changed_a_moment_ago_is_read_again(tree: Path) -> None:
 
 
 def test_only_so_much_is_remembered(tree: Path) -> None:
-    device, folder = tree.stat().st_dev, str(tree / "p01" / "m1")
+    device, folder = tree.stat().st_dev, tree / "p01" / "m1"
     for most_names, is_kept in ((10_000, True), (50, False)):
         listings = Listings(most_names, _in_an_hour)
-        first = listings.of(folder, device)
-        assert listings.of(folder, device) is first
+        first = _listing(listings, folder, device)
+        assert _listing(listings, folder, device) is first
         for number in range(20):
-            listings.of(str(tree / f"p{number:02}"), device)
-        assert (listings.of(folder, device) is first) == is_kept
-        assert listings.of(folder, device) == first
+            _listing(listings, tree / f"p{number:02}", device)
+        assert (_listing(listings, folder, device) is first) == is_kept
+        assert _listing(listings, folder, device) == first
 
 
 def test_another_device_is_always_read(tree: Path) -> None:
-    listings, folder = Listings(clock=_in_an_hour), str(tree / "p01")
-    assert listings.of(folder, -1) is not listings.of(folder, -1)
-    assert listings.of(folder, None) is not listings.of(folder, None)
+    listings, folder = Listings(clock=_in_an_hour), tree / "p01"
+    assert _listing(listings, folder, -1) is not _listing(listings, folder, -1)
+    assert _listing(listings, folder, None) is not _listing(listings, folder, None)
 
 
 def test_folders_in_which_nothing_can_match_are_not_entered(tree: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.shell_host import ShellHost, shell_host
 from tests.support.waiting import eventually
+from tools.shell.echo import is_only_echo
 
 
 async def test_a_session_has_an_id_a_pid_and_a_file_with_its_output(shell: ShellHost) -> None:
@@ -81,6 +83,19 @@ async def test_each_caller_is_given_what_is_new_to_it(shell: ShellHost) -> None:
     assert (first["output"], second["output"], other["output"]) == ("1\n", "2\n", "1\n2\n")
 
 
+async def test_a_call_without_a_conversation_is_given_the_tail_and_told_from_where(shell: ShellHost) -> None:
+    session = await shell.start("seq 1 5000; cat")
+    await shell.read(session, "^5000$")
+    for _ in range(2):
+        read = await shell.call("shell_send_input", connection="", session_id=session, input="", wait_ms=0)
+        assert (len(read["output"]), read["offset"], read["next_offset"]) == (10_000, 13_893, 23_893)
+        assert read["note"] == ("the tail from byte 13893, as this call names no conversation; go on with since=23893")
+    gone_on = await shell.call(
+        "shell_send_input", connection="", session_id=session, input="x\n", wait_ms=10_000, since=23_893
+    )
+    assert (gone_on["output"], "note" in gone_on) == ("x\n", False)
+
+
 @pytest.mark.parametrize(("since", "output"), [(0, "123456789\n"), (4, "56789\n"), (-3, "89\n"), (99, "")])
 async def test_output_is_read_from_any_offset(shell: ShellHost, since: int, output: str) -> None:
     session = await shell.start("echo 123456789")
@@ -144,12 +159,74 @@ async def test_a_terminal_has_its_size_and_hears_ctrl_c(shell: ShellHost) -> Non
     assert (ended["running"], ended["exit_code"]) == (False, 7)
 
 
+async def test_what_a_program_prints_last_in_a_terminal_is_not_lost(shell: ShellHost) -> None:
+    started = [await shell.start("sleep 0.0$$; printf last", pty=True) for _ in range(10)]
+    for session in started:
+        ended = await shell.call("shell_send_input", session_id=session, input="", wait_ms=10_000, until="never")
+        assert (ended["running"], ended["output"]) == (False, "last")
+
+
 async def test_a_prompt_of_python_answers_in_a_terminal(shell: ShellHost) -> None:
     session = await shell.start("exec python3 -q", pty=True)
     await shell.read(session, ">>> $")
     assert "\r\n42\r\n" in (await shell.read(session, "42\\r\\n.*>>> $", input="6 * 7\n"))["output"]
     ended = await shell.call("shell_send_input", session_id=session, input="\x04", wait_ms=10_000, until="never")
     assert (ended["running"], ended["exit_code"]) == (False, 0)
+
+
+async def test_the_echo_of_a_terminal_does_not_end_the_wait(shell: ShellHost) -> None:
+    session = await shell.start("read line; sleep 0.6; echo answer; sleep 300", pty=True)
+    sent = await shell.call("shell_send_input", session_id=session, input="hello\n", wait_ms=10_000)
+    assert sent["output"] == "hello\r\nanswer\r\n"
+
+
+async def test_the_echo_of_a_line_editor_does_not_end_the_wait(shell: ShellHost) -> None:
+    session = await shell.start("PS1='> ' exec bash --norc --noprofile -i", pty=True)
+    await shell.read(session, "> $")
+    sent = await shell.call(
+        "shell_send_input", session_id=session, input="sleep 0.6; echo $((6 * 7))\n", wait_ms=10_000
+    )
+    assert "42\r\n" in sent["output"]
+
+
+async def test_an_answer_that_repeats_the_input_is_no_echo_where_the_terminal_has_none(shell: ShellHost) -> None:
+    session = await shell.start("stty -echo; echo ready; cat", pty=True)
+    await shell.read(session, "ready")
+    began = time.monotonic()
+    sent = await shell.call("shell_send_input", session_id=session, input="hello\n", wait_ms=15_000)
+    assert sent["output"].endswith("hello\r\n")
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("output", "typed", "is_echo"),
+    [
+        ("", "ls\n", True),
+        ("l", "ls\n", True),
+        ("ls\r\n", "ls\n", True),
+        ("ls\r\n", "ls\r", True),
+        ("ls\r\na.txt", "ls\n", False),
+        ("\r\n", "\n", True),
+        ("\r\n\r\n", "\n", False),
+        ("^C", "\x03", True),
+        ("^C\r\nbye", "\x03", False),
+        ("ls\r\n\x1b[?2004l\r", "ls\n", True),
+        ("ls\r\n\x1b[?2004l\r\x1b[?2004h$ ", "ls\n", False),
+        ("a long line \rthat wraps\r\n", "a long line that wraps\n", True),
+        ("lx", "ls\n", False),
+    ],
+)
+def test_an_echo_is_told_from_an_answer(output: str, typed: str, is_echo: bool) -> None:
+    assert is_only_echo(output, typed) is is_echo
+
+
+async def test_a_program_is_told_what_terminal_it_has(shell: ShellHost) -> None:
+    with_terminal = await shell.start("echo $TERM", pty=True)
+    without = await shell.start("echo $TERM")
+    chosen = await shell.start("echo $TERM", env={"TERM": "vt100"})
+    read = [(await shell.read(each, "\n"))["output"].strip() for each in (with_terminal, without, chosen)]
+    executed = await shell.call("shell_exec", command="echo $TERM")
+    assert (read, executed["stdout"]) == (["xterm-256color", "dumb", "vt100"], "dumb\n")
 
 
 async def test_a_password_is_asked_for_in_a_terminal_and_not_shown(shell: ShellHost) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import resource
 import stat
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import orjson
 import pytest
 
 from mcp_agent.calls.call import Call, Caller, Success
-from mcp_agent.calls.shaping import MOST_MESSAGE_BYTES
+from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.protocol.methods import tool_result
 from mcp_agent.sessions import process_tree
 from registry.gate import Access
@@ -204,10 +205,57 @@ async def test_a_command_waits_on_where_there_is_no_room_for_a_session(tmp_path:
 
 async def test_a_hundred_commands_leave_neither_a_zombie_nor_a_descriptor(shell: ShellHost) -> None:
     await shell.call("shell_exec", command="true")
-    before = _descriptors(), process_tree.orphan_zombies(os.getsid(0))
+    before, zombies = _descriptors(), process_tree.orphan_zombies(os.getsid(0))
     for _ in range(100):
         await shell.call("shell_exec", command="true")
-    assert (_descriptors(), process_tree.orphan_zombies(os.getsid(0))) == before
+    # Zombies of an earlier test may be reaped in the meantime.
+    assert (_descriptors(), process_tree.orphan_zombies(os.getsid(0)) - zombies) == (before, set())
+
+
+async def test_a_cwd_that_is_a_file_is_said_to_be_one(shell: ShellHost) -> None:
+    file = shell.folder / "file"
+    file.touch()
+    for tool in ("shell_exec", "shell_start_session"):
+        answer = await shell.call(tool, command="pwd", cwd="file")
+        assert (answer["error"]["code"], answer["error"]["message"]) == (
+            "NOT_A_DIRECTORY",
+            f"cwd {file} is a file, not a folder",
+        )
+
+
+@pytest.mark.parametrize("tool", ["shell_exec", "shell_start_session", "terminal"])
+async def test_no_descriptor_for_a_command_is_said_and_nothing_is_started(shell: ShellHost, tool: str) -> None:
+    arguments: dict[str, Any] = {"pty": True} if tool == "terminal" else {}
+    tool = "shell_start_session" if tool == "terminal" else tool
+    await shell.call("shell_exec", command="true")
+    # The limit is on the number of a descriptor, so the free numbers below the highest one are taken first.
+    highest = max(int(each.name) for each in Path("/proc/self/fd").iterdir())
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    while taken[-1] <= highest:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+    before, allowed = _descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    for spare in range(20):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1 + spare, allowed[1]))
+        try:
+            answer = await shell.call(tool, command="echo started >> witness", **arguments)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+        if "error" not in answer:
+            break
+        assert answer["error"]["code"] == "IO_ERROR", answer
+        assert answer["error"]["message"] == ("the command was not started: the daemon has no file descriptors left")
+        assert (_descriptors(), (shell.folder / "witness").exists()) == (before, False)
+    else:
+        pytest.fail("it never started")
+    for descriptor in taken:
+        os.close(descriptor)
+    assert spare > 2
+
+
+async def test_a_command_that_is_too_long_for_the_system_is_told(shell: ShellHost) -> None:
+    answer = await shell.call("shell_exec", command=f"true {'x' * 200_000}")
+    assert answer["error"]["code"] == "IO_ERROR"
+    assert "too long for the system (200005 characters)" in answer["error"]["message"]
 
 
 async def test_a_command_with_a_nul_is_an_argument_that_does_not_fit(shell: ShellHost) -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import NotRequired, TypedDict
 
 from tools.context import ToolContext
+from tools.files import disk
 from tools.files.diffs import Region, diff_regions
 from tools.files.text import Encoding, binary, showable
 from tools.filesystem.patch.nearest import nearest
-from tools.filesystem.patch.operations import Edit, Step, apply_edits, find_matches, make_edits, view_of
-from tools.filesystem.patch.regexes import TIME_LIMIT_S
+from tools.filesystem.patch.operations import (
+    Edit,
+    Step,
+    apply_edits,
+    find_matches,
+    foreign_group,
+    make_edits,
+    view_of,
+)
 from tools.kit.errors import CountMismatch, NoMatch, NotEncodable, TooLarge, ToolError
 from tools.kit.records import mutable
 
@@ -52,25 +59,23 @@ class _Task:
     problem: ToolError | None = None
 
 
+@mutable
 class Patch:
-    """All operations on one file."""
+    """All operations on one file. One that is not whole in memory is patched piece by piece."""
 
-    def __init__(
-        self, ctx: ToolContext, shown: str, encoding: Encoding, steps: list[Step], *, is_whole: bool, is_dry: bool
-    ) -> None:
-        self._ctx, self._shown, self._encoding = ctx, shown, encoding
-        self._steps, self._is_whole, self._is_dry = steps, is_whole, is_dry
-        self._deadline = time.monotonic() + TIME_LIMIT_S
-        self._tasks: list[_Task] = []
-        self._old_line = self._new_line = 1
-        self.diff = ""
-        # The new content, of a file that is one piece.
-        self.whole: bytes | None = None
-        if not is_whole and any("\n" in step.wanted for step in steps):
-            raise TooLarge(
-                f"{shown} has more than {WHOLE_BYTES} bytes, and there a pattern must be within one line",
-                hint="find the place by one line of it",
-            )
+    _ctx: ToolContext
+    _shown: str
+    _encoding: Encoding
+    _steps: list[Step]
+    _is_whole: bool
+    _is_dry: bool
+    _deadline: float
+    diff: str = ""
+    # The new content, of a file that is one piece.
+    whole: bytes | None = None
+    _tasks: list[_Task] = field(default_factory=list)
+    _old_line: int = 1
+    _new_line: int = 1
 
     def output(self, descriptor: int, size: int) -> Iterator[bytes]:
         """The patched file, piece by piece. Called again, it starts anew: a file that must be written in place is
@@ -88,8 +93,10 @@ class Patch:
                 self.whole = self._encoding.bom + patched
             yield patched
 
-    def check(self) -> None:
-        """Raise unless every operation has found what it needs."""
+    def write(self, descriptor: int, size: int, writing: int) -> None:
+        """Write the patched file. Raises unless every operation has found what it needs."""
+        for piece in self.output(descriptor, size):
+            disk.write_all(writing, piece)
         for task in self._tasks:
             problem = self._problem(task)
             if problem is not None:
@@ -98,6 +105,8 @@ class Patch:
     def notes(self) -> list[str]:
         found = []
         for task in self._tasks:
+            if task.count and (group := foreign_group(task.step)) is not None:
+                found.append(f"operation {task.number} put {group} in as it is: a group is \\1 or \\g<name> here")
             if task.count > 1 and not task.step.takes_all:
                 what = "matching lines" if task.step.is_insert else "matches"
                 listed = ", ".join(map(str, task.lines)) + (", …" if task.count > len(task.lines) else "")
@@ -124,7 +133,7 @@ class Patch:
         if task.problem is not None:
             return task.problem
         expected = task.step.expected_count
-        if expected is not None and task.count != expected:
+        if expected is not None and task.count not in (0, expected):
             listed = f" (lines {', '.join(map(str, task.lines))})" if task.lines else ""
             return CountMismatch(
                 f"operation {task.number}: {task.step.wanted[:80]!r} is there {task.count} times{listed}, "
@@ -243,7 +252,7 @@ class Patch:
         for match in matches[: _LISTED_LINES - len(task.lines)]:
             task.lines.append(self._new_line + view.shown.count("\n", 0, match.start))
         if not matches:
-            if self._is_whole and (self._is_dry or step.expected_count is None):
+            if self._is_whole:
                 task.problem = self._no_match(task, view.shown)
             return []
         if task.is_done and not step.takes_all:

@@ -4,28 +4,64 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from tools.filesystem.patch.regexes import find_all
 from tools.kit.errors import InvalidParams
-from tools.kit.params import Field
+from tools.kit.params import Derived, Field
 from tools.kit.records import record
 
+_FOREIGN_GROUP = re.compile(r"\$(?:\d{1,2}|\{\w+\}|<\w+>)")
+
 Type = Literal["replace_first", "replace_all", "insert_after", "insert_before"]
+
+
+# How other programs ask for one change of a literal text: what is there, what comes in its place, and how often.
+_OLD = ("old_string", "old_text", "old_str", "oldText", "oldString")
+_NEW = ("new_string", "new_text", "new_str", "newText", "newString")
+_ALL = ("replace_all", "replaceAll")
+_COUNT = ("expected_replacements", "expected_count")
+
+
+def one_edit(unknown: Mapping[str, Any]) -> Derived | None:
+    """The list of operations for a call that asks for one change in the words of other programs."""
+    used = [name for name in unknown if name in (*_OLD, *_NEW, *_ALL, *_COUNT)]
+    if not {*used}.intersection(_OLD) or not {*used}.intersection(_NEW):
+        return None
+    return Derived({"operations": [{name: unknown[name] for name in used}]}, used)
+
+
+def literal_replace(unknown: Mapping[str, Any]) -> Derived | None:
+    """The operation that is meant by an old and a new text: a literal one, which must be there exactly once."""
+    old, new, every, count = (
+        next((name for name in names if name in unknown), None) for names in (_OLD, _NEW, _ALL, _COUNT)
+    )
+    if old is None or new is None:
+        return None
+    values: dict[str, Any] = {"type": "replace_first", "pattern": unknown[old], "replacement": unknown[new]}
+    if every is not None and unknown[every] in (True, "true", "True"):
+        values["type"], how = "replace_all", "replace_all"
+    elif count is not None and unknown[count] not in (1, "1"):
+        values["type"], values["expected_count"] = "replace_all", unknown[count]
+        how = f"replace_all with expected_count {unknown[count]}"
+    else:
+        values["expected_count"], how = 1, "replace_first with expected_count 1"
+    used = [name for name in (old, new, every, count) if name is not None]
+    return Derived(values, used, f"{old} and {new} were taken as a literal {how}")
 
 
 @record
 class Operation:
     """One change, as the caller asks for it."""
 
-    type: Type
+    type: Annotated[Type, Field(derive=literal_replace)]
     pattern: Annotated[str | None, Field(description="replace: text to find.")] = None
     replacement: Annotated[str | None, Field(description="replace: new text; \\1 is a group.")] = None
     match: Annotated[str | None, Field(description="insert: text in the line to insert at.")] = None
     insert: Annotated[str | None, Field(description="insert: new line or lines.")] = None
     regex: Annotated[bool, Field(description="The text to find is a regex.")] = False
-    every: Annotated[bool, Field(description="insert: at every matching line, not the first.")] = False
+    every: Annotated[bool, Field(description="insert: at every matching line.")] = False
     expected_count: Annotated[int | None, Field(description="Fail unless there are this many matches.")] = None
 
 
@@ -128,6 +164,14 @@ def make_edits(step: Step, view: View, chosen: list[Edit]) -> list[Edit]:
         else:
             edits.append(Edit(first, last, put if keeps_endings else _with_ending(put, _ending_at(view.text, first))))
     return edits
+
+
+def foreign_group(step: Step) -> str | None:
+    """What other programs take for a group in the replacement of a regex, and this one for plain text."""
+    if not step.regex or step.is_insert or "(" not in step.wanted:
+        return None
+    found = _FOREIGN_GROUP.search(step.put)
+    return None if found is None else found[0]
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:

@@ -37,8 +37,12 @@ try:
             at += len(line) + 1
     else:
         pieces = [(0, text)]
+    # Behind the last line feed there is no line; only \\Z asks for that place.
+    end = len(text) if text.endswith("\\n") and "\\\\Z" not in head["pattern"] else -1
     for start, piece in pieces:
         for match in pattern.finditer(piece):
+            if start + match.start() == end:
+                continue
             put = match.expand(template) if template is not None and (head["all"] or not found) else ""
             size += len(put) + 16
             if size > {_MOST_OUTPUT_BYTES}:

@@ -10,6 +10,7 @@ from tools.pruning.engine.render import (
     Annotation,
     DroppedBlock,
     GaveUp,
+    Language,
     Rendered,
     Selection,
     SourceType,
@@ -21,6 +22,7 @@ __all__ = [
     "Annotation",
     "DroppedBlock",
     "GaveUp",
+    "Language",
     "Rendered",
     "Selection",
     "SourceType",
@@ -35,14 +37,16 @@ def prune(
     question: str,
     *,
     source_type: SourceType | None = None,
-    max_prune_ratio: float = 0.55,
+    is_output: bool = False,
+    max_prune_ratio: float | None = 0.55,
     min_keep_lines: int = 40,
     deadline: Callable[[], bool] | None = None,
 ) -> Selection:
     """Choose the lines of a text that a question needs.
 
     At most `max_prune_ratio` of the lines are dropped and at least `min_keep_lines` stay; where both cannot hold,
-    every line stays and the selection has the warning `constraints_unmet`. Without `source_type` it is detected.
+    every line stays and the selection has the warning `constraints_unmet`. Without `source_type` it is detected;
+    without `max_prune_ratio` it depends on the source type. `is_output` tells that the text is the output of a command.
     `deadline` is called between the steps; once it returns true, `GaveUp` is raised.
     """
     from tools.pruning.engine.api import select  # loads numpy
@@ -51,6 +55,7 @@ def prune(
         text,
         question,
         source_type=source_type,
+        is_output=is_output,
         max_prune_ratio=max_prune_ratio,
         min_keep_lines=min_keep_lines,
         is_over=deadline or (lambda: False),

@@ -7,7 +7,7 @@ import numpy as np
 
 from tools.kit.records import record
 from tools.pruning.engine.choice import Candidates, choose, choose_outline, runs
-from tools.pruning.engine.evidence import Evidence, failure_lines, failure_scores, find_evidence, with_neighbours
+from tools.pruning.engine.evidence import Evidence, find_evidence, rare_lines
 from tools.pruning.engine.features import (
     code_line_features,
     code_question_features,
@@ -15,8 +15,9 @@ from tools.pruning.engine.features import (
     docs_question_features,
     window_terms,
 )
+from tools.pruning.engine.log_lines import read_log
 from tools.pruning.engine.question import Question, read_question
-from tools.pruning.engine.render import DroppedBlock, GaveUp, Selection, SourceType
+from tools.pruning.engine.render import DroppedBlock, GaveUp, Reason, Selection, SourceType
 from tools.pruning.engine.structure import (
     Structure,
     code_blocks,
@@ -31,8 +32,10 @@ from tools.pruning.engine.structure import (
 from tools.pruning.engine.text_arrays import Bools, Floats, Ints, Lines, Words, read_characters, read_lines
 from tools.pruning.engine.weights import WeightedKind, Weights, likelihoods, load_weights, score_lines
 
-# Reasons are one word because every marker costs tokens.
-_REASONS: dict[SourceType, str] = {"code": "accessoire", "logs": "routine", "docs": "accessoire"}
+_REASONS: dict[SourceType, Reason] = {"code": "accessory", "logs": "routine", "docs": "accessory"}
+# The share of the lines that is kept unless the caller names another. A smaller one costs more of what is needed than
+# it saves.
+_KEEP_SHARES: dict[SourceType, float] = {"code": 0.30, "logs": 0.20, "docs": 0.30}
 # Beyond the quota, a part of the text is kept if its share of the worth is at least this many times its share of the
 # tokens. This holds for a quota of `_PRICED_AT` of the lines; a smaller quota has a higher price. The price of logs
 # is high because the errors of a log are kept at any price. Chosen so that, of the lines that real questions need,
@@ -75,9 +78,10 @@ def select(
     question: str,
     *,
     source_type: SourceType | None,
-    max_prune_ratio: float,
+    max_prune_ratio: float | None,
     min_keep_lines: int,
     is_over: Callable[[], bool],
+    is_output: bool = False,
     weights: dict[WeightedKind, Weights] | None = None,
 ) -> Selection:
     """Do what `prune` promises, with other weights if they are given. `GaveUp` is raised once `is_over` is true."""
@@ -87,12 +91,13 @@ def select(
             raise GaveUp("the deadline passed while pruning")
 
     check()
-    parsed = parse_text(text, source_type)
+    parsed = parse_text(text, source_type, is_output=is_output)
     lines, kind = parsed.lines, parsed.source_type
     total = len(lines)
     # The empty string after a final newline is kept and not counted, so that the newline survives every ratio.
     counted = total - 1 if lines.ends_in_newline else total
-    quota = max(counted - int(max_prune_ratio * counted + 1e-9), min_keep_lines)
+    ratio = 1.0 - _KEEP_SHARES[kind] if max_prune_ratio is None else max_prune_ratio
+    quota = max(counted - int(ratio * counted + 1e-9), min_keep_lines)
     if min_keep_lines > counted:
         return Selection(dropped=(), total_lines=total, source_type=kind, warnings=("constraints_unmet",))
     if quota >= counted:
@@ -102,10 +107,10 @@ def select(
     evidence = find_evidence(asked, lines, parsed.words)
     if evidence.share_found == 0 and kind != "logs":
         # Nothing tells where to look. Dropping a line that is needed costs more than keeping many that are not.
-        return Selection(dropped=(), total_lines=total, source_type=kind)
+        return Selection(dropped=(), total_lines=total, source_type=kind, has_matched=False)
     check()
     worth = _worth(parsed, asked, evidence, weights or load_weights())
-    must_keep = parsed.protected.copy()
+    must_keep = parsed.protected | rare_lines(evidence)
     must_keep[counted:] = True
     if kind in _OUTLINE_SHARES:
         budget_tokens = _OUTLINE_SHARES[kind] * float(lines.tokens.sum()) * quota / counted
@@ -121,15 +126,15 @@ def select(
     return Selection(dropped=_blocks_to_drop(kept, _REASONS[kind], lines), total_lines=total, source_type=kind)
 
 
-def parse_text(text: str, source_type: SourceType | None) -> ParsedText:
+def parse_text(text: str, source_type: SourceType | None, *, is_output: bool = False) -> ParsedText:
     """Read a text as `source_type`, or as what it looks like. The last few texts are cached."""
     # Comparing with a few texts is faster than hashing one.
-    for cached, cached_type, parsed in [*_cache]:
-        if cached_type == source_type and cached == text:
+    for cached, hints, parsed in [*_cache]:
+        if hints == (source_type, is_output) and cached == text:
             return parsed
-    parsed = _parse(text, source_type)
+    parsed = _parse(text, source_type, is_output)
     if len(text) <= _CACHED_CHARS:
-        _cache.append((text, source_type, parsed))
+        _cache.append((text, (source_type, is_output), parsed))
     return parsed
 
 
@@ -139,12 +144,12 @@ def question_features(parsed: ParsedText, evidence: Evidence) -> Floats:
     return features(evidence, parsed.structure)
 
 
-def _parse(text: str, source_type: SourceType | None) -> ParsedText:
+def _parse(text: str, source_type: SourceType | None, is_output: bool) -> ParsedText:
     characters = read_characters(text)
     lines = read_lines(text, characters)
     words = Words(text, characters)
     is_quoted = quoted_lines(lines)
-    kind = source_type or detect_source_type(lines, is_quoted)
+    kind = source_type or detect_source_type(lines, is_quoted, is_output=is_output)
     blocks = code_blocks(lines) if kind == "docs" else []
     unit = units_of(len(lines), blocks)
     protected = protected_lines(lines)
@@ -156,9 +161,9 @@ def _parse(text: str, source_type: SourceType | None) -> ParsedText:
         features = docs_line_features(lines, structure, unit)
     else:
         structure = no_structure(len(lines))
-        is_failure = failure_lines(lines, words)
-        features = failure_scores(lines, is_failure)
-        protected |= with_neighbours(is_failure)
+        log = read_log(lines, words)
+        features = log.scores
+        protected |= log.is_key
     return ParsedText(
         source_type=kind,
         lines=lines,
@@ -183,7 +188,7 @@ def _worth(parsed: ParsedText, question: Question, evidence: Evidence, weights: 
     return likelihoods(score_lines(weights[parsed.source_type], parsed.features, features, is_wanted_comment))
 
 
-def _blocks_to_drop(kept: Bools, reason: str, lines: Lines) -> tuple[DroppedBlock, ...]:
+def _blocks_to_drop(kept: Bools, reason: Reason, lines: Lines) -> tuple[DroppedBlock, ...]:
     starts, lengths = runs(kept)
     is_dropped = ~kept[starts]
     first = starts[is_dropped]
@@ -195,4 +200,4 @@ def _blocks_to_drop(kept: Bools, reason: str, lines: Lines) -> tuple[DroppedBloc
     )
 
 
-_cache: deque[tuple[str, SourceType | None, ParsedText]] = deque(maxlen=_CACHED_TEXTS)
+_cache: deque[tuple[str, tuple[SourceType | None, bool], ParsedText]] = deque(maxlen=_CACHED_TEXTS)

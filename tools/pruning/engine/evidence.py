@@ -1,35 +1,15 @@
-"""What in a text points at the lines a question needs: matches of its terms and, in a log, reports of errors."""
-
-import re
+"""What in a text points at the lines a question needs: matches of its terms."""
 
 import numpy as np
 
 from tools.kit.records import record
 from tools.pruning.engine.question import LONGEST_ENDING, SHORTEST_STEM, Question, Term, stem
-from tools.pruning.engine.text_arrays import NO_LIMIT, Bools, Floats, Ints, Lines, Words, mark, mark_codes
+from tools.pruning.engine.text_arrays import NO_LIMIT, Bools, Floats, Ints, Lines, Words, mark
 
 # Term weights are multiples of this, so that their sums are exact and do not depend on the order of adding.
 _WEIGHT_STEP = 2.0**-40
-
-_ALARMS = ("error", "exception", "traceback", "fatal", "panic", "critical", "segfault", "assertion")
-_ALARM = re.compile(r"(?i)^err$|fail(?:ed|ure|ures|s|ing)?$|abort(?:ed|ing)?$|errno|denied$|unreachable$|killed$")
-# Every word that is an alarm contains one of these.
-_ALARM_PIECES = ("err", *_ALARMS[1:], "fail", "abort", "denied", "unreachable", "killed")
-_SUCCESS = re.compile(
-    r"\b(?:PASSED|XPASS|XFAIL|SKIPPED)\b|\.\.\. ok\s*$|^\s*(?:--- PASS|ok\s|✓|✔|√|PASS\b)"
-    r"|\b(?:0|no) (?:errors?|failures?|failed)\b(?!.*\b[1-9]\d* (?:errors?|fail))"
-)
-_DETAIL = re.compile(
-    r"(?:>|E) {2,}|E$|\s+at \S|\s+File \"|\s*(?:left|right|expected|actual|got|want|received|caused by)\b\s*:?"
-    r"|\S+:\d+(?::\d+)?(?::|\)?$)",
-    re.IGNORECASE,
-)
-_BANNER = re.compile(r"([_=*#-])\1{2,} .*\w.* \1{2,}\s*$|_ .*\w.* _\s*$")
-# To spare most lines the regular expression.
-_OPENS_BANNER = mark_codes("_=*#-")
-_DETAIL_REACH = 40
-_TAIL_LINES = 12
-_LONGEST_LINE = 1000
+# A term on at most so many lines is rare.
+_RARE_LINES = 3
 
 
 @record
@@ -81,44 +61,10 @@ def find_evidence(question: Question, lines: Lines, words: Words) -> Evidence:
     )
 
 
-def failure_lines(lines: Lines, words: Words) -> Bools:
-    """Mark the lines of a log that report an error. A line that reports success does not, whatever words it has."""
-    start, end = words.containing(_ALARM_PIECES)
-    spellings = words.spellings(start, end)
-    alarms = {word for word in set(spellings) if _is_alarm(word)}
-    offsets = start[np.array([word in alarms for word in spellings], dtype=np.bool_)]
-    candidates = np.unique(lines.line_of(offsets)).tolist()
-    return mark([i for i in candidates if not _SUCCESS.search(lines.line(i), 0, _LONGEST_LINE)], len(lines))
-
-
-def with_neighbours(is_marked: Bools) -> Bools:
-    """Mark also the line before and the line after each marked line."""
-    around = is_marked.copy()
-    around[:-1] |= is_marked[1:]
-    around[1:] |= is_marked[:-1]
-    return around
-
-
-def failure_scores(lines: Lines, is_failure: Bools) -> Floats:
-    """Score every line of a log from 0 to 2: high for details and titles near an error, falling with the distance.
-
-    The last lines score, too: a log often ends with its summary.
-    """
-    total = len(lines)
-    failures = np.flatnonzero(is_failure)
-    scores: Floats = np.zeros(total)
-    scores[max(total - _TAIL_LINES, 0) :] = 0.5
-    if failures.size == 0:
-        return scores
-    numbers = np.arange(total)
-    following = failures[np.minimum(np.searchsorted(failures, numbers), failures.size - 1)]
-    preceding = failures[np.maximum(np.searchsorted(failures, numbers, side="right") - 1, 0)]
-    distance = np.minimum(np.abs(following - numbers), np.abs(numbers - preceding))
-    scores = np.maximum(scores, 0.5 * np.exp(-distance / 8.0))
-    near = np.flatnonzero(distance <= _DETAIL_REACH)
-    scores[lines.matching(_DETAIL, near, _LONGEST_LINE)] = 2.0
-    scores[lines.matching(_BANNER, near[_OPENS_BANNER[lines.first[near]]], _LONGEST_LINE)] = 2.0
-    return scores
+def rare_lines(evidence: Evidence) -> Bools:
+    """Mark the lines with a term that hardly any other line has: who names a thing wants to see it, as with grep."""
+    lines_with = np.bincount(evidence.term, minlength=1)
+    return mark(evidence.line[lines_with[evidence.term] <= _RARE_LINES], evidence.total_lines)
 
 
 def _match(terms: tuple[Term, ...], is_name: Bools, words: Words) -> tuple[Ints, Ints]:
@@ -166,8 +112,3 @@ def _spellings_of(term: Term, spellings: set[str]) -> set[str]:
     if term.is_name:
         return {spelling for spelling in spellings if spelling.replace("_", "").lower() == key}
     return {spelling for spelling in spellings if stem(spelling.lower()) == key}
-
-
-def _is_alarm(word: str) -> bool:
-    lowered = word.lower()
-    return any(alarm in lowered for alarm in _ALARMS) or _ALARM.search(word) is not None

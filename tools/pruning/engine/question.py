@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tools.kit.records import record
-from tools.pruning.engine.text_arrays import UNSPACED
 
+# Scripts that put no space between words: Thai and its neighbours, Chinese, Japanese.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
 # `stem` removes at most this many letters from a word, and leaves at least `SHORTEST_STEM`.
 LONGEST_ENDING = 5
 SHORTEST_STEM = 3

@@ -11,6 +11,15 @@ from tools.kit.records import record
 
 SourceType = Literal["code", "logs", "docs"]
 WarningCode = Literal["constraints_unmet"]
+Language = Literal["fr", "en"]
+Reason = Literal["accessory", "routine"]
+
+_REASONS: dict[tuple[Reason, Language], str] = {
+    ("accessory", "fr"): "accessoire",
+    ("accessory", "en"): "accessory",
+    ("routine", "fr"): "routine",
+    ("routine", "en"): "routine",
+}
 
 
 class GaveUp(Exception):
@@ -19,14 +28,14 @@ class GaveUp(Exception):
 
 @record
 class DroppedBlock:
-    """Lines `start` to `end`, both included and counted from 1, with a short reason in French.
+    """Lines `start` to `end`, both included and counted from 1, with a reason of one word: every marker costs tokens.
 
     They are `text[start_char:end_char]`, each with its newline.
     """
 
     start: int
     end: int
-    reason: str
+    reason: Reason
     start_char: int
     end_char: int
 
@@ -43,6 +52,8 @@ class Selection:
     total_lines: int
     source_type: SourceType
     warnings: tuple[WarningCode, ...] = ()
+    # False if no word of the question is in the text, and nothing was dropped for that.
+    has_matched: bool = True
 
     @property
     def dropped_lines(self) -> int:
@@ -74,15 +85,34 @@ class Rendered:
 
 
 def render(
-    text: str, selection: Selection, prune_id: str, *, annotate_lines: bool = False, include_markers: bool = True
+    text: str,
+    selection: Selection,
+    prune_id: str,
+    *,
+    annotate_lines: bool = False,
+    include_markers: bool = True,
+    language: Language = "fr",
 ) -> Rendered:
     """Write the pruned text as `render_text` does, with one annotation per dropped block."""
-    pruned = render_text(text, selection, prune_id, annotate_lines=annotate_lines, include_markers=include_markers)
-    return Rendered(pruned, tuple(_annotation(block, prune_id) for block in selection.dropped))
+    pruned = render_text(
+        text,
+        selection,
+        prune_id,
+        annotate_lines=annotate_lines,
+        include_markers=include_markers,
+        language=language,
+    )
+    return Rendered(pruned, tuple(_annotation(block, prune_id, language) for block in selection.dropped))
 
 
 def render_text(
-    text: str, selection: Selection, prune_id: str, *, annotate_lines: bool = False, include_markers: bool = True
+    text: str,
+    selection: Selection,
+    prune_id: str,
+    *,
+    annotate_lines: bool = False,
+    include_markers: bool = True,
+    language: Language = "fr",
 ) -> str:
     """Write the kept lines of the text. With `annotate_lines` each begins with its number: `N│ `.
 
@@ -99,7 +129,7 @@ def render_text(
             kept = text[place : block.start_char - 1]
             pieces.append(_number_lines(kept, line) if annotate_lines else kept)
         if include_markers:
-            pieces.append(_marker(block, prune_id))
+            pieces.append(_marker(block, prune_id, language))
         line, place = block.end + 1, block.end_char
     if line <= selection.total_lines:
         pieces.append(_number_lines(text[place:], line, ends_text=True) if annotate_lines else text[place:])
@@ -112,16 +142,19 @@ def _number_lines(text: str, first: int, *, ends_text: bool = False) -> str:
     return "\n".join([f"{number}│ {line}" for number, line in enumerate(lines, start=first)] + unnumbered)
 
 
-def _annotation(block: DroppedBlock, prune_id: str) -> Annotation:
+def _annotation(block: DroppedBlock, prune_id: str, language: Language) -> Annotation:
     return Annotation(
         original_start_line=block.start,
         original_end_line=block.end,
         pruned_line_count=block.line_count,
-        reason=block.reason,
-        marker=_marker(block, prune_id),
+        reason=_REASONS[block.reason, language],
+        marker=_marker(block, prune_id, language),
     )
 
 
-def _marker(block: DroppedBlock, prune_id: str) -> str:
-    span = f"lignes {block.start}-{block.end} ({block.line_count})"
-    return f"⟦PRUNÉ: prune_id={prune_id} {span} raison={block.reason}⟧"
+def _marker(block: DroppedBlock, prune_id: str, language: Language) -> str:
+    span = f"{block.start}-{block.end} ({block.line_count})"
+    reason = _REASONS[block.reason, language]
+    if language == "en":
+        return f"⟦PRUNED: prune_id={prune_id} lines {span} reason={reason}⟧"
+    return f"⟦PRUNÉ: prune_id={prune_id} lignes {span} raison={reason}⟧"

@@ -10,6 +10,7 @@ import re
 import numpy as np
 
 from tools.kit.records import record
+from tools.pruning.engine.log_lines import is_log
 from tools.pruning.engine.render import SourceType
 from tools.pruning.engine.text_arrays import Bools, Ints, Lines, mark, mark_codes, mark_openings
 
@@ -32,6 +33,13 @@ _PLAIN_HEADER = re.compile(rf"\s*+(?:{_NAMED})")
 _IMPORT = re.compile(
     r"\s*+(?:import\b|from\s+\S+\s+import\b|(?:pub\s+)?use\s+\w|#include\b|package\s|extern\s+crate\b|require\b"
     r"|(?:const|let|var)\s.*=\s*require\()"
+)
+# The same for what is no program: a section of TOML, a block of Terraform, a statement of SQL, a stage of a Dockerfile,
+# a key of YAML. They are looked for only where there is no definition.
+_ENTRY = re.compile(
+    r"\[{1,2}[\w.\"' :/-]+\]{1,2}\s*(?:#.*)?$|\s*+[\w.-]+(?: +\"[^\"]*\")* *\{\s*$"
+    r"|(?i:create|alter|drop|insert|update|delete|select|with|begin|grant|comment)\s+\w"
+    r"|(?:FROM|ARG|ENTRYPOINT|CMD|RUN|COPY) \S|\s*+(?:- +)?[\w./\"'-]+:\s*(?:#.*)?$"
 )
 _LONGEST_HEADER = 400
 _FEW_LINES = 100
@@ -59,15 +67,6 @@ _PROTECT_END = "⟦NO_PRUNE_END⟧"
 
 _SAMPLE_LINES = 150
 _SAMPLE_CHARS = 400
-_LOG_SHARE = 0.3
-_LOG = re.compile(
-    r"\s*+\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d)"
-    r"|\s*+\[?(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL|CRITICAL)\b\]?[: ]"
-    r"|test .* \.\.\. (?:ok|FAILED)$|(?:---|===) (?:RUN|PASS|FAIL)\b|={5,} .* ={5,}$"
-    r"|Traceback \(most|[E>] {3,}\S|npm ERR!|\s+Compiling \S+ v\d|make(?:\[\d+\])?: "
-)
-_VERDICTS = ("PASSED", "FAILED", "SKIPPED")
-_VERDICT = re.compile(rf".*\b(?:{'|'.join(_VERDICTS)})\b")
 _CODE_ENDS = (";", "{", "}", "(")
 _CODE = re.compile(
     r"(?://|/\*|\*/|# ?(?:include|define|undef|pragma|if|ifn?def|else|elif|endif)\b"
@@ -104,6 +103,8 @@ def code_structure(lines: Lines, is_quoted: Bools) -> Structure:
     is_candidate = _HEADER_OPENINGS[lines.opening] & ~is_comment & ~has_brace
     headers = lines.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)
     headers += lines.matching(_PLAIN_HEADER, np.flatnonzero(is_candidate), _LONGEST_HEADER)
+    if not headers:
+        headers = lines.matching(_ENTRY, np.flatnonzero(~is_comment & ~lines.is_blank), _LONGEST_HEADER)
     is_header = mark(headers, total)
     may_import, may_require = _IMPORT_OPENINGS[lines.opening], _REQUIRE_OPENINGS[lines.opening]
     # Matching a few lines is faster than searching the text.
@@ -206,19 +207,17 @@ def protected_lines(lines: Lines) -> Bools:
     return is_protected
 
 
-def detect_source_type(lines: Lines, is_quoted: Bools) -> SourceType:
-    """Count what a sample of the lines looks like; `is_quoted` marks the lines of triple-quoted strings.
+def detect_source_type(lines: Lines, is_quoted: Bools, *, is_output: bool) -> SourceType:
+    """Tell what a text looks like; `is_quoted` marks the lines of triple-quoted strings.
 
     Between code and documents only lines without indentation count: a manual with examples is still a manual, and a
     program with long comments is still a program.
     """
-    sample = _sample(lines, ~lines.is_blank)
-    verdicts = any(verdict in line for verdict in _VERDICTS for line in sample)
-    log_lines = sum(_LOG.match(line) is not None or (verdicts and _VERDICT.match(line) is not None) for line in sample)
-    if log_lines > _LOG_SHARE * len(sample):
+    embedded = _mark_embedded(lines, is_quoted)
+    if is_log(lines, embedded, _sample(lines, ~lines.is_blank), is_output=is_output):
         return "logs"
     code = document = 0
-    for line in _sample(lines, ~lines.is_blank & (lines.indent == 0) & ~_embedded(lines, is_quoted)):
+    for line in _sample(lines, ~lines.is_blank & (lines.indent == 0) & ~embedded):
         if _DOCUMENT_MARK.match(line):
             document += 2
         elif line.rstrip().endswith(_CODE_ENDS) or _CODE.match(line):
@@ -317,7 +316,7 @@ def _sample(lines: Lines, among: Bools) -> list[str]:
     return [lines.text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def _embedded(lines: Lines, is_quoted: Bools) -> Bools:
+def _mark_embedded(lines: Lines, is_quoted: Bools) -> Bools:
     """Mark what stands in quotes, block comments and code blocks: it can look like anything."""
     embedded = is_quoted.copy()
     for first, last in code_blocks(lines):

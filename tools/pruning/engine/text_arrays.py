@@ -13,16 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tools.kit.records import record
+from tools.pruning.engine.question import UNSPACED
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Codes: TypeAlias = npt.NDArray[np.uint8]
 
-# Scripts that put no space between words: Thai and its neighbours, Chinese, Japanese.
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
 NO_LIMIT = 1 << 62
 # The code of every character that is not ASCII.
 _NOT_ASCII = 127

@@ -1,0 +1,41 @@
+"""`mcp-agent wrap` and `unwrap`: a command line program as a tool."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from mcp_agent.commands.changing import make_change, print_change
+
+
+def wrap(options: argparse.Namespace) -> int:
+    name = options.id or f"{Path(options.program).name.replace('.', '_')}_run"
+    blocked = dict(_parse_block(each) for each in options.block or ())
+    flags = {
+        "blocked": blocked,
+        "value_options": options.value_option,
+        "timeout_seconds": options.timeout,
+        "env": dict(each.partition("=")[::2] for each in options.env or ()),
+        "cwd_required": options.cwd_required,
+        "description": options.description,
+    }
+    entry: dict[str, Any] = {"id": name, "command": options.program}
+    entry |= {key: value for key, value in flags.items() if value}
+    report = make_change(options, "wrap", {"wrap": entry, "category": options.category})
+    print(f"{options.program} is the tool {name} in the profile {report['profile']}")
+    print_change(report)
+    return 0
+
+
+def unwrap(options: argparse.Namespace) -> int:
+    report = make_change(options, "unwrap", {"id": options.id})
+    print(f"{options.id} is no tool any more")
+    print_change(report)
+    return 0
+
+
+def _parse_block(text: str) -> tuple[str, str]:
+    """A subcommand and the reason why it is refused: `push` or `push=People push.`"""
+    name, _, reason = text.partition("=")
+    return name, reason

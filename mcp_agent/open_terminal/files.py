@@ -1,0 +1,179 @@
+"""The file browser of Open WebUI. What it asks for is done by the filesystem tools, or as they do it.
+
+Every request is a call of the tool that would do it: the gate, the rules, the journal and the audit log see that tool.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from mcp_agent.calls.tool_work import ToolWork
+from mcp_agent.open_terminal.requests import Refused, Request, text_field
+from registry.gate import Gate
+from tools.context import ToolContext
+from tools.files.paths import from_wire, to_wire
+from tools.filesystem import raw_files
+from tools.filesystem.raw_files import RawFile
+from tools.kit.errors import ToolError
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import Tool
+
+_R = TypeVar("_R", bound=Result)
+
+_MOST_ENTRIES = 20_000
+# What is shown can be edited and saved: a part of a file must not take the place of the whole.
+_MOST_TEXT_BYTES = 16 * 1024 * 1024
+_MOST_CHATS = 1_000
+
+
+@record
+class _Listing(Result):
+    path: str
+    entries: list[dict[str, Any]]
+    writable: bool
+
+    def render(self) -> str:
+        return f"{self.path} · {len(self.entries)} entries"
+
+
+@record
+class _Deleted(Result):
+    path: str
+    type: Literal["file", "directory"]
+
+    def render(self) -> str:
+        return f"{self.path} deleted"
+
+
+class Files:
+    """Answers /files/…; paths that are not absolute count from the folder that the person has opened in the chat."""
+
+    def __init__(self, tool_work: ToolWork, gate: Gate, directory: Path) -> None:
+        self._tool_work = tool_work
+        self._gate = gate
+        self._directory = to_wire(directory)
+        self._folders: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+
+    def folder(self, request: Request) -> str:
+        """Where the person is: the folder that was opened last in this chat, at first the working directory."""
+        return self._folders.get(_place(request), self._directory)
+
+    def cwd(self, request: Request) -> dict[str, Any]:
+        return {"cwd": self.folder(request), "home": to_wire(Path.home())}
+
+    async def open_folder(self, request: Request) -> dict[str, Any]:
+        path = self.path(request, text_field(await request.body(), "path"))
+        found = await self.run(request, "fs_list", lambda ctx, _: raw_files.find_folder(ctx, path), path=path)
+        place = _place(request)
+        self._folders[place] = found.path
+        self._folders.move_to_end(place)
+        if len(self._folders) > _MOST_CHATS:
+            self._folders.popitem(last=False)
+        return {"cwd": found.path}
+
+    async def list_folder(self, request: Request) -> dict[str, Any]:
+        path = self.path(request, request.query.get("directory") or ".")
+        can_write = self.can_write(request)
+
+        def work(ctx: ToolContext, tool: Tool) -> _Listing:
+            listing = tool.function(ctx, path=path, max_entries=_MOST_ENTRIES)
+            entries = [_entry(each, can_write=can_write) for each in listing.entries]
+            return _Listing(listing.path, entries, can_write and os.access(from_wire(listing.path), os.W_OK))
+
+        listing = await self.run(request, "fs_list", work, path=path)
+        return {"dir": listing.path, "entries": listing.entries, "writable": listing.writable}
+
+    async def read(self, request: Request) -> dict[str, Any] | Result:
+        """A text with its lines counted; an image as it is."""
+        path = self.path(request, request.parameter("path"))
+
+        def work(ctx: ToolContext, tool: Tool) -> Result:
+            result: Result = tool.function(ctx, path=path, max_bytes=_MOST_TEXT_BYTES)
+            return result
+
+        found = await self.run(request, "fs_read", work, path=path)
+        if found.media is not None:
+            return found
+        text = found.as_object()
+        if text.get("truncated"):
+            raise Refused(413, f"{text['path']} has {text['size']} bytes, too many to be shown; download it")
+        content: str = text["content"]
+        lines = content.count("\n") + (bool(content) and not content.endswith("\n"))
+        return {"path": text["path"], "total_lines": lines, "content": content}
+
+    async def view(self, request: Request) -> RawFile:
+        path = self.path(request, request.parameter("path"))
+        return await self.run(request, "fs_read", lambda ctx, _: raw_files.open_raw(ctx, path), path=path)
+
+    async def archive(self, request: Request) -> RawFile:
+        paths = (await request.body()).get("paths")
+        if not isinstance(paths, list) or not paths or not all(isinstance(each, str) and each for each in paths):
+            raise Refused(400, "the body must have 'paths', a list of texts")
+        places = [self.path(request, each) for each in paths]
+        return await self.run(request, "fs_read", lambda ctx, _: raw_files.make_archive(ctx, places), paths=places)
+
+    async def make_folder(self, request: Request) -> dict[str, Any]:
+        path = self.path(request, text_field(await request.body(), "path"))
+        made = await self.run(request, "fs_write", lambda ctx, _: raw_files.make_folder(ctx, path), path=path)
+        return {"path": made.path}
+
+    async def move(self, request: Request) -> dict[str, Any]:
+        body = await request.body()
+        source, target = (self.path(request, text_field(body, name)) for name in ("source", "destination"))
+
+        def work(ctx: ToolContext, tool: Tool) -> Result:
+            moved: Result = tool.function(ctx, from_=source, to=target)
+            return moved
+
+        await self.run(request, "fs_move", work, **{"from": source, "to": target})
+        return {"source": source, "destination": target}
+
+    async def delete(self, request: Request) -> dict[str, Any]:
+        path = self.path(request, request.parameter("path"))
+
+        def work(ctx: ToolContext, tool: Tool) -> Result:
+            is_folder = os.path.isdir(ctx.paths.resolve(path))  # noqa: PTH112 - of a path that may be long
+            deleted: Result = tool.function(ctx, path=path, recursive=True)
+            return _Deleted(deleted.as_object()["path"], "directory" if is_folder else "file")
+
+        return (await self.run(request, "fs_delete", work, path=path, recursive=True)).as_object()
+
+    async def run(self, request: Request, tool: str, work: Callable[[ToolContext, Tool], _R], **arguments: Any) -> _R:
+        """Do `work` as a call of `tool`. Raises Refused."""
+        try:
+            return await self._tool_work.run(request.call(tool, **arguments), work)
+        except ToolError as error:
+            raise Refused.of(error) from error
+
+    def path(self, request: Request, path: str) -> str:
+        """A path as the tools take it."""
+        if path.startswith(("/", "~")):
+            return path
+        return os.path.join(self.folder(request), path)  # noqa: PTH118 - text as it is on the wire
+
+    def can_write(self, request: Request) -> bool:
+        return any(tool.name == "fs_write" for tool in self._gate.visible(request.person.access))
+
+
+def _place(request: Request) -> tuple[str, str, str]:
+    person = request.person
+    return person.name, person.user, person.chat
+
+
+def _entry(entry: Mapping[str, Any], *, can_write: bool) -> dict[str, Any]:
+    """An entry of `fs_list` as the file browser wants it: by name, with its time as a number."""
+    path: str = entry["path"]
+    modified = entry.get("modified")
+    return {
+        "name": path.rpartition("/")[2],
+        "type": entry["type"],
+        "size": entry.get("size", 0),
+        "modified": 0 if modified is None else datetime.fromisoformat(modified).timestamp(),
+        "writable": can_write and "error" not in entry and os.access(from_wire(path), os.W_OK),
+    }

@@ -1,0 +1,56 @@
+"""Uploads: one file in a multipart body, into a temporary file first, and from there through the journal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from starlette.types import Receive
+
+from mcp_agent.open_terminal.files import Files
+from mcp_agent.open_terminal.requests import Refused, Request
+from mcp_agent.transports.http import ClientLeft
+from tools.filesystem import raw_files
+
+_MOST_FIELD_BYTES = 64 * 1024
+
+
+async def upload(files: Files, request: Request) -> dict[str, Any]:
+    """Put the file of the form into the folder that the URL names; one of that name is replaced. Raises Refused."""
+    # Imported at first use: most daemons are never sent a form.
+    from starlette.datastructures import Headers, UploadFile
+    from starlette.formparsers import MultiPartException, MultiPartParser
+
+    folder = files.path(request, request.query.get("directory") or ".")
+    headers = Headers(scope=request.scope)
+    parser = MultiPartParser(
+        headers, _body(request.receive), max_files=1, max_fields=8, max_part_size=_MOST_FIELD_BYTES
+    )
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        raise Refused(400, f"the form cannot be read: {getattr(error, 'message', error)}") from None
+    try:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise Refused(400, "the form has no file in it")
+        content, name = file.file, (file.filename or "").replace("\\", "/").rpartition("/")[2]
+        if not name or name in (".", ".."):
+            raise Refused(400, "the file in the form has no name")
+        path = f"{folder.rstrip('/')}/{name}"
+        written = await files.run(
+            request, "fs_write", lambda ctx, _: raw_files.write_raw(ctx, path, content), path=path, mode="overwrite"
+        )
+    finally:
+        await form.close()
+    return {"path": written.path, "size": written.bytes_written, "undo_id": written.undo_id}
+
+
+async def _body(receive: Receive) -> AsyncGenerator[bytes, None]:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        yield message.get("body", b"")
+        if not message.get("more_body"):
+            return

@@ -1,0 +1,150 @@
+"""/open-terminal: what Open WebUI asks of a terminal that is connected to it, with everything that the daemon has.
+
+A person sees the machine's files, a live tab for each command and session of the chat, and a shell; the model has the
+tools. All of it comes through Open WebUI's own server: no browser reaches the daemon. Open WebUI knows one key for all
+of its users and says in headers whom it asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from mcp_agent.calls.call import OPEN_TERMINAL
+from mcp_agent.daemon import Daemon
+from mcp_agent.open_terminal.files import Files
+from mcp_agent.open_terminal.processes import Processes
+from mcp_agent.open_terminal.requests import Refused, Request
+from mcp_agent.open_terminal.searches import Searches
+from mcp_agent.open_terminal.terminals import Terminals
+from mcp_agent.open_terminal.uploads import upload
+from mcp_agent.protocol.instructions import instructions
+from mcp_agent.transports.http import ClientLeft, send_json, send_object
+from mcp_agent.transports.openapi import OpenApi
+from tools.filesystem.raw_files import RawFile
+from tools.kit.results import Result
+
+PREFIX = "/open-terminal"
+_CHUNK_BYTES = 256 * 1024
+# What a file holds must do nothing in a browser: it is shown by the page that asked for it.
+_INERT = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+    (b"cache-control", b"private, no-store"),
+]
+
+
+class OpenTerminal:
+    """The ASGI application behind /open-terminal/…"""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._openapi = OpenApi(daemon.gate, daemon.dispatcher, transport=OPEN_TERMINAL, form="text")
+        self._files = Files(daemon.tool_work, daemon.gate, daemon.directory)
+        self._searches = Searches(self._files)
+        self._processes = Processes(daemon.sessions, daemon.gate)
+        self._terminals = Terminals(daemon)
+
+    async def connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket: the shell of a person."""
+        await self._terminals.attach(scope, receive, send)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        parts = scope["path"].removeprefix(f"{PREFIX}/").rstrip("/").split("/")
+        match parts:
+            case ["openapi.json"]:
+                await self._openapi.describe(scope, receive, send)
+                return
+            case ["tools", name]:
+                scope["path_params"] = {"name": name}
+                await self._openapi.call(scope, receive, send)
+                return
+        try:
+            answer = await self._answer(Request.of(scope, receive), parts)
+        except ClientLeft:
+            return
+        except Refused as refused:
+            await refused.send(send)
+            return
+        if isinstance(answer, RawFile):
+            await _send_file(answer, scope, send)
+        elif isinstance(answer, Result):
+            assert answer.media is not None, "only an image is sent as it is"
+            await send_json(send, 200, answer.media.data, media_type=answer.media.type)
+        else:
+            await send_object(send, 200, answer)
+
+    async def _answer(self, request: Request, parts: list[str]) -> dict[str, Any] | list[Any] | Result:
+        files = self._files
+        match "GET" if request.scope["method"] == "HEAD" else request.scope["method"], parts:
+            case "GET", ["execute"]:
+                return self._processes.list_processes(request)
+            case "GET", ["execute", session_id, "status"]:
+                return await self._processes.output(request, session_id)
+            case "GET", ["api", "config"]:
+                has_shell = self._terminals.is_allowed(request.person)
+                return {"features": {"terminal": has_shell, "notebooks": False, "system": True}}
+            case "POST", ["api", "terminals"]:
+                return self._terminals.reserve(request, files.folder(request))
+            case "DELETE", ["api", "terminals", terminal_id]:
+                return self._terminals.drop(request, terminal_id)
+            case "GET", ["system"]:
+                return {"prompt": self._prompt(request)}
+            case "GET", ["skills"]:
+                return []
+            case "GET", ["ports"]:
+                return {"ports": []}
+            case "GET", ["files", "cwd"]:
+                return files.cwd(request)
+            case "POST", ["files", "cwd"]:
+                return await files.open_folder(request)
+            case "GET", ["files", "list"]:
+                return await files.list_folder(request)
+            case "GET", ["files", "read"]:
+                return await files.read(request)
+            case "GET", ["files", "view"]:
+                return await files.view(request)
+            case "GET", ["files", "search"]:
+                return await self._searches.by_name(request)
+            case "GET", ["files", "matches"]:
+                return await self._searches.by_content(request)
+            case "POST", ["files", "upload"]:
+                return await upload(files, request)
+            case "POST", ["files", "mkdir"]:
+                return await files.make_folder(request)
+            case "POST", ["files", "move"]:
+                return await files.move(request)
+            case "POST", ["files", "archive"]:
+                return await files.archive(request)
+            case "DELETE", ["files", "delete"]:
+                return await files.delete(request)
+        raise Refused(404, f"there is nothing at {request.scope['method']} {request.scope['path'][:100]}")
+
+    def _prompt(self, request: Request) -> str:
+        """What the model is told: the instructions of the other wires, without what changes from chat to chat."""
+        return instructions(self._daemon.gate, request.person.access, self._daemon.directory)
+
+
+async def _send_file(raw: RawFile, scope: Scope, send: Send) -> None:
+    """Send an open file in pieces, each read in a thread, and close it."""
+    kind = mimetypes.guess_type(raw.path)[0] or "application/octet-stream"
+    headers = [(b"content-type", kind.encode("latin-1")), *_INERT]
+    if raw.size:
+        # Files in /proc have no size and yet something in them.
+        headers.append((b"content-length", b"%d" % raw.size))
+    if raw.path.endswith(".zip"):
+        name = raw.path.rpartition("/")[2].encode("ascii", "replace").replace(b'"', b"_")
+        headers.append((b"content-disposition", b'attachment; filename="%b"' % name))
+    with raw.file as file:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        left = raw.size or None
+        while scope["method"] != "HEAD" and (left is None or left > 0):
+            data = await asyncio.to_thread(file.read, _CHUNK_BYTES if left is None else min(_CHUNK_BYTES, left))
+            if not data:
+                break
+            left = None if left is None else left - len(data)
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,72 @@
+"""The resources of wrapped programs, as tools.json names them: what a program prints, or a file."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Success
+from mcp_agent.calls.dispatcher import Dispatcher
+from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, RpcError
+from registry.gate import Gate
+from registry.live_catalog import LiveCatalog
+from tools.cli.wrap import Document
+from tools.cli.wrapped_tools import WrappedProgram
+
+
+class WrappedResources:
+    """For callers that may use the program. Reading one is a call like any other: gated, bounded and audited."""
+
+    def __init__(self, gate: Gate, catalog: LiveCatalog, dispatcher: Dispatcher, folder: Path) -> None:
+        self._gate = gate
+        self._catalog = catalog
+        self._dispatcher = dispatcher
+        self._folder = folder
+
+    def entries(self, caller: Caller) -> list[dict[str, Any]]:
+        return [
+            {
+                "uri": document.uri,
+                "name": document.uri,
+                "description": document.description,
+                "mimeType": "text/plain",
+            }
+            for _, document in self._documents(caller)
+        ]
+
+    def templates(self, caller: Caller) -> list[dict[str, Any]]:
+        return []
+
+    async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
+        found = next((each for each in self._documents(caller) if each[1].uri == uri), None)
+        if found is None:
+            return None
+        program, document = found
+        if document.args is not None:
+            tool, field = program.wrap.id, "stdout"
+            arguments: dict[str, Any] = {"args": list(document.args)}
+        else:
+            tool, field = "fs_read", "content"
+            folder = program.folder_of(caller.conversations, caller.name) or self._folder
+            arguments = {"path": str(folder / (document.file or ""))}
+        outcome = await self._dispatcher.call(Call(secrets.token_hex(6), caller, tool, arguments))
+        if not isinstance(outcome, Success):
+            raise RpcError(INTERNAL_ERROR, f"{uri} cannot be read: {_reason(outcome)}")
+        return [{"uri": uri, "mimeType": "text/plain", "text": str(outcome.result.as_object()[field])}]
+
+    async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
+        return None
+
+    def _documents(self, caller: Caller) -> list[tuple[WrappedProgram, Document]]:
+        visible = {tool.name for tool in self._gate.visible(caller.access)}
+        return [
+            (program, document)
+            for program in self._catalog.programs
+            if program.wrap.id in visible
+            for document in program.wrap.resources
+        ]
+
+
+def _reason(outcome: Outcome) -> str:
+    return outcome.error.message if isinstance(outcome, Failure) else "there is no such tool"

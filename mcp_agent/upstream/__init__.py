@@ -1,0 +1,1 @@
+"""Other MCP servers, mounted as categories of tools."""

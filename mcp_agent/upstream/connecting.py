@@ -1,0 +1,113 @@
+"""Opens a connection to a mounted server with the official client: to a program that is started, or to a URL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_agent import MOUNTED_BY_HEADER, __version__
+from mcp_agent.sessions.manager import SessionManager
+from mcp_agent.upstream.client_package import import_client
+from mcp_agent.upstream.process_transport import ServerProcess, process_transport
+from registry.mount_entries import Mount, SecretPlace, Values
+from registry.user_error import UserError
+from tools.kit.records import record
+
+if TYPE_CHECKING:
+    from mcp.client import Client, Transport
+
+# Names the daemon that has mounted a server, in its environment; `MOUNTED_BY_HEADER` does so over HTTP.
+MOUNTED_BY_VARIABLE = "MCP_AGENT_MOUNTED_BY"
+
+START_S = 60.0
+
+
+@record
+class Surroundings:
+    """What every mounted server is started with: who owns its process, its folder, and who we are."""
+
+    sessions: SessionManager
+    folder: Path
+    boot: str
+
+
+@record
+class Listeners:
+    """What the other side may tell us: that its tools have changed, or its resources, or that it has ended."""
+
+    on_tools_changed: Callable[[], object]
+    on_resources_changed: Callable[[], object]
+    on_end: Callable[[], object]
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    mount: Mount, around: Surroundings, process: ServerProcess, listeners: Listeners
+) -> AsyncIterator[Client]:
+    """A client that has greeted its server. Raises UserError, and whatever the client raises."""
+    # In a thread: everybody else would wait for it.
+    await asyncio.to_thread(import_client)
+    from mcp.client import Client
+    from mcp.types import Implementation, ResourceListChangedNotification, ToolListChangedNotification
+
+    async def hear(message: Any) -> None:
+        heard = getattr(message, "root", message)
+        if isinstance(heard, ToolListChangedNotification):
+            listeners.on_tools_changed()
+        elif isinstance(heard, ResourceListChangedNotification):
+            listeners.on_resources_changed()
+
+    async with contextlib.AsyncExitStack() as stack:
+        transport = await _transport(mount, around, process, listeners, stack)
+        client = Client(
+            transport,
+            message_handler=hear,
+            client_info=Implementation(name="mcp-agent", version=__version__),
+            cache=None,
+        )
+        async with asyncio.timeout(START_S):
+            await stack.enter_async_context(client)
+        yield client
+
+
+async def _transport(
+    mount: Mount,
+    around: Surroundings,
+    process: ServerProcess,
+    listeners: Listeners,
+    stack: contextlib.AsyncExitStack,
+) -> Transport:
+    if mount.url:
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        async def note_error(response: httpx2.Response) -> None:
+            if response.status_code >= 400:
+                process.http_error = f"{response.status_code} {response.reason_phrase}".strip()
+
+        headers = {**_resolve(mount.headers), MOUNTED_BY_HEADER.decode(): around.boot}
+        timeout = httpx2.Timeout(30.0, read=mount.timeout_seconds + 30.0)
+        hooks = {"response": [note_error]}
+        http = httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False, event_hooks=hooks)
+        return streamable_http_client(mount.url, http_client=await stack.enter_async_context(http))
+    environment = {**_resolve(mount.env), MOUNTED_BY_VARIABLE: around.boot}
+    program = shutil.which(mount.command, path=environment.get("PATH"))
+    if program is None:
+        raise UserError(f"{mount.command} is not on the daemon's PATH")
+    folder = around.folder / Path(os.path.expandvars(mount.cwd)).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"its folder {folder} is not there")
+    process.on_end = listeners.on_end
+    # The processes of each start are told apart by this name, so that ending one ends no other.
+    name = f"mount-{mount.category}-{secrets.token_hex(4)}"
+    return process_transport(around.sessions, name, (program, *mount.args), folder, environment, process)
+
+
+def _resolve(values: Values) -> dict[str, str]:
+    return {name: value.read() if isinstance(value, SecretPlace) else value for name, value in values.items()}

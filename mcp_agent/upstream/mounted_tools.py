@@ -1,0 +1,138 @@
+"""The tools of a mounted server as tools of ours: gated, pruned, cut to their budget and audited like all others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import orjson
+
+from mcp_agent.calls.parts import text_of
+from registry.mount_entries import Mount
+from tools.context import ToolContext
+from tools.kit.errors import UpstreamFailed
+from tools.kit.records import record
+from tools.kit.results import Block, Result
+from tools.kit.spec import Effect, Tool, tool
+from tools.kit.tolerance import plain_path
+
+# Every client pays for a description with each message. The whole of a longer one is in host://tools/{name}.
+_MOST_DESCRIPTION = 400
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|\n\n")
+
+# Calls the tool of that name for a caller, and gives what the server answered.
+CallUpstream = Callable[[ToolContext, str, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+@record
+class MountedResult(Result):
+    """What a mounted server answered: its text, which can be pruned, and its other blocks, such as images."""
+
+    text: str
+    others: tuple[Block, ...] = ()
+    structured: Mapping[str, Any] | None = None
+    # All blocks in their order, as they came. They are sent as long as the text is as it came.
+    sent: tuple[Block, ...] = ()
+
+    def as_object(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"text": self.text}
+        if self.others:
+            facts["content"] = list(self.others)
+        if self.structured is not None:
+            facts["structuredContent"] = self.structured
+        return facts
+
+    def render(self) -> str:
+        return self.text
+
+    def blocks(self) -> Sequence[Block]:
+        if self.sent and text_of(self.sent) == self.text:
+            return self.sent
+        text: list[Block] = [{"type": "text", "text": self.text}] if self.text or not self.others else []
+        return [*text, *self.others]
+
+    @property
+    def structured_content(self) -> Mapping[str, Any] | None:
+        return self.structured
+
+    def summary(self) -> str:
+        return self.text.strip().partition("\n")[0] or f"{len(self.others)} blocks"
+
+    @property
+    def is_text(self) -> bool:
+        return not self.others
+
+    @property
+    def reads_as(self) -> Literal["logs"] | None:
+        """A page of a browser comes as one fenced block, which a pruner of documents would keep or drop as a whole."""
+        longest = max((len(block[0]) for block in _FENCED.finditer(self.text)), default=0)
+        return "logs" if longest > len(self.text) / 2 else None
+
+
+def mounted_tool(mount: Mount, name: str, entry: Mapping[str, Any], call: CallUpstream) -> Tool:
+    """The tool that the server describes with `entry`, under the name that it has here."""
+    upstream_name = str(entry["name"])
+
+    async def run(ctx: ToolContext, /, **arguments: Any) -> MountedResult:
+        _check_paths(ctx, mount, arguments)
+        return _result(await call(ctx, upstream_name, arguments))
+
+    annotations = entry.get("annotations") or {}
+    whole = str(entry.get("description") or "")
+    declare = tool(
+        mount.category,
+        effect=_effect(annotations),
+        title=str(entry.get("title") or annotations.get("title") or name),
+        destructive=bool(annotations.get("destructiveHint", True)) and not annotations.get("readOnlyHint", False),
+        idempotent=bool(annotations.get("idempotentHint", False)),
+        deadline_s=mount.timeout_seconds,
+        schema=entry.get("inputSchema") or {"type": "object"},
+        focus="text",
+        name=name,
+        description=shorten(whole) or f"A tool of the mounted server {mount.category}.",
+        whole_description=whole,
+    )
+    return declare(run)
+
+
+def resource_links(answer: Mapping[str, Any]) -> list[str]:
+    """The resources that an answer points to."""
+    return [str(block["uri"]) for block in answer.get("content") or () if block.get("type") == "resource_link"]
+
+
+def shorten(description: str) -> str:
+    """The sentences that fit 400 characters; at least the beginning of the first."""
+    if len(description) <= _MOST_DESCRIPTION:
+        return description
+    ends = [match.end() for match in _SENTENCE_END.finditer(description, 0, _MOST_DESCRIPTION)]
+    return description[: ends[-1]].rstrip() if ends else description[: _MOST_DESCRIPTION - 1].rstrip() + "…"
+
+
+def _effect(annotations: Mapping[str, Any]) -> Effect:
+    """What a tool does, as far as its server says. A tool of which nothing is said may do anything."""
+    return "read" if annotations.get("readOnlyHint") is True else "execute"
+
+
+def _check_paths(ctx: ToolContext, mount: Mount, arguments: Mapping[str, Any]) -> None:
+    """Apply the deny rules for paths to the arguments that the mount names. Raises Denied."""
+    for name in mount.paths:
+        value = arguments.get(name)
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, str):
+                ctx.paths.check(ctx.paths.resolve(plain_path(path)))
+
+
+def _result(answer: Mapping[str, Any]) -> MountedResult:
+    """Raises UpstreamFailed for the answer of a tool that failed."""
+    blocks: list[Block] = answer.get("content") or []
+    text = text_of(blocks)
+    if answer.get("isError"):
+        raise UpstreamFailed(text or "the mounted server gave no reason")
+    structured = answer.get("structuredContent")
+    others = tuple(block for block in blocks if block.get("type") != "text")
+    if structured is not None and not blocks:
+        # Some clients show a model the blocks alone.
+        text = orjson.dumps(structured).decode()
+    return MountedResult(text, others, structured if isinstance(structured, dict) else None, tuple(blocks))

@@ -1,0 +1,213 @@
+"""An MCP server in a child process, as a transport of the official client.
+
+The client's own stdio transport starts processes in its own way and reads lines of any length. This one starts them as
+all our processes: tagged, on the crash record, and ended with every process that they started. A line has a limit, and
+a server that writes faster than we read is paused by its pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from mcp_agent.sessions.manager import SessionManager
+from mcp_agent.sessions.output_log import Stream
+from mcp_agent.sessions.process import Status
+from mcp_agent.sessions.program import Program
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
+_MOST_LINE_BYTES = 16 * 1024 * 1024
+_MOST_WAITING_BYTES = 4 * 1024 * 1024
+_GRACE_S = 2.0
+_AT_ONCE = 16
+_STDERR_CHARS = 4_000
+
+
+class ServerProcess:
+    """What is known of a server besides its messages: what it last wrote to stderr, and how it ended."""
+
+    def __init__(self) -> None:
+        self.stderr = ""
+        self.status: Status | None = None
+        self.problem = ""
+        # The last answer over HTTP that was an error, such as "401 Unauthorized".
+        self.http_error = ""
+        self.on_end: Callable[[], object] = lambda: None
+
+    def hear_stderr(self, data: bytes) -> None:
+        self.stderr = (self.stderr + data.decode("utf-8", "replace"))[-_STDERR_CHARS:]
+
+    @property
+    def last_lines(self) -> str:
+        return "\n".join(self.stderr.splitlines()[-5:])
+
+
+class _Lines:
+    """Splits what a server prints into lines, and holds those that nobody has taken yet."""
+
+    def __init__(self) -> None:
+        self._unfinished = bytearray()
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._is_ended = False
+        self._change = asyncio.Event()
+
+    def feed(self, data: bytes) -> bool:
+        """Take output. False if there is enough for now. Raises ValueError for a line that is too long."""
+        *complete, rest = data.split(b"\n")
+        for part in complete:
+            line = bytes(self._unfinished) + part
+            self._unfinished.clear()
+            self._waiting.append(line)
+            self._waiting_bytes += len(line)
+        self._unfinished += rest
+        if len(self._unfinished) > _MOST_LINE_BYTES:
+            raise ValueError(f"it sent a line of more than {_MOST_LINE_BYTES} bytes")
+        self._change.set()
+        return self._waiting_bytes < _MOST_WAITING_BYTES
+
+    def end(self) -> None:
+        self._is_ended = True
+        self._change.set()
+
+    @property
+    def is_low(self) -> bool:
+        return not self._waiting
+
+    async def take(self) -> bytes | None:
+        """The next line; None at the end."""
+        while not self._waiting:
+            if self._is_ended:
+                return None
+            self._change.clear()
+            await self._change.wait()
+        line = self._waiting.popleft()
+        self._waiting_bytes -= len(line)
+        return line
+
+
+class _Incoming:
+    """The messages of the server, as the client reads them."""
+
+    def __init__(self, lines: _Lines, program: Program, process: ServerProcess) -> None:
+        self._lines = lines
+        self._program = program
+        self._process = process
+        self._taken = 0
+
+    async def receive(self) -> SessionMessage:
+        """The next message. Raises EndOfStream when there are no more."""
+        import anyio
+        from mcp import types
+        from mcp.shared.message import SessionMessage
+
+        while (line := await self._lines.take()) is not None:
+            if self._lines.is_low:
+                self._program.child.resume()
+            self._taken += 1
+            if self._taken % _AT_ONCE == 0:
+                # A server that never stops printing would keep the event loop to itself.
+                await asyncio.sleep(0)
+            if not line.strip():
+                continue
+            try:
+                return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+            except ValueError:
+                # Some servers print other things to their standard output. The client needs none of it.
+                self._process.hear_stderr(line[:200] + b"\n")
+        raise anyio.EndOfStream
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        import anyio
+
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        self._lines.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Outgoing:
+    """What the client sends to the server, one message a line."""
+
+    def __init__(self, program: Program, on_stuck: Callable[[], object]) -> None:
+        self._program = program
+        self._on_stuck = on_stuck
+        self._turn = asyncio.Lock()
+
+    async def send(self, item: SessionMessage) -> None:
+        import anyio
+
+        data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        async with self._turn:
+            if await self._program.child.write(data) < len(data):
+                self._on_stuck()
+                raise anyio.BrokenResourceError
+
+    async def aclose(self) -> None:
+        pass
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+@contextlib.asynccontextmanager
+async def process_transport(
+    sessions: SessionManager,
+    name: str,
+    argv: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    process: ServerProcess,
+) -> AsyncIterator[tuple[_Incoming, _Outgoing]]:
+    """A transport that starts the server when it is entered and ends it when it is left."""
+    import anyio
+
+    lines = _Lines()
+
+    def end(problem: str = "") -> None:
+        process.problem = process.problem or problem
+        lines.end()
+        process.on_end()
+
+    def on_output(stream: Stream, data: bytes) -> bool:
+        if stream == "stderr":
+            process.hear_stderr(data)
+            return True
+        try:
+            return lines.feed(data)
+        except ValueError as error:
+            end(str(error))
+            return False
+
+    def on_exit(status: Status) -> None:
+        process.status = status
+        end()
+
+    program = sessions.start_program(name, argv, cwd, environment, on_output=on_output, on_exit=on_exit)
+    try:
+        yield _Incoming(lines, program, process), _Outgoing(program, lambda: end("it does not read what it is sent"))
+    finally:
+        # Also where the task is being cancelled: no server may be left behind.
+        with anyio.CancelScope(shield=True):
+            await program.end(_GRACE_S)

@@ -1,0 +1,236 @@
+// The frame of the page: navigation, the view that is open, messages, dialogs, and the login.
+
+import { ApiError, logOut } from "./api.js";
+import { button, field, fill, h, icon } from "./dom.js";
+import { readSetting, writeSetting } from "./settings.js";
+import { createStore } from "./store.js";
+import { createStream } from "./stream.js";
+
+const LONGEST_PRESS_MS = 1_000;
+const VIEWS = [
+  ["tools", "Tools", "tools"],
+  ["sessions", "Sessions", "sessions"],
+  ["activity", "Activity", "activity"],
+  ["changes", "Files changed", "changes"],
+  ["files", "Files", "files"],
+  ["try", "Try", "try"],
+  ["connect", "Connect", "connect"],
+  ["health", "Health", "health"],
+];
+
+const THEME_KEY = "mcp-agent-theme";
+
+function start(root) {
+  applyTheme(readSetting(THEME_KEY));
+  const store = createStore();
+  const stream = createStream(store);
+  const main = h("main", { id: "main", tabIndex: -1 });
+  const nav = h("nav", { class: "nav", aria: { label: "Views" } });
+  const state = h("div", { class: "connection", role: "status" });
+  const toasts = h("div", { class: "toasts", role: "status", aria: { live: "polite" } });
+  const problems = h("div", { class: "banners" });
+  fill(
+    root,
+    h(
+      "div",
+      { class: "frame" },
+      h(
+        "header",
+        { class: "side" },
+        h("a", { class: "brand", href: "#/tools" }, h("img", { src: "/ui/icon.svg", alt: "", width: 26, height: 26 }), h("span", {}, "mcp-agent")),
+        nav,
+        h("div", { class: "side-foot" }, state, themeButton(), button("", () => leave(), { icon: "close", label: "Log this browser out", kind: "ghost" })),
+      ),
+      h("div", { class: "content" }, problems, main),
+    ),
+    toasts,
+  );
+
+  let current;
+  let leaveView = () => {};
+  let opening = 0;
+  const app = {
+    store,
+    stream,
+    say: (text, kind) => say(toasts, text, kind),
+    ask: (options) => ask(options),
+    attempt: async (work, done) => {
+      try {
+        const answer = await work();
+        if (done) app.say(done);
+        return answer;
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 401) store.set("connection", "out");
+        app.say(error.hint ? `${error.message}. ${error.hint}` : error.message, "bad");
+        return undefined;
+      }
+    },
+    watch: () => {},
+    go: (path) => { location.hash = `#/${path}`; },
+    rest: () => location.hash.replace(/^#\//, "").split("/").slice(1).map(decodeURIComponent),
+  };
+
+  async function route() {
+    const id = location.hash.replace(/^#\//, "").split("/")[0] || "tools";
+    const found = VIEWS.find(([name]) => name === id) ?? VIEWS[0];
+    for (const link of nav.children) link.toggleAttribute("aria-current", false);
+    const link = nav.querySelector(`[data-id="${found[0]}"]`);
+    link?.setAttribute("aria-current", "page");
+    document.title = `${found[1]} · mcp-agent`;
+    if (store.state.connection === "out") return;
+    if (current?.id === found[0] && current.update) {
+      current.update(app.rest());
+      return;
+    }
+    const turn = ++opening;
+    const view = (await import(`./views/${found[0]}.js`)).default;
+    if (turn !== opening || store.state.connection === "out") return;
+    leaveView();
+    const ends = [];
+    const mine = {
+      ...app,
+      watch: (keys, paint) => {
+        ends.push(store.watch(keys, paint));
+        paint(new Set(keys));
+      },
+      onLeave: (end) => ends.push(end),
+    };
+    const page = h("div", { class: `view view-${found[0]}` });
+    fill(main, page);
+    current = view;
+    leaveView = () => {
+      for (const end of ends.splice(0)) end();
+    };
+    const end = view.mount(page, mine);
+    if (end) ends.push(end);
+  }
+
+  async function leave() {
+    await logOut().catch(() => {});
+    store.set("connection", "out");
+  }
+
+  function paintConnection() {
+    const { connection } = store.state;
+    const texts = { connecting: "Connecting…", live: "Live", lost: "Reconnecting…", out: "Logged out" };
+    fill(state, h("span", { class: `dot ${connection}` }), h("span", { class: "connection-text" }, texts[connection]));
+    document.body.dataset.connection = connection;
+    if (connection === "out") {
+      leaveView();
+      current = undefined;
+      stream.close();
+      fill(main, loginView());
+    }
+  }
+
+  function paintProblems() {
+    const board = store.state.board;
+    const errors = (board?.problems ?? []).filter((problem) => problem.severity === "error");
+    fill(
+      problems,
+      errors.length > 0 &&
+        h(
+          "section",
+          { class: "banner bad", role: "alert" },
+          icon("alert", 20),
+          h(
+            "div",
+            {},
+            h("strong", {}, "tools.json has a mistake. The last good configuration stays in force."),
+            h("p", { class: "mono small" }, board.path),
+            h("ul", {}, errors.map((problem) => h("li", {}, h("code", {}, problem.pointer || "/"), " ", problem.message))),
+          ),
+        ),
+    );
+  }
+
+  fill(nav, VIEWS.map(([id, title, name]) => h("a", { href: `#/${id}`, data: { id } }, icon(name), h("span", {}, title))));
+  store.watch(["connection"], paintConnection);
+  store.watch(["board"], paintProblems);
+  paintConnection();
+  window.addEventListener("hashchange", route);
+  // The click comes behind the release of the pointer; a pointer that stays down holds nothing up for long.
+  window.addEventListener("pointerdown", () => {
+    store.hold();
+    setTimeout(store.release, LONGEST_PRESS_MS);
+  }, true);
+  for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => setTimeout(store.release), true);
+  route();
+  stream.run();
+}
+
+function loginView() {
+  const isExpired = location.hash === "#/expired";
+  return h(
+    "div",
+    { class: "login" },
+    h("img", { src: "/ui/icon.svg", alt: "", width: 48, height: 48 }),
+    h("h1", {}, isExpired ? "That link was used, or is too old" : "Open the Tools page"),
+    h("p", {}, "A link works once, within a minute. Make a new one on the machine where the daemon runs:"),
+    h("pre", { class: "command" }, "mcp-agent open"),
+    h("p", { class: "muted" }, "It opens this page, or prints the link, and the ssh line for a browser on another machine."),
+  );
+}
+
+function themeButton() {
+  const name = () => (isDark() ? "sun" : "moon");
+  const element = button("", () => {
+    const next = isDark() ? "light" : "dark";
+    writeSetting(THEME_KEY, next);
+    applyTheme(next);
+    element.replaceChildren(icon(name(), 16));
+  }, { icon: name(), label: "Light or dark", kind: "ghost" });
+  return element;
+}
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function applyTheme(theme) {
+  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+}
+
+function say(toasts, text, kind = "good") {
+  const toast = h("div", { class: `toast ${kind}` }, icon(kind === "bad" ? "alert" : "check", 16), h("span", {}, text));
+  const close = button("", () => toast.remove(), { icon: "close", label: "Close", kind: "ghost" });
+  toast.append(close);
+  toasts.append(toast);
+  while (toasts.children.length > 4) toasts.firstChild.remove();
+  setTimeout(() => toast.remove(), kind === "bad" ? 12_000 : 4_000);
+}
+
+/** A dialog with fields. Resolves to their values, or undefined if it was closed. */
+function ask({ title, text, fields = [], action = "OK", kind = "primary" }) {
+  return new Promise((resolve) => {
+    const inputs = fields.map((each) => [each.name, each.input ?? h("input", { class: "input", value: each.value ?? "", required: each.required ?? true, maxLength: each.maxLength ?? 200, name: each.name, autocomplete: "off" }), each]);
+    const dialog = h(
+      "dialog",
+      { class: "dialog", aria: { label: title }, on: { close: () => { dialog.remove(); resolve(undefined); } } },
+      h(
+        "form",
+        {
+          method: "dialog",
+          on: {
+            submit: (event) => {
+              event.preventDefault();
+              resolve(Object.fromEntries(inputs.map(([name, input]) => [name, input.value])));
+              dialog.close();
+            },
+          },
+        },
+        h("h2", {}, title),
+        text && h("p", { class: "muted" }, text),
+        inputs.map(([, input, each]) => field(each.label, input, each.hint)),
+        h("div", { class: "row end" }, button("Cancel", () => dialog.close()), h("button", { class: `button ${kind}`, type: "submit" }, action)),
+      ),
+    );
+    document.body.append(dialog);
+    dialog.showModal();
+    inputs[0]?.[1].focus();
+    inputs[0]?.[1].select?.();
+  });
+}
+
+start(document.getElementById("app"));

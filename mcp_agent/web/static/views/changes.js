@@ -1,0 +1,110 @@
+// Files changed: the undo journal with the diff of each change, and a button that puts it back, and forth again.
+
+import { get, post } from "../api.js";
+import { button, empty, fill, h, icon } from "../dom.js";
+import { diffView } from "../diff.js";
+import * as format from "../format.js";
+
+const ACTIONS = { write: ["changed", "accent"], create: ["created", "good"], delete: ["deleted", "bad"], move: ["moved", "warn"] };
+
+export default { id: "changes", mount };
+
+function mount(root, app) {
+  const list = h("div", { class: "card change-list" });
+  const detail = h("section", { class: "card detail change-detail", aria: { label: "The change" } });
+  const search = h("input", { class: "input", type: "search", placeholder: "Filter by path", aria: { label: "Filter by path" }, on: { input: () => paint() } });
+  let changes;
+  let more = 0;
+  let chosen;
+  // Changes that an undo of this page has made: each takes the file forth again.
+  const undone = new Map();
+
+  fill(
+    root,
+    h("div", { class: "page-head" }, h("div", {}, h("h1", {}, "Files changed"), h("p", {}, "What tools did to files, newest first. Everything here can be put back as it was.")), h("div", { class: "search" }, icon("search", 16), search)),
+    h("div", { class: "split even" }, list, detail),
+  );
+
+  async function load() {
+    const answer = await app.attempt(() => get("changes"));
+    if (!answer) return;
+    changes = answer.changes;
+    more = answer.more;
+    if (!changes.some((each) => each.id === chosen)) choose(changes[0]?.id);
+    paint();
+  }
+
+  function paint() {
+    if (!changes) return;
+    const wanted = search.value.trim().toLowerCase();
+    const found = changes.filter((each) => `${each.path} ${each.source ?? ""}`.toLowerCase().includes(wanted));
+    fill(
+      list,
+      found.length === 0 && empty("changes", "No change", changes.length ? "No path fits the filter." : "When a tool writes, patches, moves or deletes a file, it is listed here, and can be undone."),
+      found.map((change) => {
+        const [word, kind] = ACTIONS[change.action];
+        const parts = change.path.split("/");
+        return h(
+          "button",
+          { type: "button", class: "change", aria: { current: String(change.id === chosen) }, data: { change: change.id }, on: { click: () => choose(change.id) } },
+          h("span", { class: "row between" }, h("strong", { class: "clip" }, parts.at(-1) || change.path), h("span", { class: `chip ${undone.has(change.id) ? "" : kind}` }, undone.has(change.id) ? "undone" : word)),
+          h("span", { class: "clip small muted", title: change.path }, parts.slice(0, -1).join("/") || "/"),
+          h("span", { class: "small muted row between" }, h("span", { class: "clip" }, who(change)), h("span", { class: "nowrap" }, format.day(change.at * 1000))),
+        );
+      }),
+      more > 0 && h("p", { class: "note" }, `${format.plural(more, "older change")} can be undone with mcp-agent undo.`),
+    );
+  }
+
+  async function choose(id) {
+    chosen = id;
+    paint();
+    if (!id) {
+      fill(detail, empty("undo", "Nothing chosen", "Choose a change to see what it did."));
+      return;
+    }
+    const change = changes.find((each) => each.id === id);
+    const body = h("div", { class: "diff-body" }, h("p", { class: "muted body" }, "Loading…"));
+    const isForth = undone.has(id);
+    fill(
+      detail,
+      h("header", {}, h("div", { class: "grow" }, h("h2", { class: "break mono" }, change.path), h("p", { class: "small muted break" }, change.source ? `moved from ${change.source}` : `${ACTIONS[change.action][0]} by ${who(change)}`)), button(isForth ? "Put it forth again" : "Put it back", () => undo(change), { icon: "undo", kind: "primary" })),
+      body,
+    );
+    try {
+      const found = await get(`changes/${encodeURIComponent(id)}`);
+      if (chosen !== id) return;
+      fill(body, found.diff ? diffView(found.diff) : h("p", { class: "muted body" }, found.note));
+    } catch (error) {
+      fill(body, h("p", { class: "note bad" }, error.message));
+    }
+  }
+
+  async function undo(change, overwrite = false) {
+    try {
+      const answer = await post(`changes/${encodeURIComponent(change.id)}/undo`, { overwrite });
+      if (answer.undo_id) undone.set(answer.undo_id, change.id);
+      undone.delete(change.id);
+      app.say(`${answer.path} is as it was`);
+      chosen = answer.undo_id;
+      await load();
+      if (chosen) choose(chosen);
+    } catch (error) {
+      const isStale = /changed|STALE|there already/i.test(error.message);
+      if (!overwrite && isStale && (await app.ask({ title: "It has changed since", text: `${error.message} Put it back all the same? What is there now can be brought back too.`, action: "Put it back", kind: "danger" }))) await undo(change, true);
+      else if (!isStale) app.say(error.hint ? `${error.message}. ${error.hint}` : error.message, "bad");
+    }
+  }
+
+  const who = (change) => (change.by ? [change.by.client, change.by.program].filter(Boolean).join(" · ") : "an earlier call");
+
+  let waiting;
+  app.watch(["lines"], () => {
+    const newest = app.store.state.lines.slice(0, 50).find((line) => line.undo);
+    if (changes && newest && !changes.some((each) => each.id === newest.undo)) {
+      waiting ??= setTimeout(() => { waiting = undefined; load(); }, 150);
+    }
+  });
+  load();
+  return () => clearTimeout(waiting);
+}

@@ -1,0 +1,42 @@
+"""The catalog of a running daemon: its built-in tools, and those that tools.json adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from registry.catalog import Catalog
+from registry.profiles import Profiles
+from registry.program_help import ProgramHelp
+from tools.cli.wrap import Wrap
+from tools.cli.wrapped_tools import WrappedProgram, wrapped_program
+from tools.kit.spec import Tool
+
+# Gives the tools of mounted servers, none of them under a name in the collection.
+MountedTools = Callable[[Profiles, Collection[str]], Iterable[Tool]]
+
+
+class LiveCatalog:
+    """Makes the tools of wrapped programs from their entries in tools.json, and adds those of mounted servers."""
+
+    def __init__(self, built_in: Catalog, program_help: ProgramHelp, mounted: MountedTools = lambda *_: ()) -> None:
+        self.built_in = built_in
+        self._mounted = mounted
+        self.programs: tuple[WrappedProgram, ...] = ()
+        self._help = program_help
+
+    def of(self, profiles: Profiles) -> Catalog:
+        """Every tool that exists under `profiles`."""
+        self.programs = tuple(self._program(wrap) for wrap in profiles.wraps)
+        added = [tool for program in self.programs for tool in program.tools]
+        added += self._mounted(profiles, {*self.built_in.by_name, *(tool.name for tool in added)})
+        return Catalog((*self.built_in.tools, *added)) if added else self.built_in
+
+    def learn_help(self) -> bool:
+        """Ask wrapped programs for their help. It takes seconds. True if a description is different now."""
+        return self._help.learn([program.wrap for program in self.programs])
+
+    def _program(self, wrap: Wrap) -> WrappedProgram:
+        """The program as it was, if its entry and its help are the same: it remembers who uses it."""
+        text = self._help.of(wrap)
+        before = next((each for each in self.programs if each.wrap == wrap and each.help_text == text), None)
+        return wrapped_program(wrap, text) if before is None else before

@@ -1,0 +1,1 @@
+"""The coding clients themselves, with a scripted model: `make test-clients`."""

@@ -1,0 +1,1 @@
+"""Wrapped command line programs."""

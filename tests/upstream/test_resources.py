@@ -1,0 +1,59 @@
+"""The resources of mounted servers, for those who have their tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_agent.calls.call import Caller
+from mcp_agent.protocol.jsonrpc import RpcError
+from mcp_agent.protocol.mounted_resources import MountedResources
+from registry.gate import Access
+from tests.support.shell_host import ShellHost
+from tests.upstream.mounting import mounted, small
+from tools.context import ToolContext
+from tools.files.paths import OpenPaths
+
+_OWNER = Caller("owner", Access(), "http")
+
+
+def resources(host: ShellHost) -> MountedResources:
+    return MountedResources(host.daemon.gate, host.daemon.mounts, ToolContext("", OpenPaths(host.folder, ())))
+
+
+async def test_its_resources_and_templates_are_listed_and_read(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small()}) as host:
+        kind = resources(host)
+        assert [entry["uri"] for entry in kind.entries(_OWNER)] == ["small://note"]
+        assert [entry["uriTemplate"] for entry in kind.templates(_OWNER)] == ["small://number/{number}"]
+        for uri in ("small://note", "small://number/7"):
+            assert await kind.read(_OWNER, uri) == [{"uri": uri, "mimeType": "text/plain", "text": f"of {uri}"}]
+        assert await kind.read(_OWNER, "small://other") is None
+        assert await kind.read(_OWNER, "host://tools") is None
+
+
+async def test_a_link_in_an_answer_can_be_followed(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small()}) as host:
+        kind = resources(host)
+        assert await kind.read(_OWNER, "small://hidden") is None
+        assert (await host.call("link"))["content"][0]["uri"] == "small://hidden"
+        contents = await kind.read(_OWNER, "small://hidden")
+        assert contents is not None
+        assert contents[0]["text"] == "of small://hidden"
+
+
+async def test_a_caller_without_its_tools_does_not_see_its_resources(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small()}) as host:
+        kind = resources(host)
+        narrow = Caller("owner", Access("lean"), "http")
+        assert (kind.entries(narrow), kind.templates(narrow)) == ([], [])
+        assert await kind.read(narrow, "small://note") is None
+
+
+async def test_a_server_that_does_not_answer_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small(timeout_seconds=0.5)}) as host:
+        hanging = host.call("hang")
+        assert (await hanging)["error"]["code"] == "TIMEOUT"
+        with pytest.raises(RpcError, match="small://note cannot be read: small did not answer resources/read in time"):
+            await resources(host).read(_OWNER, "small://note")

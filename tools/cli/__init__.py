@@ -1,0 +1,1 @@
+"""Tools made from the command line programs that `wrap` names in tools.json."""

@@ -1,0 +1,193 @@
+"""Who uses a wrapped program: the folder and the registered agent that a conversation works for.
+
+Agents register with the program in a shell of their own: only there does it know which process to end when the agent
+says goodbye. `set_agent` links a conversation to such an agent. An agent can register through us, too; but through us
+no process is ever ended.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+
+from tools.cli.wrap import Wrap
+from tools.context import ToolContext
+from tools.files import disk
+from tools.kit.errors import NotFound, NotInitialized
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.shell.shell_exec import folder_for
+
+_MOST_LINKS = 1_000
+_MOST_REGISTRY_BYTES = 16 * 1024 * 1024
+Handle = Annotated[str | None, Field(description="The handle of an earlier set_agent answer.")]
+
+
+@record
+class Link:
+    """What a conversation works for: a folder, and an agent, if it has named one."""
+
+    handle: str
+    owner: str
+    cwd: Path
+    session_id: str
+    agent_id: str | None = None
+    # Whether the agent registered through us. Then no process belongs to it.
+    is_ours: bool = False
+
+
+@record
+class Answer(Result):
+    """The answer of an identity tool: one object, and a line of text for each of its keys."""
+
+    facts: Mapping[str, Any]
+
+    def as_object(self) -> dict[str, Any]:
+        return dict(self.facts)
+
+    def render(self) -> str:
+        return "\n".join(f"{name}: {value}" for name, value in self.facts.items())
+
+
+class Agents:
+    """The links of one wrapped program, and the three tools that make and end them."""
+
+    def __init__(self, wrap: Wrap) -> None:
+        assert wrap.identity is not None, "only a wrap with an identity has agents"
+        self._wrap, self._identity = wrap, wrap.identity
+        self._links: dict[str, Link] = {}
+        # The handle that a conversation, or else a caller, was given last.
+        self._last: dict[str, str] = {}
+
+    def find(self, ctx: ToolContext, handle: str | None) -> Link | None:
+        """The link with that handle; without one, that of the conversation, else the caller's last."""
+        if handle is None:
+            return self.last(ctx.conversations, ctx.owner)
+        link = self._links.get(handle)
+        if link is None or link.owner != ctx.owner:
+            again = f"call {self._identity.name}-set_agent again"
+            raise NotFound(f"there is no agent handle {handle[:40]!r}", hint=again)
+        return link
+
+    def last(self, conversations: Sequence[str], owner: str) -> Link | None:
+        handles = (self._last.get(who) for who in (*conversations, owner))
+        return self._links.get(next(filter(None, handles), ""))
+
+    def require(self, ctx: ToolContext, handle: str | None) -> Link:
+        link = self.find(ctx, handle)
+        if link is None:
+            raise NotInitialized(f"Session not initialized. Call {self._identity.name}-set_agent first.")
+        return link
+
+    def environment(self, link: Link | None) -> dict[str, str]:
+        """The variables by which the program knows who calls it."""
+        if link is None:
+            return {}
+        named = {self._identity.session_variable: link.session_id, self._identity.agent_variable: link.agent_id}
+        return {name: value for name, value in named.items() if name and value}
+
+    async def set_agent(
+        self,
+        ctx: ToolContext,
+        *,
+        path: Annotated[str, Field(description="Absolute path of the repository.", audited=True)],
+        agent_id: Annotated[str | None, Field(description="Agent id from orient in a shell.", audited=True)] = None,
+    ) -> Answer:
+        cwd = folder_for(ctx, path)
+        if not cwd.is_dir():
+            raise NotFound(f"{path} is not a folder", hint="give the folder of a repository")
+        if agent_id is not None and not any(_agent_of(line) == agent_id for line in self._registry_lines(cwd)):
+            raise NotFound(f"Agent {agent_id[:100]} not found in registry", hint=f"looked in {self._registry(cwd)}")
+        link = self._link(ctx, cwd, agent_id)
+        message = f"Session initialized for agent {agent_id}" if agent_id else "Session initialized"
+        facts = {"success": True, "message": message, "cwd": str(cwd), "agent_id": agent_id, "handle": link.handle}
+        return Answer({name: value for name, value in facts.items() if value is not None})
+
+    async def orient(
+        self,
+        ctx: ToolContext,
+        *,
+        args: Annotated[list[str] | None, Field(description="Further arguments of orient.")] = None,
+        agent_handle: Handle = None,
+    ) -> Answer:
+        link = self.require(ctx, agent_handle)
+        result = await self._wrap.run(ctx, ["orient", *(args or [])], link.cwd, self.environment(link))
+        facts = _object(result.stdout)
+        agent_id = facts.get("agent_id")
+        if result.exit_code != 0 or not isinstance(agent_id, str):
+            return Answer({"stdout": result.stdout, "stderr": result.stderr or "", "exit_code": result.exit_code})
+        self._link(ctx, link.cwd, agent_id, is_ours=True)
+        hint = f"Call {self._identity.name}-set_agent with this agent_id to link MCP calls to this registration"
+        warning = "Goodbye will not terminate process. Use shell tools for full lifecycle support."
+        return Answer({**facts, "mcp_hint": hint, "warning": f"Agent registered via MCP. {warning}"})
+
+    async def goodbye(
+        self,
+        ctx: ToolContext,
+        *,
+        reason: Annotated[str | None, Field(description="Why the agent ends.", max_length=1_000)] = None,
+        agent_handle: Handle = None,
+    ) -> Answer:
+        link = self.require(ctx, agent_handle)
+        facts: dict[str, Any] = {"should_terminate": True, "use_shell": True}
+        if link.agent_id is None:
+            facts["warning"] = "No agent_id linked to MCP session. Agent should call goodbye via shell."
+            facts["hint"] = f"Use {self._identity.name}-set_agent with agent_id from shell-based orient call"
+        elif link.is_ours:
+            self._unregister(link.cwd, link.agent_id)
+            self._link(ctx, link.cwd, None)
+            facts["terminated"] = False
+            facts["warning"] = "Cannot terminate agent via MCP. Agent should self-terminate."
+            facts["hint"] = "The registration is removed."
+        else:
+            facts["hint"] = f"Agent must call '{self._wrap.command} goodbye' via shell tool to terminate"
+        return Answer(facts)
+
+    def _link(self, ctx: ToolContext, cwd: Path, agent_id: str | None, *, is_ours: bool = False) -> Link:
+        """A new link in the place of the last one. Of too many, the oldest is forgotten."""
+        link = Link(secrets.token_hex(8), ctx.owner, cwd, str(uuid.uuid4()), agent_id, is_ours)
+        self._links[link.handle] = link
+        for who in (*ctx.conversations, ctx.owner):
+            self._last.pop(who, None)
+            self._last[who] = link.handle
+        for table in (self._links, self._last):
+            while len(table) > _MOST_LINKS:
+                del table[next(iter(table))]
+        return link
+
+    def _registry(self, cwd: Path) -> Path:
+        return cwd / Path(self._identity.registry).expanduser()
+
+    def _registry_lines(self, cwd: Path) -> list[bytes]:
+        try:
+            return disk.read_small_file(self._registry(cwd), _MOST_REGISTRY_BYTES).splitlines(keepends=True)
+        except OSError:
+            return []
+
+    def _unregister(self, cwd: Path, agent_id: str) -> None:
+        kept = [line for line in self._registry_lines(cwd) if _agent_of(line) != agent_id]
+        path = self._registry(cwd)
+        with disk.replacing(path) as descriptor:
+            os.fchmod(descriptor, path.stat().st_mode & 0o777)
+            disk.write_all(descriptor, b"".join(kept))
+
+
+def _agent_of(line: bytes) -> str | None:
+    """The agent that a line of the registry is about."""
+    facts = _object(line)
+    return facts.get("agent_id") or facts.get("id")
+
+
+def _object(text: str | bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

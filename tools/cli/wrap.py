@@ -1,0 +1,128 @@
+"""What tools.json says of a wrapped program, and how such a program is run: without a shell, with a timeout.
+
+A blocked subcommand is a guard rail against mistakes, such as a subcommand that opens a window and never ends. It is no
+boundary: a program may have other ways to do the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+
+from tools.context import ToolContext
+from tools.kit.errors import BlockedSubcommand, NotFound, Timeout
+from tools.kit.records import record
+from tools.shell.shell_exec import GRACE_S, TIMED_OUT, Executed, check_text, finish, sessions
+
+MISSING_PROGRAM = 127
+_MOST_OUTPUT_BYTES = 1024 * 1024
+
+
+@record
+class Identity:
+    """How the callers of a wrapped program are told apart: by agents, which the program itself registers.
+
+    `name` is the beginning of the names of its tools. `registry` is the file with the agents, one JSON object a line;
+    a relative path counts from the folder of the session.
+    """
+
+    name: str
+    registry: str
+    session_variable: str = ""
+    agent_variable: str = ""
+
+
+@record
+class Document:
+    """A resource of a wrapped program: the output of the program with these arguments, or a file."""
+
+    uri: str
+    args: tuple[str, ...] | None = None
+    file: str | None = None
+    description: str = ""
+
+
+@record
+class Wrap:
+    """One wrapped program, as `wrap` in tools.json describes it."""
+
+    id: str
+    command: str
+    category: str
+    # The subcommands that are refused, each with the reason.
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    # The global options that take a value: the subcommand comes after it.
+    value_options: tuple[str, ...] = ()
+    timeout_seconds: float = 30.0
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd_required: bool = False
+    description: str = ""
+    identity: Identity | None = None
+    resources: tuple[Document, ...] = ()
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools that this program becomes."""
+        if self.identity is None:
+            return (self.id,)
+        return (self.id, *(f"{self.identity.name}-{end}" for end in ("set_agent", "orient", "goodbye")))
+
+    def check_subcommand(self, args: Sequence[str]) -> None:
+        """Raise BlockedSubcommand if the subcommand in `args` is one of those that are refused."""
+        name = self.subcommand(args)
+        reason = None if name is None else self.blocked.get(name)
+        if reason is not None:
+            raise BlockedSubcommand(f"Subcommand '{name}' is blocked in {self.id}. {reason}".rstrip())
+
+    def subcommand(self, args: Sequence[str]) -> str | None:
+        """The first argument that is neither an option nor the value of one; None if there is none."""
+        rest = iter(args)
+        for argument in rest:
+            if argument == "--":
+                return next(rest, None)
+            if argument in self.value_options:
+                next(rest, None)
+            elif not argument.startswith("-"):
+                return argument
+        return None
+
+    async def run(
+        self, ctx: ToolContext, args: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
+    ) -> Executed:
+        """Run the program to its end. Raises Timeout with exit code 124, and NotFound with 127 where there is none."""
+        for index, argument in enumerate(args):
+            check_text(f"args.{index}", argument)
+        line = shlex.join((self.command, *args))
+        ctx.check_command(line)
+        program = shutil.which(self.command, path=self.env.get("PATH"))
+        if program is None:
+            fields = {"stdout": "", "stderr": "", "exit_code": MISSING_PROGRAM}
+            raise NotFound(f"{self.command} binary not found", hint="it is not on the daemon's PATH", fields=fields)
+        began = time.monotonic()
+        session = sessions(ctx).execute(
+            line,
+            cwd,
+            argv=(program, *args),
+            origin=ctx.origin,
+            captures={"stdout": _MOST_OUTPUT_BYTES, "stderr": _MOST_OUTPUT_BYTES},
+            reads_stderr=True,
+            environment={**self.env, **(environment or {})},
+        )
+        try:
+            timed_out = not await session.wait_for_exit(self.timeout_seconds) and session.is_running
+            if timed_out:
+                await session.stop(signal.SIGTERM, GRACE_S, "timeout")
+            result = await finish(ctx, session, began, timed_out=timed_out)
+        except asyncio.CancelledError:
+            session.abandon(GRACE_S)
+            raise
+        if timed_out:
+            fields = {"stdout": result.stdout, "stderr": result.stderr or "", "exit_code": TIMED_OUT}
+            raise Timeout(f"Command timed out after {self.timeout_seconds:g} seconds", fields=fields)
+        return result

@@ -1,0 +1,149 @@
+"""Places that tools may read and must not change: the configuration of the daemon, which says what a caller may do.
+
+Every change that a tool, `mcp-agent undo` or an upload makes passes the journal, and the journal asks here. A place is
+known by what it is on the disk and not by how it is written, so another name for it, a link, a bind mount or a folder
+that was moved in between makes no difference.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tools.files.paths import to_wire
+from tools.kit.errors import Denied
+
+# A name in a folder: the device and inode of the folder, and the name.
+_Entry = tuple[int, int, str]
+_MOST_LINKS = 40
+_SNAPSHOT_EVERY_S = 1.0
+
+
+class _Snapshot(NamedTuple):
+    """What the protected places were on the disk at one time."""
+
+    # The name of each place, as written and at the end of its links.
+    own: set[_Entry]
+    # Every name that is looked up on the way to a place, and the place.
+    way: dict[_Entry, Path]
+    # The devices and inodes of those places that are files.
+    files: set[tuple[int, int]]
+    names: set[str]
+    # The places as text, links resolved: for one whose folder does not exist there is nothing else to compare.
+    texts: tuple[str, ...]
+
+
+class Protected:
+    """Files and folders that stay as they are; of a folder also everything in it. A place need not exist yet."""
+
+    def __init__(self, places: Sequence[Path] = ()) -> None:
+        self._places = tuple(dict.fromkeys(places))
+        self._taken_at = float("-inf")
+        self._last = _Snapshot(set(), {}, set(), set(), ())
+
+    def check_write(self, target: Path) -> None:
+        """Raise Denied if `target`, whose own links are resolved, is a protected place or is in one."""
+        if not self._places:
+            return
+        snapshot = self._snapshot()
+        # A hard link is another name of the same file, and some writes are made in the file itself.
+        if _inode(target, follow=False) in snapshot.files:
+            raise _refusal(target)
+        if snapshot.names.isdisjoint(target.parts):
+            return
+        if any(Path(text) in (target, *target.parents) for text in snapshot.texts):
+            raise _refusal(target)
+        for each in (target, *target.parents):
+            if each.name in snapshot.names and _entry(each) in snapshot.own:
+                raise _refusal(target)
+
+    def check_entry(self, target: Path) -> None:
+        """Raise Denied if moving, deleting or replacing what has the name `target` would change a protected place.
+
+        That is a protected place, what is in one, a folder that holds one, and a link that leads to one.
+        """
+        if not self._places:
+            return
+        self.check_write(target)
+        snapshot = self._snapshot()
+        if (entry := _entry(target)) in snapshot.way:
+            raise _refusal(target, snapshot.way[entry])
+
+    def _snapshot(self) -> _Snapshot:
+        """A snapshot that is at most a second old: links and folders on the way seldom change."""
+        now = time.monotonic()
+        if now - self._taken_at > _SNAPSHOT_EVERY_S:
+            ways = [(place, list(_way(place))) for place in self._places]
+            own = {entry for place in self._places for entry in _own_entries(place)}
+            files = {inode for place in self._places if (inode := _inode(place, follow=True)) is not None}
+            way = {entry: place for place, entries in reversed(ways) for entry in entries}
+            texts = tuple(os.path.realpath(place) for place in self._places)
+            names = {name for *_, name in own} | {Path(text).name for text in texts}
+            self._last = _Snapshot(own, way, files, names, texts)
+            self._taken_at = now
+        return self._last
+
+
+def _own_entries(place: Path) -> Iterator[_Entry]:
+    names = (place, Path(os.path.realpath(place))) if place.is_symlink() else (place,)
+    yield from (entry for name in names if (entry := _entry(name)) is not None)
+
+
+def _refusal(target: Path, held: Path | None = None) -> Denied:
+    what = "" if held is None else f" leads to {to_wire(held)}, which"
+    return Denied(
+        f"{to_wire(target)}{what} belongs to the daemon itself: it can be read here and not changed",
+        hint="the owner switches tools with `mcp-agent enable` and `mcp-agent disable`, or edits the file; ask them",
+    )
+
+
+def _entry(path: Path) -> _Entry | None:
+    """The name of `path` in its folder; None if there is no such folder."""
+    try:
+        status = os.stat(path.parent)  # noqa: PTH116 - called for each part of a path, and a Path costs more
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, path.name
+
+
+def _inode(path: Path, *, follow: bool) -> tuple[int, int] | None:
+    """The device and inode of a file that is no folder; None if there is none."""
+    try:
+        status = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - as above
+    except OSError:
+        return None
+    return None if stat.S_ISDIR(status.st_mode) else (status.st_dev, status.st_ino)
+
+
+def _way(place: Path) -> Iterator[_Entry]:
+    """Every name that is looked up on the way to `place`: its folders, and the links that they and it go through."""
+    waiting = list(reversed(place.parts[1:]))
+    at = Path(place.anchor)
+    links = 0
+    while waiting:
+        name = waiting.pop()
+        if name == "..":
+            at = at.parent
+            continue
+        path = at / name
+        entry = _entry(path)
+        if entry is None:
+            return
+        yield entry
+        try:
+            target = Path(os.readlink(path))  # noqa: PTH115 - the text of the link, whatever it is
+        except OSError:
+            at = path
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return
+        if target.is_absolute():
+            at = Path(target.anchor)
+            waiting.extend(reversed(target.parts[1:]))
+        else:
+            waiting.extend(reversed(target.parts))

@@ -1,0 +1,168 @@
+"""Files as bytes, for a program that shows them to a person: under the rules of the tools, and in their journal."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from tools.context import ToolContext
+from tools.files import disk
+from tools.files.exact import make_folders, open_exact
+from tools.files.paths import to_wire
+from tools.files.sources import open_existing, open_source
+from tools.filesystem.changes import make_parents
+from tools.filesystem.fs_write import Written
+from tools.kit.errors import AlreadyExists, NotFound, TooLarge, from_os_error
+from tools.kit.records import record
+from tools.kit.results import Result
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
+
+_COPY_BYTES = 256 * 1024
+MOST_ARCHIVE_BYTES = 1024 * 1024 * 1024
+_MOST_ARCHIVE_FILES = 100_000
+
+
+@record
+class RawFile(Result):
+    """A file that is open for reading. Who is given it closes it."""
+
+    path: str
+    size: int
+    _file: BinaryIO
+
+    @property
+    def file(self) -> BinaryIO:
+        return self._file
+
+    def render(self) -> str:
+        return f"{self.path} · {self.size} bytes"
+
+
+@record
+class Folder(Result):
+    path: str
+
+    def render(self) -> str:
+        return self.path
+
+
+def open_raw(ctx: ToolContext, path: str) -> RawFile:
+    """A regular file as it is. Raises ToolError."""
+    origin = ctx.source(path)
+    with open_source(ctx.paths, origin) as found:
+        return RawFile(origin.shown, found.status.st_size, open(os.dup(found.descriptor), "rb", buffering=0))
+
+
+def find_folder(ctx: ToolContext, path: str) -> Folder:
+    """A folder that is there and open to the caller. Raises ToolError."""
+    folder = ctx.paths.resolve(path)
+    if not ctx.paths.real(folder).is_dir():
+        raise NotFound(f"{to_wire(folder)} is no folder")
+    return Folder(to_wire(folder))
+
+
+def write_raw(ctx: ToolContext, path: str, content: BinaryIO) -> Written:
+    """Make the file `path` what `content` holds; missing folders are made. It can be undone. Raises ToolError."""
+    target = ctx.paths.real(ctx.paths.resolve(path))
+    shown = to_wire(target)
+    size = content.seek(0, os.SEEK_END)
+
+    def fill(descriptor: int) -> None:
+        content.seek(0)
+        while data := content.read(_COPY_BYTES):
+            disk.write_all(descriptor, data)
+
+    with ctx.journal.lock(target), open_existing(ctx.paths, target, shown) as found:
+        if found is None:
+            ctx.journal.protected.check_write(target)
+            make_parents(target, shown, create=True)
+        try:
+            receipt = ctx.journal.write(target, fill, seen=None if found is None else found.status)
+        except OSError as error:
+            raise from_os_error(error, shown) from error
+    return Written(path=shown, bytes_written=size, existed=None if found is None else True, **receipt.fields())
+
+
+def make_folder(ctx: ToolContext, path: str) -> Folder:
+    """Make a folder and its missing parents. Raises AlreadyExists if something is there."""
+    target = ctx.paths.real(ctx.paths.resolve(path))
+    shown = to_wire(target)
+    ctx.journal.protected.check_write(target)
+    if os.path.lexists(target):
+        raise AlreadyExists(f"{shown} is there already")
+    try:
+        make_folders(target)
+    except OSError as error:
+        raise from_os_error(error, shown) from error
+    return Folder(shown)
+
+
+def make_archive(ctx: ToolContext, paths: list[str]) -> RawFile:
+    """A ZIP archive of files and folders, in a temporary file. What is closed or denied is left out."""
+    # Imported at first use: few daemons are ever asked for one.
+    import tempfile
+    import zipfile
+
+    archive = tempfile.TemporaryFile()  # noqa: SIM115 - who is given it closes it
+    try:
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as written:
+            left = MOST_ARCHIVE_BYTES
+            for number, (source, name) in enumerate(_files_to_archive(ctx, paths)):
+                ctx.check()
+                left -= _add(written, source, name)
+                if left < 0 or number >= _MOST_ARCHIVE_FILES:
+                    raise TooLarge(
+                        f"an archive may have {_MOST_ARCHIVE_FILES} files of {MOST_ARCHIVE_BYTES} bytes together",
+                        hint="take fewer folders at once",
+                    )
+        size = archive.tell()
+        archive.seek(0)
+    except BaseException:
+        archive.close()
+        raise
+    return RawFile(_archive_name(paths), size, archive)
+
+
+def _files_to_archive(ctx: ToolContext, paths: list[str]) -> Iterator[tuple[Path, str]]:
+    """Every regular file to be archived, and its name in the archive. Links are left out."""
+    for path in paths:
+        base = ctx.paths.resolve(path)
+        real = ctx.paths.real(base)
+        if not real.exists():
+            raise NotFound(f"{to_wire(base)} does not exist")
+        if not real.is_dir():
+            yield real, base.name
+            continue
+        why_closed = ctx.paths.denial_test(base, real)
+        for folder, folders, names in os.walk(real):
+            below = Path(folder).relative_to(real)
+            folders[:] = sorted(each for each in folders if why_closed is None or why_closed(str(below / each)) is None)
+            for name in sorted(names):
+                if why_closed is None or why_closed(str(below / name)) is None:
+                    yield Path(folder, name), str(Path(base.name or "root") / below / name)
+
+
+def _add(archive: ZipFile, source: Path, name: str) -> int:
+    """Add a file; returns its size. What is no regular file, or cannot be read, is left out."""
+    try:
+        descriptor = open_exact(str(source), disk.READ_FLAGS)
+    except OSError:
+        return 0
+    with open(descriptor, "rb") as content:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return 0
+        with archive.open(name.encode("utf-8", "replace").decode(), "w", force_zip64=True) as target:
+            while data := content.read(_COPY_BYTES):
+                target.write(data)
+        return status.st_size
+
+
+def _archive_name(paths: list[str]) -> str:
+    name = Path(paths[0]).name if len(paths) == 1 else ""
+    return f"{name or 'download'}.zip"
