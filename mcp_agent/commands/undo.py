@@ -85,7 +85,7 @@ def _diff(journal: Journal, undo_id: str) -> str:
     try:
         now = disk.read_small_file(journal.place_of(f"undo://{undo_id}"), _MOST_DIFF_BYTES).decode()
         before = disk.read_small_file(journal.path_of(f"undo://{undo_id}"), _MOST_DIFF_BYTES).decode()
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError, ToolError):
         return ""
     return diff_texts(now, before, limit_chars=_DIFF_CHARS)
 

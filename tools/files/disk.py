@@ -184,8 +184,8 @@ def copy_bytes(source: int, target: int, size: int, start: int = 0) -> int:
 
 
 def copy_file(source: Path, target: Path, *, sync: bool = True) -> None:
-    """A new file `target` with the bytes, mode, owner, times and attributes of `source`."""
-    with open_descriptor(source) as reading:
+    """A new file `target` with the bytes, mode, owner, times and attributes of `source`, which must not be a link."""
+    with open_descriptor(source, READ_FLAGS | os.O_NOFOLLOW) as reading:
         status = os.fstat(reading)
         with open_descriptor(target, NEW_FLAGS) as writing:
             copy_bytes(reading, writing, status.st_size)
@@ -214,7 +214,7 @@ def copy_status(reading: int | None, status: os.stat_result, writing: int) -> No
 def give_status(source: Path, status: os.stat_result, writing: int) -> bool:
     """Give an open new file the owner, attributes and mode of `source`; False if the system does not let us."""
     try:
-        reading = os.open(source, READ_FLAGS)
+        reading = os.open(source, READ_FLAGS | os.O_NOFOLLOW)
     except OSError:
         reading = None
     try:

@@ -212,7 +212,7 @@ class Journal:
         entry = self.entry(undo_id)
         own = Path(entry.path)
         if to is not None and to != own and not (entry.action == "move" and str(to) == entry.source):
-            image = self.path_of(f"{_SCHEME}{undo_id}")
+            image = self.image_of(f"{_SCHEME}{undo_id}")
             if not overwrite and os.path.lexists(to):
                 raise AlreadyExists(f"{to_wire(to)} is there already", hint="pass overwrite=true to replace it")
             return entry, to, self._put(image, to)
@@ -242,7 +242,7 @@ class Journal:
         if entry.prefix_bytes is not None:
             receipt = self._put_tail(entry, own, entry.prefix_bytes)
         else:
-            receipt = self._put(self.path_of(f"{_SCHEME}{undo_id}"), own, moves=True)
+            receipt = self._put(self.image_of(f"{_SCHEME}{undo_id}"), own, moves=True)
         self._finish_undo(entry, receipt)
         return entry, own, receipt
 
@@ -264,7 +264,20 @@ class Journal:
         return Path(os.path.normpath(f"{self.entry(undo_id).path}/{inner}"))
 
     def path_of(self, reference: str) -> Path:
-        """Where the text behind `undo://<id>` is, or `undo://<id>/<path>` in a deleted folder. Raises NotFound."""
+        """Where the text behind `undo://<id>` is, or `undo://<id>/<path>` in a deleted folder.
+
+        Raises NotFound, also for a link: what it leads to is not in the journal, and rules may be about it.
+        """
+        path = self.image_of(reference)
+        if path.is_symlink():
+            raise NotFound(
+                f"{reference[:200]} is a symbolic link to {to_wire(path.readlink())}, and it is not followed",
+                hint="read what it leads to by its own path",
+            )
+        return path
+
+    def image_of(self, reference: str) -> Path:
+        """As `path_of`, for putting it back: it may be a link. Raises NotFound."""
         undo_id, _, inner = reference.removeprefix(_SCHEME).partition("/")
         entry = self.entry(undo_id)
         if entry.prefix_bytes is not None and not inner:

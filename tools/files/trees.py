@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
 from tools.files import disk
+from tools.files.exact import Descent, path_through
 
 # What a name in a folder takes besides the content of the file, about.
 _ENTRY_BYTES = 64
@@ -57,7 +58,7 @@ def _remove_files(folder: int) -> list[str]:
     return left
 
 
-@contextlib.contextmanager
+@contextmanager
 def _open_folder(name: str, parent: int) -> Iterator[int]:
     flags = disk.FOLDER_FLAGS | os.O_NOFOLLOW
     try:
@@ -116,31 +117,48 @@ def copy_any(source: Path, target: Path) -> None:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """A copy of a folder with links as links, modes and times. Raises OSError; what was made then is removed."""
-    copied: list[tuple[Path, Path]] = []
-    waiting = [(source, target)]
+    """A copy of a folder with links as links, modes and times. Raises OSError; what was made then is removed.
+
+    Each folder is opened in the one above it: a link that somebody puts in its place meanwhile is not followed.
+    """
     try:
-        while waiting:
-            folder, copy = waiting.pop()
-            copy.mkdir(0o700)
-            copied.append((folder, copy))
-            with os.scandir(folder) as children:
-                for child in children:
-                    made = copy / child.name
-                    if child.is_symlink():
-                        made.symlink_to(Path(child.path).readlink())
-                    elif child.is_dir():
-                        waiting.append((Path(child.path), made))
-                    elif child.is_file():
-                        disk.copy_file(Path(child.path), made, sync=False)
-                    else:
-                        raise _not_copyable(Path(child.path))
-        # Children come before their parents, whose times they would change.
-        for folder, copy in reversed(copied):
-            shutil.copystat(folder, copy)
+        with disk.open_descriptor(source, disk.FOLDER_FLAGS | os.O_NOFOLLOW) as base, closing(Descent(base)) as descent:
+            copy = target
+            # For each folder from the top down to where we are, the folders in it that are not copied yet.
+            waiting = [_copy_files(path_through(base, source), copy)]
+            while waiting:
+                if waiting[-1]:
+                    name = waiting[-1].pop()
+                    descent.enter(name)
+                    source, copy = source / name, copy / name
+                    waiting.append(_copy_files(path_through(descent.place(), source), copy))
+                    continue
+                # Last, because what is made in a folder changes its times.
+                shutil.copystat(path_through(descent.place(), source), copy)
+                waiting.pop()
+                if waiting:
+                    descent.leave()
+                    source, copy = source.parent, copy.parent
     except OSError:
         discard(target)
         raise
+
+
+def _copy_files(folder: Path, copy: Path) -> list[str]:
+    """Make the folder `copy`, with copies of what is no folder. Gives the names of the folders."""
+    copy.mkdir(0o700)
+    folders = []
+    with os.scandir(folder) as children:
+        for child in children:
+            if child.is_symlink():
+                (copy / child.name).symlink_to(Path(child.path).readlink())
+            elif child.is_dir(follow_symlinks=False):
+                folders.append(child.name)
+            elif child.is_file(follow_symlinks=False):
+                disk.copy_file(Path(child.path), copy / child.name, sync=False)
+            else:
+                raise _not_copyable(copy / child.name)
+    return folders
 
 
 def _not_copyable(path: Path) -> OSError:
@@ -170,7 +188,7 @@ def _sizes(folder: Path) -> Iterator[int | None]:
     """The size of everything below a folder, as far as it can be read; None for a folder."""
     waiting = [os.fspath(folder)]
     while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as children:
+        with suppress(OSError), os.scandir(waiting.pop()) as children:
             for child in children:
                 if child.is_dir(follow_symlinks=False):
                     waiting.append(child.path)

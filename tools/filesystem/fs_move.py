@@ -112,4 +112,4 @@ def _check_undo(ctx: ToolContext, entry: Entry, target: Path) -> None:
     own = Path(entry.path)
     ctx.paths.check_tree(own, *([Path(entry.source)] if entry.source is not None else ()))
     if entry.image_bytes is not None:
-        ctx.paths.check_as(ctx.journal.path_of(f"{_UNDO}{entry.id}"), own, target)
+        ctx.paths.check_as(ctx.journal.image_of(f"{_UNDO}{entry.id}"), own, target)

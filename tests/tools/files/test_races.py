@@ -8,6 +8,7 @@ import itertools
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -75,8 +76,17 @@ def _swapping(bench: Bench) -> Iterator[None]:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path)
+def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """Where the journal is on another disk, it keeps copies instead of second names."""
+    with contextlib.ExitStack() as opened:
+        if getattr(request, "param", "one disk") == "two disks":
+            other_disk = opened.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))
+            (tmp_path / "state").symlink_to(other_disk)
+        yield _bench(tmp_path)
+
+
+def _bench(folder: Path) -> Bench:
+    bench = Bench(folder)
     rule = Rule("denied", (str(bench.folder / "denied"),), "a secret", "tools.json")
     pruner = HostPruner(KeptTexts(bench.state / "pruned", 60.0), url="", timeout_s=1.0, max_input_chars=1_000)
     paths = bench.ctx.paths.denying(PathRules((rule,)))
@@ -138,6 +148,7 @@ _WRITING: list[Callable[[Bench], Any]] = [
 ]
 
 
+@pytest.mark.parametrize("bench", ["one disk", "two disks"], indirect=True)
 def test_nothing_denied_is_changed_while_links_take_the_place_of_what_was_checked(bench: Bench) -> None:
     def is_touched(_: str) -> bool:
         names = sorted(path.name for path in (bench.folder / "denied").iterdir())

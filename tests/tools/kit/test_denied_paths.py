@@ -175,6 +175,24 @@ def test_a_link_that_is_turned_as_a_search_begins_leads_nowhere(tmp_path: Path, 
     assert bench.error("fs_grep", base="link", pattern="needle").code == "DENIED"
 
 
+def test_a_deleted_link_does_not_lead_to_a_denied_file(bench: Bench) -> None:
+    """Seen: the link in the journal was followed, and no rule was asked about its target."""
+    (bench.folder / "link").symlink_to(bench.file("app/.env", "KEY=needle\n"))
+    _deny(bench, _rule(".env"))
+    deleted = bench.call("fs_delete", path="link")["undo_id"]
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("fs_read", {"path": f"undo://{deleted}"}),
+        ("fs_read_range", {"path": f"undo://{deleted}", "start_line": 1, "end_line": 1}),
+        ("fs_grep", {"base": f"undo://{deleted}", "pattern": "needle"}),
+    ]
+    for tool, arguments in calls:
+        error = bench.error(tool, **arguments)
+        assert error.code == "NOT_FOUND"
+        assert error.message.endswith("/app/.env, and it is not followed")
+    bench.undo(deleted, "link")
+    assert (bench.folder / "link").is_symlink()
+
+
 def test_old_states_of_a_denied_file_are_denied(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.file("app/.env", "KEY=needle\n")
