@@ -41,6 +41,7 @@ test-clients: $(STAMP)
 
 # The real Open WebUI in a real browser. It is several gigabytes, installed once into the user's cache folder.
 test-openwebui: $(STAMP) system
+	@echo "==> Looking for Open WebUI; where it is missing it is installed, which takes some minutes (several GB)"
 	@$(BIN)/python -c 'from tests.support import programs; programs.open_webui()'
 	MCP_AGENT_TEST_OPEN_WEBUI=1 $(BIN)/pytest tests/clients/test_open_webui.py
 

@@ -132,10 +132,12 @@ async def open_webui(folder: Path, model_url: str) -> AsyncIterator[OpenWebUI]:
         "DO_NOT_TRACK": "true",
         "ANONYMIZED_TELEMETRY": "false",
     }
-    command = Path(programs.open_webui()).with_name("open-webui")
+    # By the interpreter: the environment was moved when it was whole, so the first line of its scripts leads nowhere.
+    python = programs.open_webui()
+    command = [python, str(Path(python).with_name("open-webui"))]
     with (folder / "open-webui.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: ASYNC220 - it runs as long as the block
-            [command, "serve", "--host", "127.0.0.1", "--port", str(port)],
+            [*command, "serve", "--host", "127.0.0.1", "--port", str(port)],
             env={**os.environ, **settings},
             stdout=log,
             stderr=log,
