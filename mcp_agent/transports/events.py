@@ -26,7 +26,7 @@ from registry.gate import Gate
 
 MOST_CLIENTS = 256
 _AT_ONCE_BYTES = 128 * 1024
-_FRAMES_BYTES = 16 * 1024 * 1024
+_FRAMES_BYTES = 4 * 1024 * 1024
 # An id is the id of a start of the daemon and a number of an event.
 _MOST_ID_BYTES = 64
 
@@ -75,6 +75,8 @@ class Events:
             await send_frames(frames, scope, receive, send, keep_alive_s=self._keep_alive_s)
         finally:
             self._hub.unfollow(cursor)
+            if not self._hub.lossless_clients:
+                self._frames.clear()
 
     async def _output(self, cursor: OutputCursor, first: bytes, woken: asyncio.Event) -> AsyncGenerator[bytes, None]:
         """Give `first`, then output as it comes, several events at a time. `woken` is set when there is more."""
@@ -161,6 +163,10 @@ class _Frames:
             while self._size > _FRAMES_BYTES:
                 self._size -= len(self._frames.pop(next(iter(self._frames))))
         return frame
+
+    def clear(self) -> None:
+        self._frames.clear()
+        self._size = 0
 
     def _encode(self, log: OutputLog, mark: Mark) -> bytes:
         data = log.data(mark)
