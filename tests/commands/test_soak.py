@@ -78,7 +78,7 @@ async def test_it_loses_nothing_and_does_not_grow(home: Path) -> None:
         print(f"\nsoak of {_SECONDS:g} s: {dict(load.counts)}; RSS {rss} MiB, {slope:.2f} ± {error:.2f} MiB/h")
         print(f"{quiet} {end}; samples in {home.parent / 'samples.csv'}")
     assert end.descriptors <= quiet.descriptors + 10
-    assert _median(later, "descriptors") <= _median(earlier, "descriptors") + 3
+    assert _median_descriptors(later) <= _median_descriptors(earlier) + 3
     # Each client has one request at a time, and a pool keeps the threads that it once had.
     assert end.threads <= quiet.threads + 24
     assert end.rss_kib - quiet.rss_kib < 80 * 1024
@@ -156,8 +156,8 @@ async def _settled(daemon: Daemon, quiet: Sample) -> Sample:
     return sample
 
 
-def _median(samples: list[Sample], field: str) -> float:
-    return statistics.median(getattr(each, field) for each in samples)
+def _median_descriptors(samples: list[Sample]) -> float:
+    return statistics.median(each.descriptors for each in samples)
 
 
 def _slope_mib_per_h(samples: list[Sample]) -> tuple[float, float]:
