@@ -131,6 +131,9 @@ class Api:
             await send_error(send, 400, str(error))
         except ToolError as error:
             await send_object(send, 400, error.as_object())
+        except OSError as error:
+            # The state folder is full or closed to us; the next request may find it mended.
+            await send_error(send, 503, f"the disk has failed: {error}")
         else:
             await (_send_file(send, answer) if isinstance(answer, File) else send_object(send, 200, answer))
 

@@ -15,7 +15,7 @@ import orjson
 
 from mcp_agent.calls.call import Caller
 from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
-from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
+from mcp_agent.storage.artifact_store import SCHEME, Artifact, ArtifactStore
 from registry.gate import Gate
 from tools.artifacts.artifact_read import text_at
 from tools.files import disk
@@ -43,7 +43,7 @@ class ArtifactResources:
                 "mimeType": artifact.media_type,
                 "size": artifact.size,
             }
-            for artifact in self._store.newest(caller.name, _LISTED)
+            for artifact in self._newest(caller, _LISTED)
         ]
 
     def templates(self, caller: Caller) -> list[dict[str, Any]]:
@@ -64,13 +64,23 @@ class ArtifactResources:
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         if template != _ONE_ARTIFACT or argument not in ("domain", "id"):
             return None
-        kept = await asyncio.to_thread(self._store.newest, caller.name)
+        kept = await asyncio.to_thread(self._newest, caller)
         values = dict.fromkeys(each.domain if argument == "domain" else each.id for each in kept)
         return [each for each in values if each.startswith(value)]
 
+    def _newest(self, caller: Caller, limit: int = 1_000) -> list[Artifact]:
+        """The newest artifacts of a caller; none while their disk cannot be read."""
+        try:
+            return self._store.newest(caller.name, limit)
+        except OSError:
+            return []
+
     def _read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         reference, _, cursor = uri.partition("?cursor=")
-        artifact = self._store.find(reference, caller.name)
+        try:
+            artifact = self._store.find(reference, caller.name)
+        except OSError:
+            return None
         if artifact is None or not _is_offset(cursor):
             return None
         return _part(self._store.path(artifact), uri, reference, int(cursor or 0), artifact.media_type)

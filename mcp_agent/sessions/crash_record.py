@@ -31,7 +31,7 @@ _UNFINISHED_S = 60.0
 
 
 class CrashRecord:
-    """The folder of this start of the daemon. Created before the first process, removed by `close`.
+    """The folder of this start of the daemon. Created at the start, again if it is deleted, and removed by `close`.
 
     A folder that cannot be written takes nothing away from the caller: the process runs without a record, the log says
     so once, and the next process tries again. Until then a crash would leave its processes behind.

@@ -89,8 +89,12 @@ class SessionManager:
         return list(self._calls)
 
     def clean_up(self) -> None:
-        """End the processes that earlier daemons left behind when they crashed."""
+        """End the processes that earlier daemons left behind when they crashed, and begin our own record.
+
+        With its folder there, the next daemon finds our processes by their tag, whatever becomes of the disk.
+        """
         self._record.clean_up()
+        self._record.open()
 
     def start(
         self,

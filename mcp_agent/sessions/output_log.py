@@ -242,16 +242,25 @@ class OutputLog:
         return b"".join(parts).decode("utf-8", "replace"), offset, at
 
     def stored_output(self) -> Iterator[bytes]:
-        """What is in the files now, with a note where bytes are lost. Any thread may iterate. Raises OSError."""
+        """What is stored now, with a note where bytes are lost. Any thread may iterate. Raises OSError."""
         self.start_spool()
         if self.spool is None:
             raise OSError(errno.ENOENT, "there is no file for it")
         end = self.spool.written
+        unspooled = self._unspooled(end)
         if not self._lost_to or self.spool.sole_file is not None:
-            return _bytes(list(self.spool.stretches(0, end)))
-        gone = f"\n[… {self._lost_to - self._head_end} bytes are gone …]\n".encode()
+            return chain(_bytes(list(self.spool.stretches(0, end))), unspooled)
+        gone = _gone_note(self._lost_to - self._head_end)
         head = list(self.spool.stretches(0, self._head_end))
-        return chain(_bytes(head), [gone], _bytes(list(self.spool.stretches(self._lost_to, end))))
+        return chain(_bytes(head), [gone], _bytes(list(self.spool.stretches(self._lost_to, end))), unspooled)
+
+    def _unspooled(self, offset: int) -> list[bytes]:
+        """What the file did not take, from `offset` on, with a note where memory has lost it too."""
+        parts: list[bytes] = []
+        while (found := self.piece_at(offset)) is not None:
+            parts.append(found.data if isinstance(found, Piece) else _gone_note(found.end - offset))
+            offset = found.end
+        return parts
 
     def complete_file(self) -> Path | None:
         """The file with all of the output, closed for writing; None if some is lost or in another file."""
@@ -297,6 +306,10 @@ class OutputLog:
             del self._gone[: len(self._gone) // 2]
         del self._starts[head:to]
         del self._numbers[head:to]
+
+
+def _gone_note(count: int) -> bytes:
+    return f"\n[… {count} bytes are gone …]\n".encode()
 
 
 def _bytes(stretches: list[tuple[Path, int, int]]) -> Iterator[bytes]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from mcp_agent.logs import event
 from tools.files import disk
-from tools.kit.errors import NotFound
+from tools.kit.errors import IoError, NotFound
 from tools.kit.records import record
 
 if TYPE_CHECKING:
@@ -332,7 +332,10 @@ class CallerArtifacts:
         return self.store.keep_file(self.owner, domain, path, media_type).reference
 
     def path_of(self, reference: str) -> Path:
-        artifact = self.store.find(reference, self.owner)
+        try:
+            artifact = self.store.find(reference, self.owner)
+        except OSError as error:
+            raise IoError(f"the artifacts cannot be read now: {(error.strerror or str(error)).lower()}") from error
         if artifact is None:
             raise NotFound(
                 f"there is no artifact {reference[:200]} of yours",

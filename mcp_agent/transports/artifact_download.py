@@ -27,7 +27,11 @@ class Artifacts:
             return
         names = scope["path_params"]
         reference = f"{SCHEME}{names['domain']}/{names['id']}"
-        artifact = await asyncio.to_thread(self._store.find, reference, principal(scope).name)
+        try:
+            artifact = await asyncio.to_thread(self._store.find, reference, principal(scope).name)
+        except OSError as error:
+            await send_error(send, 503, f"the artifacts cannot be read now: {error.strerror or error}")
+            return
         if artifact is None:
             await send_error(send, 404, f"there is no artifact {reference[:200]} of yours")
             return

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import Item, OutputCursor
-from mcp_agent.events.types import Event, Gap, MayHear, SessionExit, SessionOutput
+from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
 from mcp_agent.transports.http import caller, header, send_error
 from mcp_agent.transports.sse_frames import KEEP_ALIVE_S, send_frames
@@ -26,7 +26,7 @@ from registry.gate import Gate
 
 MOST_CLIENTS = 256
 _AT_ONCE_BYTES = 128 * 1024
-_FRAMES_BYTES = 16 * 1024 * 1024
+_FRAMES_BYTES = 4 * 1024 * 1024
 # An id is the id of a start of the daemon and a number of an event.
 _MOST_ID_BYTES = 64
 
@@ -66,34 +66,37 @@ class Events:
             await send_error(send, error.status, error.message, error.hint)
             return
         scope["state"]["listener"] = lambda: who
-        frames = self._follow(cursor, first, may_hear)
-        await send_frames(frames, scope, receive, send, keep_alive_s=self._keep_alive_s)
-
-    async def _follow(self, cursor: OutputCursor, first: bytes, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
-        """Give `first`, then output as it comes, several events at a time."""
-        now = asyncio.get_running_loop().time
         woken = asyncio.Event()
         cursor.wake = woken.set
+        # In the same step as the cursor: a session can print and exit before the stream has begun.
         self._hub.follow(cursor, may_hear)
         try:
-            yield first
-            while True:
-                woken.clear()
-                frames: list[bytes] = []
-                for log, item in cursor.take(_AT_ONCE_BYTES):
-                    frames.append(self._frames.frame(log, item))
-                if frames:
-                    body = b"".join(frames)
-                    yield body
-                    cursor.count_taken(len(body), now())
-                elif cursor.is_closed:
-                    return
-                else:
-                    cursor.note_caught_up(now())
-                    await woken.wait()
-                    cursor.note_caught_up(now())
+            frames = self._output(cursor, first, woken)
+            await send_frames(frames, scope, receive, send, keep_alive_s=self._keep_alive_s)
         finally:
             self._hub.unfollow(cursor)
+            if not self._hub.lossless_clients:
+                self._frames.clear()
+
+    async def _output(self, cursor: OutputCursor, first: bytes, woken: asyncio.Event) -> AsyncGenerator[bytes, None]:
+        """Give `first`, then output as it comes, several events at a time. `woken` is set when there is more."""
+        now = asyncio.get_running_loop().time
+        yield first
+        while True:
+            woken.clear()
+            frames: list[bytes] = []
+            for log, item in cursor.take(_AT_ONCE_BYTES):
+                frames.append(self._frames.frame(log, item))
+            if frames:
+                body = b"".join(frames)
+                yield body
+                cursor.count_taken(len(body), now())
+            elif cursor.is_closed:
+                return
+            else:
+                cursor.note_caught_up(now())
+                await woken.wait()
+                cursor.note_caught_up(now())
 
     def _cursor(self, scope: Scope) -> tuple[OutputCursor, bytes]:
         """Where the client begins, and the first frame, which comes before all output."""
@@ -160,6 +163,10 @@ class _Frames:
             while self._size > _FRAMES_BYTES:
                 self._size -= len(self._frames.pop(next(iter(self._frames))))
         return frame
+
+    def clear(self) -> None:
+        self._frames.clear()
+        self._size = 0
 
     def _encode(self, log: OutputLog, mark: Mark) -> bytes:
         data = log.data(mark)

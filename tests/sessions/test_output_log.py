@@ -122,3 +122,22 @@ def test_a_file_that_takes_no_more_leaves_the_newest_in_memory(log: OutputLog) -
     gone = log.piece_at(5)
     assert isinstance(gone, Lost)
     assert isinstance(log.piece_at(gone.end), Piece)
+
+
+def test_what_is_copied_whole_has_what_a_full_file_did_not_take(log: OutputLog) -> None:
+    """It was as long as the file, and so of no byte, though all of it was in memory."""
+    log.start_spool()
+    assert log.spool is not None
+    log.append("stdout", b"first")
+    log.spool.is_full = True
+    log.append("stderr", b"second")
+    log.append("stdout", b"third")
+    assert log.complete_file() is None
+    assert b"".join(log.stored_output()) == b"firstsecondthird"
+    for _ in range(32):
+        log.append("stdout", b"y" * 65_536)
+    first, note, newest = re.split(
+        rb"\n\[\xe2\x80\xa6 (\d+) bytes are gone \xe2\x80\xa6]\n", b"".join(log.stored_output())
+    )
+    assert (first, set(newest)) == (b"first", set(b"y"))
+    assert len(first) + int(note) + len(newest) == log.end

@@ -5,6 +5,7 @@ After the fault everything works again, without a restart.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -14,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from mcp_agent.sessions import process_tree
 from mcp_agent.storage.artifact_store import ArtifactStore
 from mcp_agent.storage.audit_log import AuditLog
-from tests.support.broken_disk import FAULTS, BrokenDisk, Fault, on_broken_disk
+from tests.support.broken_disk import FAULTS, BrokenDisk, Fault, on_broken_disk, small_disk
 from tests.support.daemon import COMMAND, environment, running
 from tests.support.event_stream import call, start
 from tests.support.waiting import eventually
@@ -28,6 +30,8 @@ _REASONS: dict[Fault, str] = {
     "another kind": "not a directory",
     "rights taken": "permission denied",
 }
+
+_PATCH = {"type": "replace_all", "pattern": "one", "replacement": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +180,59 @@ async def test_a_switch_is_saved_or_refused_and_the_policy_stays(disk: BrokenDis
         assert await is_off()
     assert (await switch(enabled=True))[0] == 200
     assert not await is_off()
+
+
+async def test_a_state_folder_that_may_not_be_entered_is_an_internal_error_of_no_tool(disk: BrokenDisk) -> None:
+    path = disk.daemon.home / "of all tools"
+    path.write_text("one\n" * 1_000)
+    executed = await call(disk.daemon, "shell_exec", command="seq 1 9999", max_output_bytes=256)
+    undo = (await call(disk.daemon, "fs_write", path=str(path), content="two\n", mode="append"))["undo_id"]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("fs_write", {"path": str(path), "content": "three\n", "mode": "append"}),
+        ("fs_patch", {"path": str(path), "operations": [_PATCH]}),
+        ("fs_read", {"path": str(path), "context_focus_question": "which number is the last?"}),
+        ("fs_read", {"path": f"undo://{undo}"}),
+        ("fs_move", {"from": f"undo://{undo}", "to": str(path)}),
+        ("fs_move", {"from": str(path), "to": f"{path}-moved"}),
+        ("fs_delete", {"path": f"{path}-moved"}),
+        ("fs_list", {"path": str(disk.folder / "state")}),
+        ("fs_grep", {"base": str(disk.folder), "pattern": "one"}),
+        ("fs_search", {"base": str(disk.folder), "glob": "*"}),
+        ("shell_exec", {"command": "seq 1 9999", "max_output_bytes": 256}),
+        ("shell_start_session", {"command": "echo one"}),
+        ("artifact_read", {"ref": executed["artifactRef"]}),
+        ("health", {}),
+    ]
+    artifact = executed["artifactRef"].removeprefix("ax://")
+    pages = ("/health", "/metrics", "/api/artifacts", f"/artifacts/{artifact}", "/api/changes", "/api/activity")
+    with disk.fault("state", "rights taken"):
+        answers = [await disk.daemon.rpc("tools/call", name=tool, arguments=given) for tool, given in calls]
+        async with disk.daemon.http() as http:
+            statuses = [(page, (await http.get(page)).status_code) for page in pages]
+        answers += [await disk.daemon.rpc("resources/list")]
+    assert [each for each in answers if "error" in each or "INTERNAL_ERROR" in str(each)] == []
+    assert [each for each in statuses if each[1] == 500] == []
+    assert (await call(disk.daemon, "artifact_read", ref=executed["artifactRef"], limit=4))["content"] == "1\n2\n"
+
+
+def test_a_daemon_that_is_killed_while_its_disk_is_full_leaves_no_process(home: Path) -> None:
+    """Its first command came when nothing could be written, so there was no record of it for the next start."""
+    with small_disk(home) as disk:
+        with running(home, *disk.arguments, start=disk.start) as daemon, disk.fault("state/sessions", "full"):
+            started = asyncio.run(call(daemon, "shell_start_session", command="setsid sleep 300 & exec sleep 300"))
+            assert started["pid"] > 0
+            daemon.process.kill()
+            daemon.process.wait()
+        with running(home, *disk.arguments, start=disk.start) as daemon:
+            left = process_tree.find(process_tree.environment_entry(""))
+            assert not [each for each in left if f"HOME={home}\0".encode() in _environment(each.pid)]
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
 
 
 async def test_no_half_written_file_is_left_of_all_that(disk: BrokenDisk) -> None:

@@ -269,7 +269,7 @@ class Records:
 
     def entries(self) -> list[Entry]:
         """Everything that can be undone, newest first."""
-        if self._folder is None or not self._folder.is_dir():
+        if self._folder is None or not _is_folder(self._folder):
             return []
         names = sorted((path.stem for path in self._folder.glob("*.json")), reverse=True)
         return [entry for name in names if (entry := self._read(name)) is not None]
@@ -291,7 +291,7 @@ class Records:
 
         One that cannot be read now is left for the next start.
         """
-        if self._folder is None or not self._folder.is_dir():
+        if self._folder is None or not _is_folder(self._folder):
             return
         for path in sorted(self._folder.glob("*.begun")):
             with suppress(OSError), disk.open_descriptor(path) as descriptor:
@@ -300,7 +300,7 @@ class Records:
 
     def prune(self, *, is_first: bool) -> None:
         """Drop what is too old, and the oldest while there is too much."""
-        if self._folder is None or not self._folder.is_dir():
+        if self._folder is None or not _is_folder(self._folder):
             return
         with self._book, disk.folder_lock(self._folder):
             if is_first:
@@ -344,6 +344,11 @@ class Records:
             return Entry(**json.loads(disk.read_small_file(self.file(undo_id, "json"))))
         except (OSError, ValueError, TypeError):
             return None
+
+
+def _is_folder(path: Path) -> bool:
+    """As `Path.is_dir`, which raises an error if the folder above may not be entered."""
+    return os.path.isdir(path)
 
 
 def _not_writable(error: OSError) -> str:

@@ -89,7 +89,9 @@ class Protected:
 
 
 def _own_entries(place: Path) -> Iterator[_Entry]:
-    names = (place, Path(os.path.realpath(place))) if place.is_symlink() else (place,)
+    # `Path.is_symlink` raises an error if the folder may not be entered.
+    is_link = os.path.islink(place)  # noqa: PTH114
+    names = (place, Path(os.path.realpath(place))) if is_link else (place,)
     yield from (entry for name in names if (entry := _entry(name)) is not None)
 
 
