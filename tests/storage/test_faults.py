@@ -6,6 +6,7 @@ After the fault everything works again, without a restart.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,10 +107,12 @@ async def test_calls_go_on_without_an_audit_log_and_lost_lines_are_counted(disk:
         for number in range(12):
             await look(f"during-{number}")
     assert (await lost() > before) == (fault == "full")
-    assert await look(f"after-{fault.replace(' ', '-')}")
-    # The line that the disk cut off is skipped; those after it are whole.
+    after = f"after-{fault.replace(' ', '-')}"
+    assert await look(after)
+    # A line that the disk cut off is skipped, here or in an earlier test on this disk; those after it are whole.
     audited = _command(disk, "audit", "--since", "1h")
-    assert audited.stderr in ("", "mcp-agent: 1 line is damaged and skipped\n")
+    assert re.fullmatch(r"(mcp-agent: \d+ lines? (is|are) damaged and skipped\n)?", audited.stderr), audited.stderr
+    assert after in audited.stdout
     assert "during-0" in audited.stdout or fault in ("removed", "another kind"), audited.stdout
 
 
