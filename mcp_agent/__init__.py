@@ -6,3 +6,5 @@ COMMAND_AGENT = "mcp-agent-command/"
 # Sent by a daemon that has mounted this one, with the name of its start. It is offered only our own tools, so that
 # daemons which mount each other come to an end.
 MOUNTED_BY_HEADER = b"x-mcp-agent-mounted-by"
+# The same in the environment of a server that is started.
+MOUNTED_BY_VARIABLE = "MCP_AGENT_MOUNTED_BY"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mcp_agent.settings import DAEMON_SETTINGS, suggest
@@ -39,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         self.described: list[Described] = []
         # The names of the settings that it has flags for.
         self.settings: tuple[str, ...] = ()
-        super().__init__(**details)
+        super().__init__(**details, formatter_class=_help_formatter)
         made.append(self)
 
     def add_argument(self, *names: str, **details: Any) -> argparse.Action:
@@ -51,6 +52,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]  # it does not return: it exits
         self.exit(2, f"mcp-agent: {message}; {self.prog} --help shows how to use it\n")
+
+
+def _help_formatter(prog: str) -> argparse.HelpFormatter:
+    # argparse makes one for each argument, and each would ask the terminal how wide it is.
+    return argparse.HelpFormatter(prog, width=_help_width())
+
+
+@cache
+def _help_width() -> int:
+    return shutil.get_terminal_size().columns - 2
 
 
 def check_command(root: Parser, words: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ import os
 import time
 from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcp_agent import __version__
 from mcp_agent.calls.observers import Metrics
@@ -21,7 +22,6 @@ from mcp_agent.protocol.resources import TOOLS_URI
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.upstream.mounted_servers import Mounts
-from registry.edits import Edit, list_tools
 from registry.live_catalog import LiveCatalog
 from registry.policy_diff import policy_change
 from registry.profiles import BadRegistry, Problem, Profiles
@@ -32,6 +32,9 @@ from tools.files.journal import Journal
 from tools.files.paths import OpenPaths
 from tools.kit.records import mutable
 from tools.search.engine import Engine
+
+if TYPE_CHECKING:
+    from registry.edits import Edit
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +103,9 @@ class Daemon(Host):
 
     async def _take_over_tools(self, category: str) -> None:
         """Offer the tools that a mounted server lists now, and write the switches of new ones into tools.json."""
+        # When a server is mounted: the edits are a part of the daemon that most starts do not need.
+        from registry.edits import list_tools
+
         self._refresh_catalog()
         # Of all servers: a tool of another one may have another name now.
         for each in self.mounts.categories:

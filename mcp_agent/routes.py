@@ -7,28 +7,13 @@ from functools import cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_agent.admin.activity import Activity
-from mcp_agent.admin.call_series import CallSeries
-from mcp_agent.admin.connections import Connections
-from mcp_agent.admin.control import Control
-from mcp_agent.admin.endpoints import Api
-from mcp_agent.admin.file_views import FileViews
 from mcp_agent.admin.health import Health
-from mcp_agent.admin.journal_views import JournalViews
 from mcp_agent.admin.metrics_page import MetricsPage
-from mcp_agent.admin.mount_control import MountControl
-from mcp_agent.admin.page_calls import PageCalls
-from mcp_agent.admin.page_login import PageLogin
-from mcp_agent.admin.page_stream import PageStream
-from mcp_agent.admin.session_views import SessionViews
-from mcp_agent.admin.switchboard import Switchboard
-from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import BrowserLogins
 from mcp_agent.security.guard import Guard
-from mcp_agent.storage.audit_reader import Trail
 from mcp_agent.transports.artifact_download import Artifacts
 from mcp_agent.transports.connection import WEBSOCKET_PATH
 from mcp_agent.transports.events import Events
@@ -40,7 +25,6 @@ from mcp_agent.transports.rpc import Rpc
 from mcp_agent.transports.session_records import SessionRecords
 from mcp_agent.transports.sse import Sse
 from mcp_agent.transports.streamable import StreamableHttp
-from mcp_agent.web.page import Page
 
 # A file that a person uploads. It is kept in a temporary file until it is whole.
 MOST_UPLOAD_BYTES = 1024 * 1024 * 1024
@@ -59,8 +43,19 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
     either = _EitherStream(streamable, sse)
     logins = BrowserLogins(tokens.owner_digest)
-    api = _api(daemon, tokens, health, logins, lambda: [*sessions.callers, *daemon.streams.listeners])
-    page = Page(logins, api, PageStream(daemon))
+
+    def make_api() -> ASGIApp:
+        from mcp_agent.admin.owner_api import owner_api
+
+        return owner_api(daemon, tokens, health, logins, lambda: [*sessions.callers, *daemon.streams.listeners])
+
+    def make_page() -> ASGIApp:
+        from mcp_agent.admin.page_stream import PageStream
+        from mcp_agent.web.page import Page
+
+        return Page(logins, api, PageStream(daemon))
+
+    api, page = _AtFirstUse(make_api), _AtFirstUse(make_page)
     plain: dict[str, ASGIApp] = {
         "/mcp": streamable,
         "/sse": either,
@@ -113,27 +108,14 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     )
 
 
-def _api(
-    daemon: Daemon, tokens: Tokens, health: Health, logins: BrowserLogins, connected: Callable[[], list[Caller]]
-) -> Api:
-    """Every endpoint of /api."""
-    counts = daemon.metrics.by_tool
-    switchboard = Switchboard(daemon, lambda: {name: sum(each.by_code.values()) for name, each in counts.items()})
-    calls = PageCalls(daemon.dispatcher, daemon.gate, tokens)
-    trail = Trail(daemon.config.audit_dir, lambda: None)
-    groups = [
-        Control(daemon, tokens, health, connected).routes,
-        MountControl(daemon).routes,
-        switchboard.routes,
-        PageLogin(logins).routes,
-        calls.routes,
-        SessionViews(daemon.sessions, calls).routes,
-        Activity(trail, CallSeries(trail, daemon.audit), daemon.recent_results).routes,
-        JournalViews(daemon.journal, trail, calls).routes,
-        FileViews(daemon).routes,
-        Connections(daemon, tokens, connected).routes,
-    ]
-    return Api(groups, str(daemon.file.path))
+class _AtFirstUse:
+    """An application that is made, and its modules imported, when it is first asked for: few daemons need it."""
+
+    def __init__(self, make: Callable[[], ASGIApp]) -> None:
+        self._application = cache(make)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._application()(scope, receive, send)
 
 
 class _App:
@@ -161,7 +143,7 @@ class _EitherStream:
 class _Front:
     """The bare address: the Tools page in a browser, and MCP for clients that were given it."""
 
-    def __init__(self, streamable: StreamableHttp, page: Page) -> None:
+    def __init__(self, streamable: StreamableHttp, page: ASGIApp) -> None:
         self._streamable = streamable
         self._page = page
 

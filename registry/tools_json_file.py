@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from registry.catalog import Catalog
-from registry.edits import Edit
 from registry.profiles import BadRegistry, Problem, Profiles, UnusableFile, default_document
 from registry.tools_json import load_document, read
 from tools.files import disk
+
+if TYPE_CHECKING:
+    from registry.edits import Edit
 
 _MOST_BYTES = 4 * 1024 * 1024
 

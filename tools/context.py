@@ -32,6 +32,12 @@ class Origin(NamedTuple):
     user: str = ""
     chat: str = ""
 
+    @property
+    def conversations(self) -> tuple[str, ...]:
+        """What identifies the conversation, closest first: output that one has read is still new for another."""
+        chat = f"{self.token}/{self.chat}" if self.chat else ""
+        return tuple(filter(None, (self.connection, chat)))
+
 
 # Progress is reported at most so often.
 REPORT_EVERY_S = 0.5
@@ -295,8 +301,6 @@ class ToolContext:
     sessions: Sessions | None = None
     # What a session is listed by, and what ends it: a wire may have connections, a client may name users and chats.
     origin: Origin = Origin()
-    # What identifies the conversation, closest first. Each has its own read position in the output of a session.
-    conversations: tuple[str, ...] = ()
     # How long `shell_exec` waits before it answers with a session, if the caller does not say; 0: to the end.
     yield_ms: int = 0
     # How much text the result has room for: a tool that can go on need not give more. None: a message's.
@@ -328,6 +332,11 @@ class ToolContext:
             raise Cancelled
         if self.report is not _ignore:
             self._report_time()
+
+    @property
+    def conversations(self) -> tuple[str, ...]:
+        """The conversations of the call, closest first. Each has its own read position in the output of a session."""
+        return self.origin.conversations
 
     @property
     def wants_progress(self) -> bool:

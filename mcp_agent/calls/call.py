@@ -17,6 +17,8 @@ from tools.kit.results import Media, Result
 # The names of the two wires that speak OpenAPI: to programs, and to the terminals of Open WebUI.
 OPENAPI = "openapi"
 OPEN_TERMINAL = "open-terminal"
+_MCP = frozenset(("http", "sse", "stdio"))
+_MODELS = _MCP | {OPEN_TERMINAL}
 
 
 @record
@@ -42,24 +44,18 @@ class Caller:
         return replace(self, client=client)
 
     @property
-    def conversations(self) -> tuple[str, ...]:
-        """What identifies the conversation, closest first: output that one has read is still new for another."""
-        chat = f"{self.name}/{self.chat}" if self.chat else ""
-        return tuple(filter(None, (self.connection, chat)))
-
-    @property
     def origin(self) -> Origin:
         return Origin(self.name, self.connection, self.user, self.chat)
 
     @property
     def is_on_mcp(self) -> bool:
         """Whether a client of MCP waits for the answer; many of those give up after a minute."""
-        return self.transport in ("http", "sse", "stdio")
+        return self.transport in _MCP
 
     @property
     def is_model(self) -> bool:
         """Whether results go straight to a model, which has no use for a call that takes minutes."""
-        return self.is_on_mcp or self.transport == OPEN_TERMINAL
+        return self.transport in _MODELS
 
     @property
     def takes_media(self) -> bool:
@@ -97,7 +93,6 @@ class SharedContext:
             tell=call.tell or shared.tell,
             owner=caller.name,
             origin=caller.origin,
-            conversations=caller.conversations,
             artifacts=CallerArtifacts(self.artifacts, caller.name),
             yield_ms=shared.yield_ms if caller.is_model else 0,
             sessions=shared.sessions,
@@ -194,15 +189,13 @@ Outcome = Answer | Refusal
 
 def written_form(written: Written) -> Literal["json", "text", "compact", "blocks", "media"]:
     """How a result was written."""
-    match written:
-        case Compact():
-            return "compact"
-        case Blocks():
-            return "blocks"
-        case Media():
-            return "media"
-        case _:
-            return "json" if isinstance(written, bytes) else "text"
+    if isinstance(written, bytes):
+        return "json"
+    if isinstance(written, str):
+        return "text"
+    if isinstance(written, Compact):
+        return "compact"
+    return "blocks" if isinstance(written, Blocks) else "media"
 
 
 def outgoing_bytes(outcome: Outcome) -> int:

@@ -15,10 +15,10 @@ from mcp_agent.calls.call_errors import INVALID_PARAMS, internal_error, refuse_a
 from mcp_agent.calls.deadline import within
 from mcp_agent.calls.focus import prune
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
-from mcp_agent.calls.shaping import Shaped, Shaper
+from mcp_agent.calls.shaping import Shaped, Shaper, WrittenForm, choose_form
 from mcp_agent.calls.wrapped_result import NotedResult
 from mcp_agent.compact.cursors import is_cursor
-from registry.gate import Gate, Shape, UnknownTool
+from registry.gate import Gate, UnknownTool
 from tools.context import Cancelled, ToolContext
 from tools.kit.errors import InvalidParams, Refused, ToolDisabled, ToolError
 from tools.kit.results import FOCUS, KEEP, Result
@@ -65,7 +65,8 @@ class Dispatcher:
         except UnknownTool as error:
             return Refusal(INVALID_PARAMS, str(error), reason=str(error))
         except ToolDisabled as error:
-            return await self._fail(error, call, self._gate.form(call.caller.access))
+            return await self._fail(error, call, choose_form(self._gate.form(call.caller.access), call.caller))
+        form = choose_form(grant.form, call.caller)
         context = self._context.for_call(call, grant)
         is_strict = tool.json_rpc_errors and context.is_strict
         notes: Sequence[str] = ()
@@ -78,8 +79,8 @@ class Dispatcher:
             else:
                 arguments, notes = tool.parse_tolerantly(call.arguments)
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
-            if question is None:
-                context.text_room = self._shaper.text_room(call, grant.form, tool)
+            if question is None and form == "text":
+                context.text_room = self._shaper.text_room(call, tool)
             if log.isEnabledFor(logging.DEBUG):
                 trace(logging.DEBUG, "tool.exec_start", call)
             result = await self._run(tool, context, arguments, grant.deadline_s)
@@ -87,23 +88,23 @@ class Dispatcher:
                 result = await prune(result, question, keep, tool, context)
             if notes:
                 result = NotedResult(result, notes)
-            return Success(result, *await self._shape(result, call, grant.form, tool))
+            return Success(result, *await self._shape(result, call, form, tool))
         except InvalidParams as error:
             if is_strict:
-                return refuse_arguments(tool, error, is_short=grant.form == "compact")
-            return await self._fail(error, call, grant.form)
+                return refuse_arguments(tool, error, is_short=form == "compact")
+            return await self._fail(error, call, form)
         except ToolError as error:
             if notes:
                 error.fields = {**error.fields, "notes": notes}
-            return await self._fail(error, call, grant.form)
+            return await self._fail(error, call, form)
         except Refused as error:
             return Refusal(error.code, error.message, error.data)
         except TimeoutError:
-            return await self._fail(timeout_error(tool, grant), call, grant.form)
+            return await self._fail(timeout_error(tool, grant), call, form)
         except (asyncio.CancelledError, Cancelled):
             raise asyncio.CancelledError from None
         except Exception:
-            return await self._fail(internal_error(call), call, grant.form)
+            return await self._fail(internal_error(call), call, form)
 
     async def _run(self, tool: Tool, context: ToolContext, arguments: dict[str, Any], deadline_s: float) -> Result:
         """Run `async def` on the loop and `def` in a thread; what is over in microseconds runs on the loop, too."""
@@ -117,14 +118,14 @@ class Dispatcher:
             result = await within(deadline_s, context, self._in_thread(partial(tool.function, context, **arguments)))
         return result
 
-    async def _shape(self, answer: Result | ToolError, call: Call, form: Shape, tool: Tool | None) -> Shaped:
+    async def _shape(self, answer: Result | ToolError, call: Call, form: WrittenForm, tool: Tool | None) -> Shaped:
         """As it goes out. What is large, or must be kept on disk, is written in a thread."""
         small = self._shaper.shape_small(answer, call, form, tool)
         if small is not None:
             return small
         return await self._in_thread(self._shaper.shape, answer, call, form, tool)
 
-    async def _fail(self, error: ToolError, call: Call, form: Shape) -> Failure:
+    async def _fail(self, error: ToolError, call: Call, form: WrittenForm) -> Failure:
         return Failure(error, *await self._shape(error, call, form, None))
 
     def _in_thread(self, function: Callable[..., _T], *arguments: Any) -> asyncio.Future[_T]:

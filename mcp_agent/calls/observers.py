@@ -72,13 +72,14 @@ class AuditObserver(CallObserver):
             "program": caller.client[:200],
             "transport": caller.transport,
             "form": None if outcome is None or isinstance(outcome, Refusal) else written_form(outcome.written),
-            **({"claimed_user": caller.user} if caller.user else {}),
             "tool": call.tool[:100],
             "args": argument_shapes(call.arguments, {} if tool is None else tool.argument_fields),
             "outcome": "CANCELLED" if outcome is None else outcome.code,
             "ms": int(took_s * 100_000) / 100,
             "bytes": result_bytes,
         }
+        if caller.user:
+            facts["claimed_user"] = caller.user
         whole_bytes: int | None = None
         if isinstance(outcome, Success):
             whole_bytes = outcome.whole_bytes

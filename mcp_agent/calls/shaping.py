@@ -30,6 +30,10 @@ _LARGE_LIST = 1_000
 _HEADER_BYTES = 400
 
 
+# How a result is written for its caller.
+WrittenForm = Literal["json", "text", "compact"]
+
+
 class Shaped(NamedTuple):
     """A result or an error as it goes out, and how large it is where not all of it does."""
 
@@ -58,25 +62,25 @@ class Shaper:
         self._text_bytes = text_bytes
         self._visible = visible or (lambda _: catalog.tools)
 
-    def shape_small(self, answer: Result | ToolError, call: Call, shape: Shape, tool: Tool | None) -> Shaped | None:
+    def shape_small(
+        self, answer: Result | ToolError, call: Call, form: WrittenForm, tool: Tool | None
+    ) -> Shaped | None:
         """`answer` as it goes out, if that is quick and touches no disk, else None: then `shape` it in a thread."""
         value = answer.as_object()
         if _is_large(value):
             return None
-        form = choose_form(shape, call.caller)
         if form == "compact":
             short = self._compactor.fit_whole(answer, tool)
             return None if short is None else Shaped(Compact(short.encoded))
         whole, fits = self._write_whole(answer, value, call, form, tool)
         return Shaped(whole) if fits else None
 
-    def shape(self, answer: Result | ToolError, call: Call, shape: Shape, tool: Tool | None) -> Shaped:
+    def shape(self, answer: Result | ToolError, call: Call, form: WrittenForm, tool: Tool | None) -> Shaped:
         """`answer` as it goes out, small enough for one message. Touches the disk only if it is not by itself.
 
         Raises ToolError if it is too large and a part would be of no use.
         """
         domain = "errors" if tool is None else tool.category
-        form = choose_form(shape, call.caller)
         if form == "compact":
             question = call.arguments.get(FOCUS)
             asked = question if isinstance(question, str) and question.strip() else None
@@ -101,10 +105,8 @@ class Shaper:
         """The page of an earlier result that a cursor leads to. Raises InvalidParams, NotFound."""
         return Compact(self._compactor.page(cursor, tool, _origin(call, tool)))
 
-    def text_room(self, call: Call, shape: Shape, tool: Tool) -> Room | None:
+    def text_room(self, call: Call, tool: Tool) -> Room | None:
         """How much text a result of this call has room for below its header; None if only a message limits it."""
-        if choose_form(shape, call.caller) != "text":
-            return None
         room = self._room(call, tool)
         if room.is_message:
             return None
@@ -121,13 +123,14 @@ class Shaper:
     ) -> tuple[Written, bool]:
         """The whole answer as it would be sent, and whether it may be. Its length nearly always decides."""
         caller = call.caller
-        if caller.is_on_mcp and not isinstance(answer, ToolError) and (blocks := answer.blocks()) is not None:
-            structured = answer.structured_content if form == "json" else None
-            content = Blocks(orjson.dumps(blocks), None if structured is None else orjson.dumps(structured))
-            fits = len(content.encoded) + len(content.structured or b"") <= MOST_RESULT_BYTES
-            return content, fits and (form == "json" or self._room(call, tool).holds(text_of(blocks)))
-        if caller.takes_media and not isinstance(answer, ToolError) and (media := answer.media) is not None:
-            return media, True
+        if not isinstance(answer, ToolError):
+            if caller.is_on_mcp and (blocks := answer.blocks()) is not None:
+                structured = answer.structured_content if form == "json" else None
+                content = Blocks(orjson.dumps(blocks), None if structured is None else orjson.dumps(structured))
+                fits = len(content.encoded) + len(content.structured or b"") <= MOST_RESULT_BYTES
+                return content, fits and (form == "json" or self._room(call, tool).holds(text_of(blocks)))
+            if caller.takes_media and (media := answer.media) is not None:
+                return media, True
         if form == "text":
             text = answer.render()
             return text, self._room(call, tool).holds(text)
@@ -151,7 +154,7 @@ class Shaper:
         return Room(own, client.most_lines, client.shows_json)
 
 
-def choose_form(shape: Shape, caller: Caller) -> Literal["json", "text", "compact"]:
+def choose_form(shape: Shape, caller: Caller) -> WrittenForm:
     """Compact if the profile says so; else what the connection asks for, the profile's form, or that of the client."""
     if shape == "compact":
         return shape

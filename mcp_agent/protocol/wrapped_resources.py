@@ -48,7 +48,7 @@ class WrappedResources:
             arguments: dict[str, Any] = {"args": list(document.args)}
         else:
             tool, field = "fs_read", "content"
-            folder = program.folder_of(caller.conversations, caller.name) or self._folder
+            folder = program.folder_of(caller.origin.conversations, caller.name) or self._folder
             arguments = {"path": str(folder / (document.file or ""))}
         outcome = await self._dispatcher.call(Call(secrets.token_hex(6), caller, tool, arguments))
         if not isinstance(outcome, Success):

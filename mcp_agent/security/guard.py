@@ -42,6 +42,7 @@ MOST_REQUESTS_OF_ONE = 256
 _OPEN_PATH = "/health"
 _JSON = b"application/json"
 _SESSION_HEADER = b"mcp-session-id"
+_BEARER = b"bearer "
 _FORM = b"multipart/form-data"
 _ANYBODY = Principal(OWNER, is_owner=True)
 
@@ -125,7 +126,7 @@ class Guard:
             if origin is not None and origin in self._origins:
                 send = self._origins.readable(origin, send)
                 if self._origins.is_preflight(scope["method"], headers):
-                    self._check_host(scope, headers)
+                    self._check_sender(scope, headers)
                     await self._origins.answer_preflight(send)
                     return
             principal, limit = self._examine(scope, headers)
@@ -164,7 +165,7 @@ class Guard:
 
         try:
             headers = _index_headers(scope["headers"])
-            self._check_origin(headers, self._check_host(scope, headers))
+            self._check_sender(scope, headers)
         except _Refused as refused:
             if refused.reason is not None:
                 self._report(refused, refused.reason, scope)
@@ -187,7 +188,7 @@ class Guard:
 
     def _examine(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Principal | None, int | None]:
         """The holder of the token, and the size limit for a body without Content-Length; None if none is needed."""
-        self._check_origin(headers, self._check_host(scope, headers))
+        self._check_sender(scope, headers)
         principal = self._identify(headers, scope)
         content_length = headers.get(b"content-length")
         is_chunked = b"transfer-encoding" in headers
@@ -209,7 +210,8 @@ class Guard:
             return principal, None
         return principal, most
 
-    def _check_host(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Authority:
+    def _check_sender(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        """Raise unless the Host is a name of ours, and an Origin a page that may call."""
         value = headers.get(b"host")
         if value is None:
             raise _Refused(400, _ONE_HOST, reason="host")
@@ -218,11 +220,12 @@ class Guard:
             raise _Refused(400, _BAD_HOST, reason="host")
         if host.name not in self._names:
             self._check_foreign_name(host.name, scope)
-        return host
-
-    def _check_origin(self, headers: Mapping[bytes, bytes], host: Authority) -> None:
         origin = headers.get(b"origin")
-        if origin is None or origin in self._origins or is_same_origin(origin, host):
+        if origin is not None:
+            self._check_origin(origin, host)
+
+    def _check_origin(self, origin: bytes, host: Authority) -> None:
+        if origin in self._origins or is_same_origin(origin, host):
             return
         shown, hint = origin.decode("latin-1")[:200], None
         if self._takes_names and is_origin(origin):
@@ -245,7 +248,9 @@ class Guard:
         if bearer is not None and key is not None:
             raise _Refused(400, _ONE_TOKEN, reason="bad_header")
         if bearer is not None:
-            token = _bearer_token(bearer)
+            if len(bearer) <= len(_BEARER) or bearer[: len(_BEARER)].lower() != _BEARER:
+                raise _login_refusal("the Authorization header must be: Bearer <token>", "bad_header")
+            token = _without_scheme(bearer)
         elif key is not None:
             token = _without_scheme(key.strip())
         else:
@@ -305,17 +310,10 @@ def _index_headers(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, byt
     return first
 
 
-def _bearer_token(value: bytes) -> bytes:
-    scheme, _, token = value.partition(b" ")
-    if scheme.lower() != b"bearer" or not token:
-        raise _login_refusal("the Authorization header must be: Bearer <token>", "bad_header")
-    return _without_scheme(token.strip())
-
-
 def _without_scheme(token: bytes) -> bytes:
     """The token alone. People paste "Bearer <token>" into a field for the token, and their client adds the word."""
-    while token[:7].lower() == b"bearer ":
-        token = token[7:].strip()
+    while token[: len(_BEARER)].lower() == _BEARER:
+        token = token[len(_BEARER) :].strip()
     return token
 
 

@@ -154,4 +154,7 @@ def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None 
 
 def _claim(headers: Mapping[bytes, bytes], names: tuple[bytes, ...]) -> str:
     """What the client says in the first of these headers that it sends; empty if it sends none of them."""
-    return next((headers[name][:_MOST_CLAIM_BYTES].decode("latin-1") for name in names if headers.get(name)), "")
+    for name in names:
+        if value := headers.get(name):
+            return value[:_MOST_CLAIM_BYTES].decode("latin-1")
+    return ""

@@ -50,6 +50,7 @@ _TRANSPORT = "http"
 _ALLOW = {"allow": "GET, POST, DELETE"}
 # From this version on, clients understand an event without a message.
 _PRIMING_SINCE = "2025-11-25"
+_MOUNTED_ITSELF = "this daemon has mounted itself: its URL is its own; it already has all of these tools"
 _OPEN_FIRST = "send initialize again to open a new session"
 
 
@@ -60,6 +61,8 @@ class StreamableHttp:
         self._methods = methods
         self._gate = gate
         self._hub = hub
+        # What this daemon says of itself to the servers that it mounts.
+        self._own_mark = hub.boot.encode()
         self._sessions = sessions
         self._watch = Watch()
 
@@ -80,12 +83,6 @@ class StreamableHttp:
             case _:
                 await send_error(send, 405, "use POST, GET or DELETE here", headers=_ALLOW)
 
-    def _check_loop(self, scope: Scope) -> None:
-        """Raise RpcError if it is this daemon itself that asks."""
-        if scope["state"]["headers"].get(MOUNTED_BY_HEADER) == self._hub.boot.encode():
-            message = "this daemon has mounted itself: its URL is its own; it already has all of these tools"
-            raise RpcError(jsonrpc.INVALID_REQUEST, message)
-
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         accepts_json, accepts_stream = accepted_types(scope)
         if not (accepts_json or accepts_stream):
@@ -94,7 +91,8 @@ class StreamableHttp:
         value: Any = None
         try:
             value = await read_json(receive)
-            self._check_loop(scope)
+            if scope["state"]["headers"].get(MOUNTED_BY_HEADER) == self._own_mark:
+                raise RpcError(INVALID_REQUEST, _MOUNTED_ITSELF)
             if isinstance(value, list):
                 await self._batch(value, scope, receive, send)
                 return

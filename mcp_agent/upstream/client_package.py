@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import re
 import shlex
@@ -27,6 +26,9 @@ def import_client() -> None:
 
 
 def _advice() -> str:
+    # It is slow to load, and only needed for this sentence.
+    import importlib.metadata
+
     requirements = [
         _EXTRA.sub("", each) for each in importlib.metadata.requires(_DISTRIBUTION) or () if _EXTRA.search(each)
     ]

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_agent import MOUNTED_BY_HEADER, __version__
+from mcp_agent import MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE, __version__
 from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.upstream.client_package import import_client
 from mcp_agent.upstream.process_transport import ServerProcess, process_transport
@@ -22,8 +22,6 @@ from tools.kit.records import record
 if TYPE_CHECKING:
     from mcp.client import Client, Transport
 
-# Names the daemon that has mounted a server, in its environment; `MOUNTED_BY_HEADER` does so over HTTP.
-MOUNTED_BY_VARIABLE = "MCP_AGENT_MOUNTED_BY"
 
 START_S = 60.0
 

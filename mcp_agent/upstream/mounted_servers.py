@@ -8,20 +8,21 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mcp_agent import MOUNTED_BY_VARIABLE
 from mcp_agent.logs import event
 from mcp_agent.sessions.manager import SessionManager
-from mcp_agent.upstream.connecting import MOUNTED_BY_VARIABLE, Surroundings
-from mcp_agent.upstream.known_tools import KnownTools
-from mcp_agent.upstream.mounted_tools import mounted_tool, resource_links
-from mcp_agent.upstream.placing import place_tools
-from mcp_agent.upstream.upstream_server import Upstream
 from registry.mount_entries import Mount
 from registry.profiles import Profiles, UnknownName
 from tools.context import ToolContext
 from tools.kit.errors import ToolError, UpstreamUnavailable
 from tools.kit.spec import Tool
+
+# The rest of this room is imported when something is mounted.
+if TYPE_CHECKING:
+    from mcp_agent.upstream.known_tools import KnownTools
+    from mcp_agent.upstream.upstream_server import Upstream
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,10 @@ class Mounts:
     def __init__(self, sessions: SessionManager, working_directory: Path, folder: Path, boot: str) -> None:
         # Tools that could not be given a name, each with the reason.
         self.problems: dict[str, str] = {}
-        self._around = Surroundings(sessions, working_directory, boot)
+        self._sessions = sessions
+        self._working_directory = working_directory
         self._folder = folder
+        self._boot = boot
         self._mounts: Mapping[str, Mount] = {}
         # The mounts of a daemon that is mounted itself.
         self._skipped: Mapping[str, Mount] = {}
@@ -59,6 +62,12 @@ class Mounts:
         """The tools of every mount in `profiles`; `taken` are names of other tools."""
         self._skipped = profiles.mounts if MOUNTED_BY_VARIABLE in os.environ else {}
         self._replace({} if self._skipped else profiles.mounts)
+        if not self._mounts:
+            self.problems = {}
+            return []
+        from mcp_agent.upstream.mounted_tools import mounted_tool
+        from mcp_agent.upstream.placing import place_tools
+
         placed, self.problems = place_tools(self._mounts, self._known, taken)
         return [mounted_tool(each.mount, each.name, each.entry, self._caller(each.mount)) for each in placed]
 
@@ -138,6 +147,8 @@ class Mounts:
         """Take over the mounts of a new tools.json, and end servers that are gone or described differently."""
         for category, mount in mounts.items():
             if self._mounts.get(category) != mount:
+                from mcp_agent.upstream.known_tools import KnownTools
+
                 self._known[category] = KnownTools(self._folder, mount)
                 if not self._known[category].is_known:
                     self._ask(category)
@@ -195,6 +206,8 @@ class Mounts:
         self._news = asyncio.Event()
 
     def _caller(self, mount: Mount) -> Callable[[ToolContext, str, dict[str, Any]], Awaitable[dict[str, Any]]]:
+        from mcp_agent.upstream.mounted_tools import resource_links
+
         async def call(ctx: ToolContext, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             answer = await self._upstream(mount, ctx.owner).call(
                 name, arguments, ctx.progress if ctx.wants_progress else None
@@ -213,13 +226,17 @@ class Mounts:
         key = (mount.category, caller if mount.is_per_caller else "")
         upstream = self._upstreams.pop(key, None)
         if upstream is None:
+            from mcp_agent.upstream.connecting import Surroundings
+            from mcp_agent.upstream.upstream_server import Upstream
+
             if mount.is_per_caller:
                 self._make_room(mount.category)
 
             def ask() -> None:
                 self._ask(mount.category)
 
-            upstream = Upstream(mount, self._around, ask, ask)
+            around = Surroundings(self._sessions, self._working_directory, self._boot)
+            upstream = Upstream(mount, around, ask, ask)
         # The one that was used last stands last.
         self._upstreams[key] = upstream
         return upstream

@@ -111,12 +111,14 @@ async def test_calls_go_on_without_an_audit_log_and_lost_lines_are_counted(disk:
         for number in range(12):
             await look(f"during-{number}")
     assert (await lost() > before) == (fault == "full")
-    assert await look(f"after-{fault.replace(' ', '-')}")
+    after = f"after-{fault.replace(' ', '-')}"
+    assert await look(after)
     # What the disk cut off, in this test or in one before it, is skipped; the lines after it are whole.
     audited = _command(disk, "audit", "--since", "1h")
     damaged = re.fullmatch(r"(?:mcp-agent: (\d+) lines? (?:is|are) damaged and skipped\n)?", audited.stderr)
     assert damaged, audited.stderr
     assert int(damaged[1] or 0) <= await lost()
+    assert after in audited.stdout
     assert "during-0" in audited.stdout or fault in ("removed", "another kind"), audited.stdout
 
 

@@ -91,6 +91,8 @@ class Parameter(NamedTuple):
     field: Field
     required: bool
     default: Any
+    # Whether the field has a bound that is checked here.
+    is_bounded: bool = False
 
     def schema(self) -> dict[str, Any]:
         schema = self.kind.schema()
@@ -113,7 +115,7 @@ class Parameter(NamedTuple):
         if self.field.takes_numbers and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         checked = self.kind.check(value, path, issues)
-        if self.field.is_enforced and len(issues) == before:
+        if self.is_bounded and len(issues) == before:
             issues.extend(self._out_of_range(checked, path))
         return checked
 
@@ -322,7 +324,9 @@ class RecordOf(NamedTuple):
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, field = _read_hint(hint)
     required = default is inspect.Parameter.empty or default is dataclasses.MISSING
-    return Parameter(name.removesuffix("_"), name, kind, field, required, None if required else default)
+    bounds = (field.minimum, field.maximum, field.min_length, field.max_length)
+    is_bounded = field.is_enforced and any(bound is not None for bound in bounds)
+    return Parameter(name.removesuffix("_"), name, kind, field, required, None if required else default, is_bounded)
 
 
 def _read_hint(hint: Any) -> tuple[Kind, Field]:

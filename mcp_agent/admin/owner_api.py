@@ -1,0 +1,47 @@
+"""All endpoints of /api: what the owner sees and switches, from commands and from the Tools page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mcp_agent.admin.activity import Activity
+from mcp_agent.admin.call_series import CallSeries
+from mcp_agent.admin.connections import Connections
+from mcp_agent.admin.control import Control
+from mcp_agent.admin.endpoints import Api
+from mcp_agent.admin.file_views import FileViews
+from mcp_agent.admin.health import Health
+from mcp_agent.admin.journal_views import JournalViews
+from mcp_agent.admin.mount_control import MountControl
+from mcp_agent.admin.page_calls import PageCalls
+from mcp_agent.admin.page_login import PageLogin
+from mcp_agent.admin.session_views import SessionViews
+from mcp_agent.admin.switchboard import Switchboard
+from mcp_agent.calls.call import Caller
+from mcp_agent.daemon import Daemon
+from mcp_agent.security.auth_tokens import Tokens
+from mcp_agent.security.browser_logins import BrowserLogins
+from mcp_agent.storage.audit_reader import Trail
+
+
+def owner_api(
+    daemon: Daemon, tokens: Tokens, health: Health, logins: BrowserLogins, connected: Callable[[], list[Caller]]
+) -> Api:
+    """Every endpoint of /api."""
+    counts = daemon.metrics.by_tool
+    switchboard = Switchboard(daemon, lambda: {name: sum(each.by_code.values()) for name, each in counts.items()})
+    calls = PageCalls(daemon.dispatcher, daemon.gate, tokens)
+    trail = Trail(daemon.config.audit_dir, lambda: None)
+    groups = [
+        Control(daemon, tokens, health, connected).routes,
+        MountControl(daemon).routes,
+        switchboard.routes,
+        PageLogin(logins).routes,
+        calls.routes,
+        SessionViews(daemon.sessions, calls).routes,
+        Activity(trail, CallSeries(trail, daemon.audit), daemon.recent_results).routes,
+        JournalViews(daemon.journal, trail, calls).routes,
+        FileViews(daemon).routes,
+        Connections(daemon, tokens, connected).routes,
+    ]
+    return Api(groups, str(daemon.file.path))
