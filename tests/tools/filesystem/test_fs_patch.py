@@ -1,14 +1,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.bench import Bench
+from tests.support.waiting import eventually
+from tools.filesystem.patch.regexes import find_all
+from tools.kit.errors import TooLarge
 
 CODE = "import os\n\n\ndef alpha(x):\n    return x + 1\n\n\ndef beta(x):\n    return x + 2\n"
 
@@ -214,6 +221,29 @@ async def test_a_runaway_regex_is_stopped_and_never_blocks_the_event_loop(bench:
     assert time.monotonic() - started < 9
     assert longest < 2
     assert path.read_text() == "a" * 40 + "b"
+
+
+async def test_a_runaway_regex_ends_also_if_the_daemon_was_killed() -> None:
+    """Seen: it went on for ever. The system ends it when it has had its time of a processor."""
+    search = partial(find_all, "a" * 40 + "b", "(a+)+$", None, expand_all=False, by_line=False)
+    work = asyncio.get_running_loop().run_in_executor(None, lambda: search(deadline=time.monotonic() + 60))
+
+    def limited() -> tuple[int, str] | None:
+        for children in Path("/proc/self/task").glob("*/children"):
+            for pid in children.read_text().split():
+                with contextlib.suppress(OSError):
+                    limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+                    (seconds,) = (line.split()[3] for line in limits if line.startswith("Max cpu time"))
+                    if seconds != "unlimited":
+                        return int(pid), seconds
+        return None
+
+    found = await eventually(limited)
+    assert found is not None
+    assert found[1] == "10"
+    os.kill(found[0], signal.SIGKILL)
+    with pytest.raises(TooLarge):
+        await work
 
 
 @pytest.mark.alone

@@ -1,7 +1,8 @@
 """Regular expressions of callers, run in a process of their own.
 
 Python's matcher holds the interpreter while it works, and some patterns make it work for hours. So it works
-elsewhere, in bounded time and memory, and is ended when its time is up.
+elsewhere, in bounded time and memory, and is ended when its time is up. If we are killed before that, the system
+ends it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from tools.kit.errors import InvalidPattern, Timeout, TooLarge
 
 TIME_LIMIT_S = 5.0
+# More than the time limit: it is for a process that nobody ends.
+_PROCESSOR_S = 10
 _MEMORY_BYTES = 2 * 1024 * 1024 * 1024
 _MOST_OUTPUT_BYTES = 64 * 1024 * 1024
 _PROGRAM = f"""
@@ -22,6 +25,7 @@ import json, re, sys
 try:
     import resource
     resource.setrlimit(resource.RLIMIT_AS, ({_MEMORY_BYTES}, {_MEMORY_BYTES}))
+    resource.setrlimit(resource.RLIMIT_CPU, ({_PROCESSOR_S}, {_PROCESSOR_S}))
 except (ImportError, ValueError, OSError):
     pass
 head = json.loads(sys.stdin.buffer.readline())
