@@ -43,8 +43,9 @@ _KEEP_SHARES: dict[SourceType, float] = {"code": 0.30, "logs": 0.20, "docs": 0.3
 _PRICES: dict[SourceType, float] = {"code": 0.93, "logs": 6.0, "docs": 0.75}
 _PRICED_AT = 0.30
 _SMALLEST_QUOTA = 0.05
-# The cost of a gap, in markers. A piece of code is of little use without the lines around it; a paragraph stands alone.
-_GAP_MARKERS: dict[SourceType, float] = {"code": 2.65, "logs": 2.65, "docs": 1.0}
+# The cost of a gap, in markers. A piece of code is of little use without the lines around it; a line of a log is of
+# some, and a paragraph stands alone.
+_GAP_MARKERS: dict[SourceType, float] = {"code": 2.65, "logs": 1.5, "docs": 1.0}
 # The share of the kept tokens that the outline may use. In documents it is small: a heading alone says little.
 _OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.15, "docs": 0.05}
 _LOG_REACH = 2

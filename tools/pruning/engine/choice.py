@@ -2,7 +2,8 @@
 
 Keeping a line costs its tokens, and every gap costs a marker. For a given price per token, a two-state Viterbi search
 (keep or drop) finds the best set of lines exactly. The price is then lowered until enough lines are kept. Every set
-that is considered contains the lines that must stay, the headers around kept lines, and units only as a whole.
+that is considered contains the lines that must stay, the headers around kept lines, and units only as a whole. The
+search knows nothing of headers; what it keeps in a definition is dropped again if it is not worth the header, too.
 """
 
 from collections.abc import Callable
@@ -55,9 +56,17 @@ def choose(
         check()
         gain = candidates.worth - price * cost
         gain[candidates.must_keep] = _MUST_KEEP_GAIN
-        by_unit = _best_path(np.add.reduceat(gain, starts), price * gap_cost)
-        kept = _complete(np.repeat(by_unit, _lengths(starts, total)), candidates)
+        kept = best_lines(gain, price)
+        unpaid = _without_worth_of_header(kept, gain, candidates.header, price * gap_cost)
+        if unpaid.size:
+            gain[unpaid] = -price * cost[unpaid]
+            kept = best_lines(gain, price)
+        kept = _complete(kept, candidates)
         return kept, int(np.count_nonzero(kept))
+
+    def best_lines(gain: Floats, price: float) -> Bools:
+        by_unit = _best_path(np.add.reduceat(gain, starts), price * gap_cost)
+        return np.repeat(by_unit, _lengths(starts, total))
 
     few, few_count = keep_at(top_price)
     if few_count >= quota:
@@ -158,6 +167,22 @@ def _merge_small_runs(starts: Ints, gains: Floats, gap_cost: float) -> tuple[Int
             break
         starts, gains = starts[places], np.add.reduceat(gains, places)
     return starts, gains
+
+
+def _without_worth_of_header(kept: Bools, gain: Floats, header: Ints, gap_cost: float) -> Ints:
+    """The kept lines whose header is not kept and which, all lines of that header together, gain less than it costs.
+
+    A header that stands alone costs a gap besides its tokens, like every run of kept lines.
+    """
+    lines = np.flatnonzero(kept)
+    lines = lines[header[lines] >= 0]
+    lines = lines[~kept[header[lines]]]
+    headers = header[lines]
+    begins_run = np.ones(lines.size, dtype=np.bool_)
+    begins_run[1:] = (lines[1:] != lines[:-1] + 1) | (headers[1:] != headers[:-1])
+    gains = np.bincount(headers, gain[lines] - gap_cost * begins_run, kept.size) + gain - gap_cost
+    unpaid: Ints = lines[gains[headers] < 0]
+    return unpaid
 
 
 def _top_up(few: Bools, enough: Bools, quota: int, candidates: Candidates) -> Bools:

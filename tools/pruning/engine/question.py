@@ -19,13 +19,22 @@ LONGEST_ENDING = 5
 SHORTEST_STEM = 3
 _DOUBLED_CONSONANTS = frozenset("bdfgmnprt")
 
-_WORD = re.compile(r"`[^`\n]+`|\w+(?:[.:\-/]+\w+)*")
+# Besides words: what stands between backticks, and what looks like code without them, as in 'name', --name, name() and
+# name=.
+_WORD = re.compile(
+    r"(?P<quoted>`[^`\n]+`)|(?P<code>'[\w.]+'|\"[\w.]+\"|(?<!\w)--?\w[\w-]*|\w[\w.]*(?:\(\)|=(?!=)))"
+    r"|\w+(?:[.:\-/]+\w+)*"
+)
+# The part of a project that a commit message names first, as in "fix(parser): …", "parser: …" and "[3.12] …". Within a
+# file of that part the name is everywhere. "KeyError: …" is none: it is what the question is about.
+_TOPIC = re.compile(r"\s*(?:\[[^\]\n]*\]\s*)*(?:(?:[a-z][\w/.-]*(?:\([^)\n]*\))?|\w+\([^)\n]*\))!?:\s)?")
 _NAME = re.compile(r"\w+")
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 _PART = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z{UNSPACED}]+|\d+")
 _NOISE = re.compile(r"https?://\S+|#\d+|^[ \t]*[\w-]+-by:.*$|\b[0-9a-f]{7,40}\b", re.MULTILINE | re.IGNORECASE)
 _SUBJECT_WEIGHT = 1.0
 _BODY_WEIGHT = 0.45
+_TOPIC_WEIGHT = 0.3
 _NAME_WEIGHT = 1.4
 _QUOTED_WEIGHT = 1.6
 # Short, since the text may divide a name where the question does not: `filename` also finds `file_name`.
@@ -124,27 +133,38 @@ def read_question(text: str) -> Question:
     weights = _Weights()
     stems: set[str] = set()
     lines = [line for line in _NOISE.sub(" ", text[:_MAX_CHARS]).split("\n") if line.strip()]
-    for number, line in enumerate(lines):
-        weight = _SUBJECT_WEIGHT if number == 0 else _BODY_WEIGHT
+    for line, weight in _weigh(lines):
         for run in _UNSPACED_RUN.findall(line):
             weights.add_bigrams(run, weight)
         stems.update(_read_line(_UNSPACED_RUN.sub(" ", line), weight, weights))
     return Question(weights.terms(), is_about_comments=not stems.isdisjoint(_PROSE_STEMS))
 
 
+def _weigh(lines: list[str]) -> Iterator[tuple[str, float]]:
+    """The lines with their weights. The first one comes in two pieces: the topic before it weighs less."""
+    for line in lines[:1]:
+        topic = _TOPIC.match(line)
+        after = topic.end() if topic else 0
+        yield line[:after], _TOPIC_WEIGHT
+        yield line[after:], _SUBJECT_WEIGHT
+    for line in lines[1:]:
+        yield line, _BODY_WEIGHT
+
+
 def _read_line(line: str, weight: float, weights: _Weights) -> Iterator[str]:
     """Add the terms of a line to `weights`; yields the stem of every word, stop words included."""
     previous = ""
-    for found in _WORD.findall(line):
-        is_quoted = found.startswith("`")
-        names = _NAME.findall(found)
+    for found in _WORD.finditer(line):
+        is_quoted = found["quoted"] is not None
+        is_code = is_quoted or found["code"] is not None
+        names = _NAME.findall(found[0])
         for name in names:
             parts = split_identifier(name)
             yield from map(stem, parts)
             is_compound = len(parts) > 1 or len(names) > 1
-            emphasis = weight * (_QUOTED_WEIGHT if is_quoted else _NAME_WEIGHT if is_compound else 1.0)
+            emphasis = weight * (_QUOTED_WEIGHT if is_quoted else _NAME_WEIGHT if is_code or is_compound else 1.0)
             for part in parts:
-                if is_quoted or part not in _STOP_WORDS:
+                if is_code or part not in _STOP_WORDS:
                     weights.add(stem(part), emphasis)
             if is_quoted or len(parts) > 1:
                 weights.add(name.replace("_", "").lower(), emphasis, first_part=parts[0] if parts else "")

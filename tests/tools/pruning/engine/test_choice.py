@@ -75,6 +75,28 @@ def test_as_many_lines_are_kept_as_are_asked_for(quota: int) -> None:
     assert quota <= kept.sum() <= quota + 2
 
 
+@pytest.mark.parametrize(("worth_of_piece", "is_kept"), [(0.14, False), (0.24, True)])
+def test_a_piece_of_a_definition_is_kept_if_it_is_worth_its_header_too(worth_of_piece: float, is_kept: bool) -> None:
+    worth = np.zeros(40)
+    worth[20:22] = worth_of_piece / 2
+    worth[:4] = (1 - worth_of_piece) / 4
+    header = np.full(40, -1)
+    header[11:31] = 10
+    given = Candidates(
+        worth=worth,
+        tokens=np.full(40, MARKER_TOKENS + 1),
+        must_keep=np.zeros(40, dtype=np.bool_),
+        unit=np.arange(40),
+        header=header,
+    )
+    kept = choose(given, quota=0, top_price=1.0, gap_markers=GAP_MARKERS, check=lambda: None)
+    assert np.flatnonzero(kept).tolist() == [0, 1, 2, 3, *([10, 20, 21] if is_kept else [])]
+    # Without a header, both are worth their own tokens and a marker.
+    alone = Candidates(worth, given.tokens, given.must_keep, given.unit, header=np.full(40, -1))
+    kept = choose(alone, quota=0, top_price=1.0, gap_markers=GAP_MARKERS, check=lambda: None)
+    assert np.flatnonzero(kept).tolist() == [0, 1, 2, 3, 20, 21]
+
+
 def _has_short_gap(kept: tuple[bool, ...]) -> bool:
     padded = (True, *kept, True)
     return any(padded[i : i + 3] == (True, False, True) for i in range(LINES))

@@ -18,3 +18,25 @@ def test_names_weigh_more_than_words_and_the_first_line_more_than_the_rest() -> 
     weights = {term.key: term.weight for term in terms}
     assert weights["openfile"] > weights[stem("close")] > weights["stay"]
     assert "for" not in weights
+
+
+@pytest.mark.parametrize(
+    "topic", ["fix(parser): ", "parser: ", "feat(parser)!: ", "[parser][3.12] ", "[3.12] parser: "]
+)
+def test_the_part_of_a_project_that_a_commit_message_names_first_weighs_less(topic: str) -> None:
+    weights = {term.key: term.weight for term in read_question(f"{topic}Close readers late").terms}
+    assert 0 < weights[stem("parser")] < weights[stem("readers")]
+    plain = {term.key: term.weight for term in read_question("Close readers late").terms}
+    assert weights[stem("readers")] == plain[stem("readers")]
+
+
+def test_an_error_before_a_colon_weighs_as_much_as_ever() -> None:
+    weights = {term.key: term.weight for term in read_question("KeyError: missing").terms}
+    assert weights["keyerror"] > weights[stem("missing")]
+
+
+@pytest.mark.parametrize("code", ["`set`", "set()", "'set'", '"set"', "--set", "set="])
+def test_what_looks_like_code_is_a_term_even_if_it_is_a_common_word(code: str) -> None:
+    weights = {term.key: term.weight for term in read_question(f"Why does {code} freeze").terms}
+    assert weights["set"] > weights[stem("freeze")]
+    assert "set" not in {term.key for term in read_question("Why does set freeze").terms}
