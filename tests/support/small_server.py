@@ -46,10 +46,15 @@ TOOLS: dict[str, dict[str, Any]] = {
     "environment": {"description": "Answer with a variable.", "inputSchema": schema(name="string")},
     "process": {"description": "Answer with the process id.", "inputSchema": schema()},
     "add_tool": {"description": "Have one more tool.", "inputSchema": schema(name="string")},
+    "await_cancel": {"description": "Answer once the call is cancelled.", "inputSchema": schema()},
+    "cancelled": {"description": "Answer with the number of cancelled calls.", "inputSchema": schema()},
+    "nonsense": {"description": "Answer with what is no result.", "inputSchema": schema()},
+    "not_a_number": {"description": "Answer with NaN.", "inputSchema": schema()},
     "link": {"description": "Answer with a link to a resource.", "inputSchema": schema()},
 }
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}}
 added: list[str] = []
+cancelled: list[int] = []
 
 
 def main() -> None:
@@ -132,6 +137,18 @@ def call(message: dict[str, Any], name: str, arguments: dict[str, Any]) -> dict[
         case "add_tool":
             added.append(arguments["name"])
             send({"method": "notifications/tools/list_changed"})
+        case "await_cancel":
+            print("waiting", file=sys.stderr, flush=True)
+            heard = json.loads(sys.stdin.readline())
+            assert heard["method"] == "notifications/cancelled", heard
+            cancelled.append(heard["params"]["requestId"])
+            assert cancelled[-1] == message["id"]
+        case "cancelled":
+            return text(str(len(cancelled)))
+        case "nonsense":
+            return {"content": "no list"}
+        case "not_a_number":
+            return {"content": [], "structuredContent": {"value": float("nan")}}
         case "link":
             return {"content": [{"type": "resource_link", "uri": "small://hidden", "name": "hidden"}]}
         case "echo":
