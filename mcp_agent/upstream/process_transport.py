@@ -222,8 +222,8 @@ async def process_transport(
         process.calls = DirectCalls(outgoing.write)
         yield _Incoming(lines, program, process, process.calls), outgoing
     finally:
+        if process.calls is not None:
+            process.calls.end()
         # Also where the task is being cancelled: no server may be left behind.
         with anyio.CancelScope(shield=True):
             await program.end(_GRACE_S)
-        if process.calls is not None:
-            process.calls.end()
