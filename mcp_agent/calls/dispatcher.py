@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeVar
 
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
 from mcp_agent.calls.call_errors import INVALID_PARAMS, internal_error, refuse_arguments, timeout_error
-from mcp_agent.calls.deadline import within
 from mcp_agent.calls.focus import prune
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
 from mcp_agent.calls.shaping import Shaped, Shaper, WrittenForm, choose_form
@@ -130,6 +129,17 @@ class Dispatcher:
 
     def _in_thread(self, function: Callable[..., _T], *arguments: Any) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+
+async def within(deadline_s: float, context: ToolContext, work: Awaitable[_T]) -> _T:
+    """What the work of a call gives. Raises TimeoutError at its deadline."""
+    try:
+        async with asyncio.timeout(deadline_s):
+            return await work
+    except (TimeoutError, asyncio.CancelledError):
+        # A thread cannot be cancelled: it looks at this now and then, and stops by itself.
+        context.is_cancelled = True
+        raise
 
 
 def _host_cursor(call: Call, tool: Tool) -> str | None:

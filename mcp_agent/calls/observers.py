@@ -232,21 +232,22 @@ def argument_shapes(arguments: Mapping[str, Any], declared: Mapping[str, Field])
     """The arguments, with a length in place of each text that may not be kept."""
     shapes: dict[str, Any] = {}
     for name, value in islice(arguments.items(), _MOST_ARGUMENTS):
-        shapes[name[:60]] = _shape(value, declared.get(name, _UNDECLARED))
+        if isinstance(value, str):
+            shapes[name[:60]] = _text_shape(value, declared.get(name, _UNDECLARED))
+        elif isinstance(value, list):
+            shapes[name[:60]] = f"<{len(value)} items>"
+        elif isinstance(value, dict):
+            shapes[name[:60]] = f"<{len(value)} keys>"
+        else:
+            shapes[name[:60]] = value
     if len(arguments) > _MOST_ARGUMENTS:
         shapes["…"] = len(arguments) - _MOST_ARGUMENTS
     return shapes
 
 
-def _shape(value: Any, declared: Field) -> Any:
-    if isinstance(value, str):
-        if declared.audited:
-            return value[:_TEXT_CHARS]
-        if declared.is_command and (program := _PROGRAM.match(value)) is not None:
-            return f"{program[1]} … <{len(value)} chars>"
-        return f"<{len(value)} chars>"
-    if isinstance(value, list):
-        return f"<{len(value)} items>"
-    if isinstance(value, dict):
-        return f"<{len(value)} keys>"
-    return value
+def _text_shape(value: str, declared: Field) -> str:
+    if declared.audited:
+        return value[:_TEXT_CHARS]
+    if declared.is_command and (program := _PROGRAM.match(value)) is not None:
+        return f"{program[1]} … <{len(value)} chars>"
+    return f"<{len(value)} chars>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from mcp_agent.calls.call import Blocks, Call, Compact, Outcome, Refusal, written_form
+from mcp_agent.calls.call import Blocks, Call, Compact, Outcome, Refusal, Written, written_form
 from mcp_agent.calls.observers import CallObserver
 from tools.kit.records import record
 from tools.kit.results import Media
@@ -30,23 +30,28 @@ class RecentResults(CallObserver):
     """The newest results by the id of their call."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, KeptResult] = OrderedDict()
+        # A small result is kept as it was written; few are ever looked at.
+        self._kept: OrderedDict[str, Written | KeptResult] = OrderedDict()
 
     def find(self, call_id: str) -> KeptResult | None:
-        return self._kept.get(call_id)
+        kept = self._kept.get(call_id)
+        return kept if kept is None or isinstance(kept, KeptResult) else _beginning(kept)
 
     def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         if outcome is None:
             return
-        self._kept[call.id] = _keep(outcome)
+        if isinstance(outcome, Refusal):
+            self._kept[call.id] = KeptResult("refused", outcome.message[:_MOST_BYTES], False)
+        elif result_bytes <= _MOST_BYTES:
+            self._kept[call.id] = outcome.written
+        else:
+            self._kept[call.id] = _beginning(outcome.written)
         if len(self._kept) > _MOST_RESULTS:
             self._kept.popitem(last=False)
 
 
-def _keep(outcome: Outcome) -> KeptResult:
-    if isinstance(outcome, Refusal):
-        return KeptResult("refused", outcome.message[:_MOST_BYTES], False)
-    written, form = outcome.written, written_form(outcome.written)
+def _beginning(written: Written) -> KeptResult:
+    form = written_form(written)
     if isinstance(written, Media):
         return KeptResult(form, f"{written.type}, {len(written.data)} bytes", False)
     whole = written.encoded if isinstance(written, Blocks | Compact) else written

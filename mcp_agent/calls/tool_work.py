@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from mcp_agent.calls.call import Call, Failure, Outcome, SharedContext, Success
 from mcp_agent.calls.call_errors import internal_error, timeout_error
-from mcp_agent.calls.deadline import within
+from mcp_agent.calls.dispatcher import within
 from mcp_agent.calls.observers import CallObserver, notify_all
 from registry.gate import Gate
 from tools.context import Cancelled, ToolContext

@@ -228,7 +228,8 @@ class Methods:
         if arguments is not None and not isinstance(arguments, dict):
             raise RpcError(INVALID_PARAMS, "params.arguments of tools/call must be an object")
         meta = request.message.meta
-        call = Call(new_call_id(), request.caller, name, arguments or {}, _progress(request, meta), _log(request, meta))
+        report = _progress(request, meta["progressToken"]) if "progressToken" in meta else None
+        call = Call(new_call_id(), request.caller, name, arguments or {}, report, _log(request, meta))
         outcome = await self._dispatcher.call(call)
         if isinstance(outcome, Refusal):
             raise RpcError(outcome.error_code, outcome.message, outcome.data)
@@ -389,10 +390,10 @@ def _uri(request: Request) -> str:
     return uri
 
 
-def _progress(request: Request, meta: Mapping[str, Any]) -> Callable[[float, float | None, str | None], None] | None:
-    """The function that sends a tool's progress to this caller; None if it did not ask for progress."""
-    token, notify = meta.get("progressToken"), request.notify
-    if token is None or notify is None or not jsonrpc.is_id(token):
+def _progress(request: Request, token: Any) -> Callable[[float, float | None, str | None], None] | None:
+    """The function that sends a tool's progress to this caller; None if it cannot be sent any."""
+    notify = request.notify
+    if notify is None or not jsonrpc.is_id(token):
         return None
 
     def report(done: float, total: float | None, message: str | None) -> None:

@@ -245,28 +245,35 @@ class Guard:
         if self._tokens is None:
             return _ANYBODY
         bearer, key = headers.get(b"authorization"), headers.get(b"x-api-key")
-        if bearer is not None and key is not None:
-            raise _Refused(400, _ONE_TOKEN, reason="bad_header")
         if bearer is not None:
+            if key is not None:
+                raise _Refused(400, _ONE_TOKEN, reason="bad_header")
             if len(bearer) <= len(_BEARER) or bearer[: len(_BEARER)].lower() != _BEARER:
                 raise _login_refusal("the Authorization header must be: Bearer <token>", "bad_header")
-            token = _without_scheme(bearer)
+            token = bearer
         elif key is not None:
-            token = _without_scheme(key.strip())
+            token = key.strip()
         else:
-            if scope["path"].rstrip("/") == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
-                return None
-            if self._logins is not None and is_page_path(scope["path"]) and _SESSION_HEADER not in headers:
-                if needs_login(scope["path"]):
-                    return _identify_browser(self._logins, headers, scope)
-                if scope["method"] in ("GET", "HEAD"):
-                    return None
-            raise _login_refusal("a token is needed", "no_token")
+            return self._identify_without_token(headers, scope)
+        # More than once: people paste "Bearer <token>" into a field for the token, and their client adds the word.
+        while token[: len(_BEARER)].lower() == _BEARER:
+            token = token[len(_BEARER) :].strip()
         principal = self._tokens.identify(token)
         if principal is None:
             has_expired = self._tokens.is_expired(token)
             raise _login_refusal("the token has expired" if has_expired else "the token is not valid", "wrong_token")
         return principal
+
+    def _identify_without_token(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal | None:
+        """A browser that has logged in, or None for what everybody may read."""
+        if scope["path"].rstrip("/") == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
+            return None
+        if self._logins is not None and is_page_path(scope["path"]) and _SESSION_HEADER not in headers:
+            if needs_login(scope["path"]):
+                return _identify_browser(self._logins, headers, scope)
+            if scope["method"] in ("GET", "HEAD"):
+                return None
+        raise _login_refusal("a token is needed", "no_token")
 
 
 class _BoundedReceive:
@@ -308,13 +315,6 @@ def _index_headers(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, byt
             if names.count(name) > 1:
                 raise _Refused(status, message, reason="bad_header")
     return first
-
-
-def _without_scheme(token: bytes) -> bytes:
-    """The token alone. People paste "Bearer <token>" into a field for the token, and their client adds the word."""
-    while token[: len(_BEARER)].lower() == _BEARER:
-        token = token[len(_BEARER) :].strip()
-    return token
 
 
 def _is_own_address(name: str, scope: Scope) -> bool:

@@ -40,10 +40,8 @@ class Refusals:
     def add(self, reason: Reason, address: str, path: str) -> bool:
         """Count a refusal. True if it is reported at once."""
         self.counts[reason] = self.counts.get(reason, 0) + 1
-        now = time.monotonic()
-        if now - self._began >= _WINDOW_S:
+        if time.monotonic() - self._began >= _WINDOW_S:
             self.flush()
-            self._began = now
         if self._lines[address] < _LINES_OF_ONE and self._lines.total() < _LINES_OF_ALL:
             self._lines[address] += 1
             self._note({"reason": reason, "address": address, "path": path[:_PATH_CHARS], "count": 1})
@@ -59,7 +57,8 @@ class Refusals:
         return False
 
     def flush(self) -> None:
-        """Report what was only counted."""
+        """Report what was only counted, and begin a new window."""
+        self._began = time.monotonic()
         rest, paths = self._rest, self._paths
         self._lines, self._rest, self._paths = Counter(), Counter(), {}
         for (address, reason), count in rest.items():

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,10 @@ log = logging.getLogger(__name__)
 FILE_NAME = "audit.jsonl"
 _MOST_BYTES = 50 * 1024 * 1024
 _KEPT_FILES = 5
+# The file is looked at after so many lines, to rotate it, and with the first line after so long, to make it again if
+# it was deleted. To look at a file costs as much as to write to it.
 _LOOK_EVERY = 500
+_LOOK_EVERY_S = 0.05
 _LINE = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 
 
@@ -39,6 +43,7 @@ class AuditLog:
         self._descriptor = -1
         self._boot = secrets.token_hex(4)
         self._seq = 0
+        self._looked_at = 0.0
         self._is_failing = False
         # The disk became full within a line: the next one begins on a line of its own.
         self._is_torn = False
@@ -52,9 +57,10 @@ class AuditLog:
         facts = {"ts": datetime.now(UTC), "seq": self._seq, "boot": self._boot, **facts}
         line = encode_line(facts)
         try:
-            # Nobody would ever read what is written to a file that has been deleted.
-            if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0 or not os.fstat(self._descriptor).st_nlink:
-                self._reopen()
+            now = time.monotonic()
+            if now - self._looked_at > _LOOK_EVERY_S or self._seq % _LOOK_EVERY == 0 or self._descriptor < 0:
+                self._looked_at = now
+                self._look()
             if self._is_torn:
                 line = b"\n" + line
             written = os.write(self._descriptor, line)
@@ -78,6 +84,11 @@ class AuditLog:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _look(self) -> None:
+        # Nobody would ever read what is written to a file that has been deleted.
+        if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0 or not os.fstat(self._descriptor).st_nlink:
+            self._reopen()
 
     def _reopen(self) -> None:
         """Rotate the file if it is full, and open the one that has the name now."""

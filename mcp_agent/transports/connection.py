@@ -127,7 +127,8 @@ class Connection(HttpToolsProtocol):
         if self._unread_bytes > MOST_HEAD_BYTES and self._head_bytes() > MOST_HEAD_BYTES:
             raise self._refuse(431, _HEAD_TOO_LARGE)
         self._unread_bytes = 0
-        self._cancel_head_timer()
+        if self._head_timer is not None:
+            self._cancel_head_timer()
         line, self._first_line = self._first_line, b""
         version = self.parser.get_http_version().encode()
         if problem := _head_problem(line, self.parser.get_method(), self.url, version, self.headers):

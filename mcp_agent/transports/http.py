@@ -22,6 +22,7 @@ _LARGE_BODY_BYTES = 256 * 1024
 _JSON_TYPE = (b"content-type", b"application/json")
 # Which conversation a request belongs to, first come first. On /mcp the first one is the connection.
 _CHAT_HEADERS = (b"mcp-session-id", b"x-openwebui-chat-id", b"x-session-id")
+_CHAT_HEADERS_BESIDE_CONNECTION = _CHAT_HEADERS[1:]
 # Which person a program asks for. Open WebUI sends the one on MCP and OpenAPI, the other to its terminals.
 _USER_HEADERS = (b"x-openwebui-user-id", b"x-user-id")
 _MOST_CLAIM_BYTES = 200
@@ -139,16 +140,15 @@ def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None 
 
     How results are written: the wire's own way, else what the connection's header says, else what the token says.
     """
-    state = scope["state"]
-    who: Principal = state["principal"]
+    who: Principal = scope["state"]["principal"]
+    headers: Mapping[bytes, bytes] = scope["state"]["headers"]
     narrowed_to = scope["path_params"].get("profile") if "path_params" in scope else None
     if form is None:
-        asked = state["headers"].get(b"x-mcp-agent-form")
+        asked = headers.get(b"x-mcp-agent-form")
         form = who.form if asked is None else _FORMS.get(asked.lower(), who.form)
-    headers = state["headers"]
-    chat = _claim(headers, _CHAT_HEADERS if not connection else _CHAT_HEADERS[1:])
+    chat = _claim(headers, _CHAT_HEADERS_BESIDE_CONNECTION if connection else _CHAT_HEADERS)
     user = _claim(headers, _USER_HEADERS)
-    access = Access(who.profile, narrowed_to, offers_mounts=MOUNTED_BY_HEADER not in headers)
+    access = Access(who.profile, narrowed_to, MOUNTED_BY_HEADER not in headers)
     return Caller(who.name, access, transport, client, form, connection, chat, user)
 
 

@@ -258,11 +258,11 @@ class StreamableHttp:
 
     def _session(self, scope: Scope, version: str | None) -> HttpSession | None:
         """The session that a request names; None if it names none, or none of this token."""
-        session_id = header_text(scope, b"mcp-session-id")
+        session_id: bytes | None = scope["state"]["headers"].get(b"mcp-session-id")
         if session_id is None:
             return None
         spoken = version if version in eras.HANDSHAKE_VERSIONS else eras.LATEST_HANDSHAKE
-        return self._sessions.find(session_id, principal(scope).name, spoken)
+        return self._sessions.find(session_id.decode("latin-1"), scope["state"]["principal"].name, spoken)
 
 
 async def _session_frames(session: HttpSession, after: int | None, may_hear: MayHear) -> AsyncGenerator[bytes, None]:

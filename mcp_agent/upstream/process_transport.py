@@ -18,6 +18,7 @@ from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.sessions.output_log import Stream
 from mcp_agent.sessions.process import Status
 from mcp_agent.sessions.program import Program
+from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -39,6 +40,8 @@ class ServerProcess:
         # The last answer over HTTP that was an error, such as "401 Unauthorized".
         self.http_error = ""
         self.on_end: Callable[[], object] = lambda: None
+        # Its pipe, for calls of tools; None for a server that is reached over HTTP.
+        self.calls: DirectCalls | None = None
 
     def hear_stderr(self, data: bytes) -> None:
         self.stderr = (self.stderr + data.decode("utf-8", "replace"))[-_STDERR_CHARS:]
@@ -95,8 +98,9 @@ class _Lines:
 class _Incoming:
     """The messages of the server, as the client reads them."""
 
-    def __init__(self, lines: _Lines, program: Program, process: ServerProcess) -> None:
+    def __init__(self, lines: _Lines, program: Program, process: ServerProcess, calls: DirectCalls) -> None:
         self._lines = lines
+        self._calls = calls
         self._program = program
         self._process = process
         self._taken = 0
@@ -114,7 +118,7 @@ class _Incoming:
             if self._taken % _AT_ONCE == 0:
                 # A server that never stops printing would keep the event loop to itself.
                 await asyncio.sleep(0)
-            if not line.strip():
+            if self._calls.take(line) or not line.strip():
                 continue
             try:
                 return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
@@ -155,11 +159,17 @@ class _Outgoing:
     async def send(self, item: SessionMessage) -> None:
         import anyio
 
-        data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        try:
+            await self.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+        except Disconnected:
+            raise anyio.BrokenResourceError from None
+
+    async def write(self, line: bytes) -> None:
+        """Raises Disconnected if the server does not read."""
         async with self._turn:
-            if await self._program.child.write(data) < len(data):
+            if await self._program.child.write(line) < len(line):
                 self._on_stuck()
-                raise anyio.BrokenResourceError
+                raise Disconnected
 
     async def aclose(self) -> None:
         pass
@@ -189,6 +199,8 @@ async def process_transport(
         process.problem = process.problem or problem
         lines.end()
         process.on_end()
+        if process.calls is not None:
+            process.calls.end()
 
     def on_output(stream: Stream, data: bytes) -> bool:
         if stream == "stderr":
@@ -206,8 +218,12 @@ async def process_transport(
 
     program = sessions.start_program(name, argv, cwd, environment, on_output=on_output, on_exit=on_exit)
     try:
-        yield _Incoming(lines, program, process), _Outgoing(program, lambda: end("it does not read what it is sent"))
+        outgoing = _Outgoing(program, lambda: end("it does not read what it is sent"))
+        process.calls = DirectCalls(outgoing.write)
+        yield _Incoming(lines, program, process, process.calls), outgoing
     finally:
+        if process.calls is not None:
+            process.calls.end()
         # Also where the task is being cancelled: no server may be left behind.
         with anyio.CancelScope(shield=True):
             await program.end(_GRACE_S)

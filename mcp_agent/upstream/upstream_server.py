@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_agent.logs import event
 from mcp_agent.upstream.connecting import START_S, Listeners, Surroundings, connect
+from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected, Progress
 from mcp_agent.upstream.process_transport import ServerProcess
 from registry.mount_entries import Mount
 from tools.kit.errors import ToolError, UpstreamFailed, UpstreamUnavailable
 
 if TYPE_CHECKING:
     from mcp.client import Client
+    from mcp.types import CallToolResult
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +38,6 @@ _MOST_PAGES = 100
 _CONNECTION_CLOSED = (-32000, "Connection closed")
 _SESSION_UNKNOWN = (-32600, "Session terminated")
 _HTTP_ERROR = "Server returned an error response"
-
-Progress = Callable[[float, float | None, str | None], None]
 
 
 class Upstream:
@@ -109,15 +109,16 @@ class Upstream:
             return await self._call_once(tool, arguments, report)
 
     async def _call_once(self, tool: str, arguments: dict[str, Any], report: Progress | None) -> dict[str, Any]:
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            assert report is not None, "only then is it passed on"
-            report(progress, total, message)
-
         client = await self._client()
         ended = self._ended
         self.calls_under_way += 1
         try:
-            result = await client.call_tool(tool, arguments, progress_callback=None if report is None else on_progress)
+            if self.process.calls is not None and _has_handshake(client):
+                result = await _call_directly(self.process.calls, client, tool, arguments, report)
+            else:
+                result = await _call_by_client(client, tool, arguments, report)
+        except UpstreamFailed:
+            raise
         except Exception as error:
             raise self._as_tool_error(error, tool, ended) from None
         finally:
@@ -228,7 +229,7 @@ class Upstream:
 
     async def _follow_changes(self, client: Client, ended: asyncio.Event) -> None:
         """Until the end of the connection, hear of changes of its tools. With a handshake they come by themselves."""
-        if client.protocol_version < "2026":
+        if _has_handshake(client):
             await ended.wait()
             return
         ending = asyncio.create_task(ended.wait())
@@ -267,7 +268,7 @@ class Upstream:
         if told == _SESSION_UNKNOWN:
             ended.set()
             return _SessionUnknown(f"{name} does not know this connection any more")
-        if ended.is_set() or told == _CONNECTION_CLOSED:
+        if ended.is_set() or told == _CONNECTION_CLOSED or isinstance(error, Disconnected):
             ended.set()
             return self._unavailable(during=what)
         if isinstance(error, TimeoutError):
@@ -294,6 +295,32 @@ class Upstream:
 
 class _SessionUnknown(UpstreamUnavailable):
     """The server has forgotten the session, and so has not done what it was asked."""
+
+
+def _has_handshake(client: Client) -> bool:
+    """Whether the server is of the era in which a connection begins with one."""
+    return client.protocol_version < "2026"
+
+
+async def _call_directly(
+    calls: DirectCalls, client: Client, tool: str, arguments: dict[str, Any], report: Progress | None
+) -> CallToolResult:
+    from mcp.types import CallToolResult
+
+    result = CallToolResult.model_validate(await calls.call(tool, arguments, report), by_name=False)
+    if not result.is_error:
+        await client.session.validate_tool_result(tool, result)
+    return result
+
+
+async def _call_by_client(
+    client: Client, tool: str, arguments: dict[str, Any], report: Progress | None
+) -> CallToolResult:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        assert report is not None, "only then is it passed on"
+        report(progress, total, message)
+
+    return await client.call_tool(tool, arguments, progress_callback=None if report is None else on_progress)
 
 
 async def _every(ask: Callable[[str | None], Awaitable[Any]], field: str) -> list[dict[str, Any]]:

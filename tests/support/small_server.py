@@ -1,6 +1,6 @@
 """A small MCP server over stdio that starts quickly and does what a test asks of it. Run it as a program.
 
-    small_server.py [--tools FILE] [--stderr TEXT] [--exit CODE] [--silent]
+    small_server.py [--tools FILE] [--stderr TEXT] [--exit CODE] [--silent] [--odd]
 
 FILE holds further tools as JSON: their descriptions are the test's, and each answers with its own name. It is read at
 each tools/list.
@@ -48,8 +48,16 @@ TOOLS: dict[str, dict[str, Any]] = {
     "add_tool": {"description": "Have one more tool.", "inputSchema": schema(name="string")},
     "link": {"description": "Answer with a link to a resource.", "inputSchema": schema()},
 }
+# Only with --odd.
+ODD_TOOLS: dict[str, dict[str, Any]] = {
+    "await_cancel": {"description": "Answer once the call is cancelled.", "inputSchema": schema()},
+    "cancelled": {"description": "Answer with the number of cancelled calls.", "inputSchema": schema()},
+    "nonsense": {"description": "Answer with what is no result.", "inputSchema": schema()},
+    "not_a_number": {"description": "Answer with NaN.", "inputSchema": schema()},
+}
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}}
 added: list[str] = []
+cancelled: list[int] = []
 
 
 def main() -> None:
@@ -58,7 +66,10 @@ def main() -> None:
     parser.add_argument("--stderr", default="")
     parser.add_argument("--exit", type=int)
     parser.add_argument("--silent", action="store_true")
+    parser.add_argument("--odd", action="store_true")
     options = parser.parse_args()
+    if options.odd:
+        TOOLS.update(ODD_TOOLS)
     if options.stderr:
         print(options.stderr, file=sys.stderr, flush=True)
     if options.exit is not None:
@@ -132,6 +143,18 @@ def call(message: dict[str, Any], name: str, arguments: dict[str, Any]) -> dict[
         case "add_tool":
             added.append(arguments["name"])
             send({"method": "notifications/tools/list_changed"})
+        case "await_cancel":
+            print("waiting", file=sys.stderr, flush=True)
+            heard = json.loads(sys.stdin.readline())
+            assert heard["method"] == "notifications/cancelled", heard
+            cancelled.append(heard["params"]["requestId"])
+            assert cancelled[-1] == message["id"]
+        case "cancelled":
+            return text(str(len(cancelled)))
+        case "nonsense":
+            return {"content": "no list"}
+        case "not_a_number":
+            return {"content": [], "structuredContent": {"value": float("nan")}}
         case "link":
             return {"content": [{"type": "resource_link", "uri": "small://hidden", "name": "hidden"}]}
         case "echo":

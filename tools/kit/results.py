@@ -154,11 +154,12 @@ class Result(ABC):
     """
 
     def as_object(self) -> dict[str, Any]:
-        return {
-            name: value.as_object() if isinstance(value, PruningMetadata) else value
-            for attribute, name in _names(type(self))
-            if (value := getattr(self, attribute)) is not None
-        }
+        found: dict[str, Any] = {}
+        for attribute, name in _names(type(self)):
+            value = getattr(self, attribute)
+            if value is not None:
+                found[name] = value.as_object() if isinstance(value, PruningMetadata) else value
+        return found
 
     @abstractmethod
     def render(self) -> str:

@@ -1,0 +1,40 @@
+"""Calls over the pipe of a mounted server, past the official client: they end as the client's do."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import eventually, within
+from tests.upstream.mounting import mounted, small
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server_and_its_late_answer_disturbs_nobody(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small("--odd")}) as host:
+        waiting = asyncio.create_task(host.call("await_cancel"))
+        await eventually(lambda: host.daemon.mounts.facts["small"], lambda facts: "waiting" in facts.get("stderr", ""))
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        async with within():
+            assert (await host.call("cancelled"))["text"] == "1"
+        assert host.daemon.mounts.facts["small"]["state"] == "running"
+
+
+async def test_many_calls_at_once_each_get_their_own_answer(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small("--odd")}) as host, within():
+        answers = await asyncio.gather(*(host.call("echo", text=str(number)) for number in range(50)))
+        assert [answer["text"] for answer in answers] == [str(number) for number in range(50)]
+
+
+async def test_an_answer_that_is_no_result_is_the_failure_of_the_server(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small("--odd")}) as host, within():
+        assert (await host.call("nonsense"))["error"]["code"] == "UPSTREAM_FAILED"
+        assert (await host.call("refuse"))["error"]["message"] == "not on a Sunday"
+
+
+async def test_an_answer_with_nan_is_taken_though_it_is_no_json(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small("--odd")}) as host, within():
+        assert (await host.call("not_a_number"))["structuredContent"] == {"value": None}
