@@ -22,6 +22,7 @@ from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon
 from mcp_agent.host import Host
 from mcp_agent.logs import event
+from mcp_agent.memory import limit_arenas, return_free_memory
 from mcp_agent.runtime_file import RuntimeFile
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
@@ -108,6 +109,7 @@ def run(
     tls: tuple[Path | None, Path | None] = (None, None),
 ) -> None:
     """Serve `app` until a signal ends it, with `followers` beside it; `ready` is called once it can be reached."""
+    limit_arenas()
     server = _Server(
         uvicorn.Config(
             app,
@@ -129,7 +131,7 @@ def run(
         ),
         host,
         ready,
-        [host.follow_registry, *followers],
+        [host.follow_registry, return_free_memory, *followers],
     )
     with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(server.run_until_stopped(listener))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -17,6 +18,14 @@ from tests.support.shell_host import ShellHost, shell_host
 settings.register_profile("short", max_examples=60, deadline=None, derandomize=True, database=None)
 settings.register_profile("long", max_examples=2_000, deadline=None, database=None)
 settings.load_profile("long" if os.environ.get("MCP_AGENT_TEST_LONG") else "short")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heed_signals() -> None:
+    """A shell ignores these for what runs in its background, and so does `nohup`; our daemons would inherit that."""
+    for number, action in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, action)
 
 
 @pytest.fixture

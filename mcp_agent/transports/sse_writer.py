@@ -7,6 +7,7 @@ The minor version is pinned for that, and a test fails when the library's own ve
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
@@ -73,6 +74,9 @@ class EventStream(EventSourceResponse):
         async with aclosing(self.body_iterator) as frames:
             async for frame in frames:
                 await send({"type": "http.response.body", "body": frame, "more_body": True})
+                # Sending to a client that has left returns at once. The task that notices this needs a turn, or all
+                # that the client has not read would be encoded, and the event loop blocked, for nobody.
+                await asyncio.sleep(0)
         async with self._send_lock:
             self.active = False
             await send({"type": "http.response.body", "body": b""})

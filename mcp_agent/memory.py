@@ -1,0 +1,39 @@
+"""Gives memory that is free back to the system, so that a daemon that was busy once does not stay large.
+
+glibc has an arena for each thread that allocates, and keeps what is freed in the middle of it. After days every one of
+them has had its peak. Where the C library is another one, nothing is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import time
+
+# Of the C library's malloc.h. Two, because the threads share one interpreter lock and seldom allocate at the same time.
+_ARENA_MAX = -8
+_MOST_ARENAS = 2
+_EVERY_S = 60.0
+# With less work than this in between there is little to give back, and an idle daemon stays idle.
+_LEAST_WORK_S = 0.1
+
+
+def limit_arenas() -> None:
+    """Let the threads to come share their arenas."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_ARENA_MAX, _MOST_ARENAS)
+
+
+async def return_free_memory(every_s: float = _EVERY_S) -> None:
+    """Until cancelled, return free memory to the system after work was done. It takes a few milliseconds."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None:
+        return
+    before_s = 0.0
+    while True:
+        await asyncio.sleep(every_s)
+        if (now_s := time.process_time()) - before_s >= _LEAST_WORK_S:
+            # In a thread: other threads go on meanwhile.
+            await asyncio.to_thread(trim, 0)
+            before_s = now_s
