@@ -91,7 +91,9 @@ def add_command(
             group.add_argument(
                 setting.flag,
                 action="append" if setting.name in _REPEATED else "store",
-                metavar={"port": "PORT", "fleet": "URL", "box": "NAME", "creds": "FILE", **_REPEATED}.get(setting.name, setting.name.upper()),
+                metavar={"port": "PORT", "fleet": "URL", "box": "NAME", "creds": "FILE", **_REPEATED}.get(
+                    setting.name, setting.name.upper()
+                ),
                 help=f"{setting.help} (default: {setting.shown_default})",
             )
     parser.set_defaults(command=_import_on_call(function))

@@ -236,7 +236,7 @@ def _config_file() -> tuple[dict[str, Any], Path]:
     known = [setting.key for setting in DAEMON_SETTINGS]
     table = file.pop("fleet", {})
     if not isinstance(table, dict):
-        raise BadConfig(f"{path}: fleet is a table: [fleet], and in it url = \"nats://…\"")
+        raise BadConfig(f'{path}: fleet is a table: [fleet], and in it url = "nats://…"')
     file.update({f"fleet.{key}": value for key, value in table.items()})
     for key in file:
         if key not in known:

@@ -278,10 +278,19 @@ SETTINGS = (
     Setting("box", _BOX_NAME, None, "name of this machine in its fleet", "the host's name", fleet_key="box"),
     Setting("creds", _FILE, None, "file with the credentials for NATS", "none", fleet_key="creds"),
     Setting(
-        "label", _LABELS, (), "a label of this box, such as gpu=1; may be given several times", "none", fleet_key="label"
+        "label",
+        _LABELS,
+        (),
+        "a label of this box, such as gpu=1; may be given several times",
+        "none",
+        fleet_key="label",
     ),
     Setting(
-        "fleet_profile", _TEXT, None, "profile for calls that come by way of a gateway", "the active one",
+        "fleet_profile",
+        _TEXT,
+        None,
+        "profile for calls that come by way of a gateway",
+        "the active one",
         fleet_key="profile",
     ),
     Setting("log_level", _LEVEL, "info", f"how much to log: {', '.join(LEVELS)}"),

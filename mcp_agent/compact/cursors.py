@@ -69,7 +69,9 @@ class Cursors:
     def write(self, place: Place, origin: Origin) -> str:
         """The same place of the same call has the same cursor."""
         payload = orjson.dumps([*place, origin.digest])
-        return _PREFIX + base64.urlsafe_b64encode(self._mac(payload, origin) + payload).decode().rstrip("=") + self._ending
+        return (
+            _PREFIX + base64.urlsafe_b64encode(self._mac(payload, origin) + payload).decode().rstrip("=") + self._ending
+        )
 
     def read(self, cursor: str, asking: Origin) -> tuple[Place, Origin]:
         """The place in a cursor, and the call that gave it.

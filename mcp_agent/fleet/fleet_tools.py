@@ -11,8 +11,9 @@ from tools.context import ToolContext
 from tools.kit.errors import InvalidParams, NotFound
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Item, Result
+from tools.kit.results import Result
 from tools.kit.spec import Tool, tool
+from tools.kit.summaries import Item
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway

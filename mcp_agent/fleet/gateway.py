@@ -138,7 +138,9 @@ class Gateway:
         assert isinstance(outcome, Success), "a new call has no further page"
         result = outcome.result.as_object()
         output = "\n".join(text.rstrip("\n") for name in ("stdout", "stderr") if (text := result.get(name)))
-        facts = {name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None}
+        facts = {
+            name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None
+        }
         return {**row, **facts, "output": output}
 
     def find_box(self, asked: str) -> Box:

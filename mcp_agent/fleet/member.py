@@ -57,8 +57,9 @@ class Member:
         """Connect, and take the name. Raises FleetError, also if another daemon has the name."""
         self._check_profile()
         prefix = f"_INBOX.box.{self.box}"
-        self._bus = bus = await Bus.connect(self._url, name=f"mcp-agent box {self.box}", credentials=self._creds,
-                                            inbox_prefix=prefix)
+        self._bus = bus = await Bus.connect(
+            self._url, name=f"mcp-agent box {self.box}", credentials=self._creds, inbox_prefix=prefix
+        )
         try:
             await self._check_name(bus)
             for subject, serve in (

@@ -88,9 +88,7 @@ class _Assembly:
 class MemberCalls:
     """Runs calls of gateways through the dispatcher of the box. `access` is what they may use at this moment."""
 
-    def __init__(
-        self, dispatcher: Dispatcher, access: Callable[[], Access], is_connected: Callable[[], bool]
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, access: Callable[[], Access], is_connected: Callable[[], bool]) -> None:
         self._dispatcher = dispatcher
         self._access = access
         self._is_connected = is_connected

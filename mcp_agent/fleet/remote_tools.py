@@ -44,9 +44,7 @@ def remote_tools(directory: Directory, taken: Collection[str]) -> list[Tool]:
             described.setdefault(name, entry)
             counts[name] = counts.get(name, 0) + count
     return [
-        _remote_tool(name, entry, takes_box=counts[name] > 1)
-        for name, entry in described.items()
-        if name not in taken
+        _remote_tool(name, entry, takes_box=counts[name] > 1) for name, entry in described.items() if name not in taken
     ]
 
 

@@ -48,7 +48,7 @@ def gateway_of(subject: str) -> str:
 def boxes_in(arguments: Mapping[str, Any]) -> Iterable[str]:
     """The boxes that gave the ids, references and cursors among the arguments of a call."""
     for name, value in arguments.items():
-        if type(value) is not str or "-" not in value and "." not in value or len(value) > _MOST_CHARS:
+        if type(value) is not str or ("-" not in value and "." not in value) or len(value) > _MOST_CHARS:
             continue
         match = _REFERENCE.fullmatch(value)
         if match is None and name == "cursor":
