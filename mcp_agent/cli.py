@@ -310,7 +310,7 @@ def _add_gateway(commands: Commands) -> None:
     text = "serve the tools of all boxes of a fleet over HTTP"
     settings = (*TOKENS, "profile", "host", "port", "allow_host", "allow_origin", "tls_cert", "tls_key", "fleet",
                 "creds", "text_bytes", "log_level")  # fmt: skip
-    gateway = add_command(commands, "gateway", text, "gateway.gateway", settings)
+    gateway = add_command(commands, "gateway", text, "serve_gateway.serve_gateway", settings)
     gateway.add_argument("--name", metavar="NAME", help="name of this gateway (default: the host's name)")
     gateway.add_argument("-q", "--quiet", action="store_true", help="show nothing on the terminal but warnings")
 

@@ -15,7 +15,7 @@ from mcp_agent.settings import BOX_NAME
 from registry.user_error import UserError
 
 
-def gateway(options: argparse.Namespace) -> int:
+def serve_gateway(options: argparse.Namespace) -> int:
     given: dict[str, Any] = vars(options)
     # A daemon of the same user may run on the same machine, with tokens and profiles of its own.
     own = {"state_dir": str(default_state_folder() / "gateway"), "config": str(config_folder() / "gateway-tools.json")}
