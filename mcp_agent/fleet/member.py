@@ -17,7 +17,7 @@ from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, TimedOut
-from mcp_agent.fleet.call_protocol import BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import LEASE_S, BadMessage, pack, unpack
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
@@ -36,7 +36,7 @@ _ANSWER_WITHIN_S = 0.1
 class Member:
     """Made with the daemon; `join` connects it, and `follow` keeps it a member until it is cancelled."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, *, lease_s: float = LEASE_S) -> None:
         config = daemon.config
         if config.fleet is None:
             raise ValueError("this daemon is configured for no fleet")
@@ -48,7 +48,9 @@ class Member:
         self._daemon = daemon
         self._bus: Bus | None = None
         self._has_joined = False
-        self._calls = MemberCalls(daemon.dispatcher, self._access, lambda: self._connection.is_connected)
+        self._calls = MemberCalls(
+            daemon.dispatcher, self._access, lambda: self._connection.is_connected, lease_s=lease_s
+        )
         self._ends: list[Callable[[], Awaitable[None]]] = []
         self._about: tuple[dict[str, Any], list[dict[str, Any]], str] | None = None
         self._has_changed = asyncio.Event()
