@@ -88,6 +88,9 @@ def parser() -> Parser:
 
     serve = add_command(commands, "serve", "run the daemon over HTTP", "serve.serve", EVERY, epilog=_SERVE_EPILOG)
     serve.add_argument("-q", "--quiet", action="store_true", help="show nothing on the terminal but warnings")
+    text = "be reached by the fleet alone, and listen on no port; needs --fleet"
+    serve.add_argument("--no-listen", action="store_true", help=text)
+    _add_gateway(commands)
     stdio = add_command(commands, "stdio", "serve one client over standard input and output", "serve.stdio", COMMON)
     stdio.add_argument(
         "--attach", action="store_true", help="be a bridge to the running daemon; start one if none is running"
@@ -326,6 +329,15 @@ def _add_mount_commands(commands: Commands) -> None:
     wrap.add_argument("--category", metavar="NAME", help="the category of the tool (default: cli)")
     unwrap = add_command(commands, "unwrap", "remove a wrapped program", "wrap_program.unwrap")
     unwrap.add_argument("id", metavar="NAME", help="the name of its tool")
+
+
+def _add_gateway(commands: Commands) -> None:
+    text = "serve the tools of all boxes of a fleet over HTTP"
+    settings = (*TOKENS, "profile", "host", "port", "allow_host", "allow_origin", "tls_cert", "tls_key", "fleet",
+                "creds", "text_bytes", "log_level")  # fmt: skip
+    gateway = add_command(commands, "gateway", text, "serve_gateway.serve_gateway", settings)
+    gateway.add_argument("--name", metavar="NAME", help="name of this gateway (default: the host's name)")
+    gateway.add_argument("-q", "--quiet", action="store_true", help="show nothing on the terminal but warnings")
 
 
 def _add_stop_sessions(parser: argparse.ArgumentParser) -> None:

@@ -66,6 +66,8 @@ class Dispatcher:
             return Refusal(INVALID_PARAMS, str(error), reason=str(error))
         except ToolDisabled as error:
             return await self._fail(error, call, self._gate.form(call.caller.access))
+        if call.narrowing is not None:
+            tool, grant = call.narrowing.narrow(tool, grant)
         context = self._context.for_call(call, grant)
         is_strict = tool.json_rpc_errors and context.is_strict
         notes: Sequence[str] = ()

@@ -72,6 +72,7 @@ class AuditObserver(CallObserver):
             "program": caller.client[:200],
             "transport": caller.transport,
             "form": None if outcome is None or isinstance(outcome, Refusal) else written_form(outcome.written),
+            **({"gateway": caller.gateway} if caller.gateway else {}),
             **({"claimed_user": caller.user} if caller.user else {}),
             "tool": call.tool[:100],
             "args": argument_shapes(call.arguments, {} if tool is None else tool.argument_fields),

@@ -136,6 +136,8 @@ class Bus:
         # By subject in lower case, as nats-py tells it: until when it is believed.
         self._refusals: dict[str, float] = {}
         self._client: Client | None = None
+        # When the present connection was made, by the clock of the event loop.
+        self.connected_at = 0.0
         self._max_payload = 0
         self._connected_at = 0.0
         self._lost = asyncio.Event()
@@ -363,6 +365,7 @@ class Bus:
         self._max_payload = client.max_payload
         self._connected_at = asyncio.get_running_loop().time()
         self._client = client
+        self.connected_at = asyncio.get_running_loop().time()
         self._found.set()
 
     def _remember_servers(self, client: Client) -> None:

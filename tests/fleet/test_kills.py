@@ -1,0 +1,101 @@
+"""Calls through a gateway while the NATS server, or the box, is killed: none runs twice, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.daemon import Daemon
+from tests.support.fleet import Program, running_fleet
+from tests.support.nats import nats_server
+
+LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
+CALLS = 1_000 if LONG else 150
+AT_ONCE = 16
+
+
+class _Runs:
+    """Many calls, each of which writes its number into a file of the box, and what came of each."""
+
+    def __init__(self, gateway: Daemon, log: Path) -> None:
+        self._gateway = gateway
+        self._log = log
+        self.outcomes: dict[int, dict[str, Any]] = {}
+        self._has_more = asyncio.Condition()
+
+    async def run_all(self) -> None:
+        numbers = iter(range(CALLS))
+        async with self._gateway.http() as client, asyncio.TaskGroup() as group:
+
+            async def work() -> None:
+                for number in numbers:
+                    body = {"command": f"echo {number} >> {self._log}; sleep 0.0{number % 5}"}
+                    while True:
+                        answer = (await client.post("/tools/shell_exec", json=body, timeout=120)).json()
+                        if answer.get("may_have_run") is not False:
+                            break
+                        # As a client does that may try again.
+                        await asyncio.sleep(0.05)
+                    async with self._has_more:
+                        self.outcomes[number] = answer
+                        self._has_more.notify_all()
+
+            for _ in range(AT_ONCE):
+                group.create_task(work())
+
+    async def kill(self, times: int, kill: Callable[[], None]) -> None:
+        """Kill `times` times, spread evenly over the calls."""
+        for step in range(1, times + 1):
+            async with self._has_more:
+                await self._has_more.wait_for(lambda: len(self.outcomes) >= step * CALLS // (times + 1))  # noqa: B023
+            await asyncio.to_thread(kill)
+
+    def ran(self) -> Counter[int]:
+        return Counter(map(int, self._log.read_text().split()))
+
+
+async def test_no_call_is_lost_or_runs_twice_while_the_nats_server_is_killed(tmp_path: Path) -> None:
+    with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
+        fleet.member("one")
+        runs = _Runs(_daemon(fleet.gateway()), tmp_path / "ran.log")
+
+        def restart() -> None:
+            server.kill()
+            server.start()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(runs.kill(12 if LONG else 3, restart))
+            group.create_task(runs.run_all())
+    assert [number for number, answer in runs.outcomes.items() if answer.get("exit_code") != 0] == []
+    assert runs.ran() == Counter(range(CALLS))
+
+
+async def test_no_call_runs_twice_while_its_box_is_killed(tmp_path: Path) -> None:
+    with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
+        member = fleet.member("one")
+        runs = _Runs(_daemon(fleet.gateway()), tmp_path / "ran.log")
+
+        def restart() -> None:
+            member.kill()
+            member.start()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(runs.kill(4 if LONG else 1, restart))
+            group.create_task(runs.run_all())
+    answered = {number for number, answer in runs.outcomes.items() if answer.get("exit_code") == 0}
+    ran = runs.ran()
+    assert [number for number, count in ran.items() if count > 1] == []
+    assert answered <= ran.keys()
+    # A box that takes long to come back was silent before it was seen to be another start.
+    codes = {runs.outcomes[number]["error"]["code"] for number in runs.outcomes.keys() - answered}
+    assert codes <= {"OUTCOME_UNKNOWN", "BOX_UNREACHABLE"}
+    assert len(answered) >= CALLS - AT_ONCE * (4 if LONG else 1)
+
+
+def _daemon(program: Program) -> Daemon:
+    assert program.daemon is not None
+    return program.daemon
