@@ -149,6 +149,7 @@ class Config:
             self.mcp_sessions_file,
             self.mounts_dir,
             self.fleet_dir,
+            *(() if self.creds is None else (self.creds,)),
         )
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 
