@@ -10,7 +10,7 @@ import platform
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -18,10 +18,11 @@ import orjson
 from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
-from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, TimedOut
+from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, NotPermitted, TimedOut
 from mcp_agent.fleet.call_protocol import LEASE_S, BadMessage, pack, unpack
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
+from mcp_agent.fleet.nats_service import NatsService
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from mcp_agent.logs import event
 from registry.gate import Access
@@ -57,7 +58,7 @@ class Member:
         self._calls = MemberCalls(
             daemon.dispatcher, self._access, lambda: self._connection.is_connected, lease_s=lease_s
         )
-        self._ends: list[Callable[[], Awaitable[None]]] = []
+        self._service = NatsService(self.box, self.boot, self._labels, lambda: self._calls.count)
         self._about: tuple[dict[str, Any], list[dict[str, Any]], str] | None = None
         self._has_changed = asyncio.Event()
 
@@ -76,10 +77,11 @@ class Member:
                 (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
                 (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
             ):
-                self._ends.append(await bus.subscribe(subject, serve))
+                await bus.subscribe(subject, serve)
             self._joined_at = time.monotonic()
-            self._ends.append(await bus.subscribe(WHO, self._serve_question))
+            await bus.subscribe(WHO, self._serve_question)
             await self._beat(bus, with_facts=True)
+            await self._offer_service(bus)
         except BusError as error:
             await bus.close()
             raise FleetError(f"{self.box} could not join the fleet at {self._url}: {error}") from None
@@ -88,6 +90,15 @@ class Member:
             raise
         self._daemon.hub.observe(self._on_change)
         event(log, logging.INFO, "fleet.joined", box=self.box, boot=self.boot)
+
+    async def _offer_service(self, bus: Bus) -> None:
+        """Be seen by the tools of NATS. It is a courtesy: credentials that do not allow it are no reason to fail."""
+        for subject, serve in self._service.subscriptions():
+            try:
+                await bus.subscribe(subject, serve)
+            except NotPermitted:
+                event(log, logging.INFO, "fleet.no_service", subject=subject)
+                return
 
     async def follow(self) -> None:
         """Until cancelled, send a beat every ten seconds, and at once when the facts have changed; then leave."""

@@ -105,6 +105,8 @@ class MemberCalls:
         self._assemblies: dict[Key, _Assembly] = {}
         self._remembered_bytes = 0
         self._running = 0
+        # How many calls there have been.
+        self.count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -210,6 +212,7 @@ class MemberCalls:
             asked.narrowing,
         )
         self._running += 1
+        self.count += 1
         served.task = loop.create_task(self._run(key, served, call))
         self._tasks.add(served.task)
         served.task.add_done_callback(self._tasks.discard)
