@@ -13,7 +13,7 @@ import orjson
 
 from mcp_agent.commands import daemon_client
 from mcp_agent.commands.own_command import own_command
-from mcp_agent.config import load, state_folder
+from mcp_agent.commands.serve_gateway import gateway_config
 from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.trial import BOXES, Running, Trial
 from mcp_agent.printing import paint, print_json, write_painted
@@ -85,9 +85,7 @@ def _announce(fleet: Running) -> None:
 
 def list_boxes(options: argparse.Namespace) -> int:
     """What the gateway of this user, running on this machine, knows."""
-    given: dict[str, Any] = vars(options)
-    place = str(state_folder() / "gateway")
-    config = load({**given, "state_dir": given.get("state_dir") or place})
+    config = gateway_config(vars(options))
     gateway = daemon_client.find(config)
     if gateway is None:
         raise UserError(
