@@ -34,7 +34,6 @@ Role = Literal["member", "gateway", "observer"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 _NAME = "{{name()}}"
-_SERVICE_VERBS = ("PING", "INFO", "STATS")
 # What the services of members are called for the `nats` tools.
 SERVICE = "mcp-agent"
 
@@ -55,7 +54,7 @@ SUBSCRIBE: dict[Role, tuple[str, ...]] = {
         # To notice another daemon with its name.
         f"agent.{_NAME}.beat",
         "agent.who",
-        *(f"$SRV.{verb}{part}" for verb in _SERVICE_VERBS for part in ("", f".{SERVICE}", f".{SERVICE}.{_NAME}")),
+        *(f"$SRV.*{place}" for place in ("", f".{SERVICE}", f".{SERVICE}.{_NAME}")),
         f"_INBOX.box.{_NAME}.>",
     ),
     "gateway": ("agent.*.beat", f"_INBOX.gateway.{_NAME}.>"),

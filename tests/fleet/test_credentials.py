@@ -13,6 +13,7 @@ import pytest
 from mcp_agent.fleet.bus import Bus, BusError, Disconnected, FleetError, Message, NoResponders, NotPermitted
 from mcp_agent.fleet.credentials import FleetKeys, Role
 from tests.support.daemon import command
+from tests.support.fleet import call, running_fleet
 from tests.support.nats import REFUSED, NatsServer, nats_server
 from tests.support.waiting import PATIENCE_S, eventually
 
@@ -191,6 +192,22 @@ async def test_a_member_answers_a_request_once_and_to_an_inbox_only(fleet: Fleet
             assert await served.get() == ""
         await gateway.request("agent.gpu2.b00t.call.main", b"", PATIENCE_S)
         assert [message.subject for message in reached] == ["agent.gpu2.b00t.call.main"]
+
+
+async def test_a_fleet_with_credentials_serves_calls_and_shows_its_boxes_to_an_observer(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    with running_fleet(tmp_path, fleet.server.url) as programs:
+        programs.member("gpu1", "--no-listen", "--creds", str(fleet.credentials("gpu1", "member")))
+        gateway = programs.gateway("main", "--creds", str(fleet.credentials("main", "gateway"))).daemon
+        assert gateway is not None
+        assert (await call(gateway, "shell_exec", command="echo hello"))["stdout"] == "hello\n"
+        async with fleet.connected("eyes", "observer") as observer:
+            for place in ("", ".mcp-agent", ".mcp-agent.gpu1"):
+                for verb in ("PING", "INFO", "STATS"):
+                    answer = json.loads(await observer.request(f"$SRV.{verb}{place}", b"", PATIENCE_S))
+                    assert (answer["name"], answer["id"]) == ("mcp-agent", "gpu1")
+                    assert answer["type"] == f"io.nats.micro.v1.{verb.lower()}_response"
 
 
 async def test_credentials_that_expired_are_refused(fleet: Fleet) -> None:
