@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
+from mcp_agent.commands.serve_gateway import gateway_config
 from mcp_agent.commands.token import parse_lifetime
 from mcp_agent.config import Config, load
 from mcp_agent.fleet.bus_errors import FleetError
+from mcp_agent.fleet.call_signatures import make_signing_key
 from mcp_agent.fleet.credentials import FleetKeys, Role
 from mcp_agent.fleet.nats_config import write_accounts, write_server_config
 from mcp_agent.printing import print_json
@@ -97,6 +100,20 @@ def revoke(options: argparse.Namespace) -> int:
     accounts = write_accounts(keys)
     print(f"{count} file{'s' if count > 1 else ''} for {options.name} revoked in {accounts}")
     print("copy it beside the configuration of every NATS server and let them read it: nats-server --signal reload")
+    return 0
+
+
+def key(options: argparse.Namespace) -> int:
+    config = gateway_config(vars(options))
+    secure_state_dir(config)
+    public, is_new = make_signing_key(config.fleet_dir)
+    if is_new:
+        print(
+            f"a key is made in {config.fleet_dir}; a gateway that runs signs with it after its next start",
+            file=sys.stderr,
+        )
+    print("in config.toml of each box, under [fleet], with the keys of all gateways:", file=sys.stderr)
+    print(f'trust = ["{public}"]')
     return 0
 
 

@@ -139,6 +139,8 @@ class Bus:
         # When the present connection was made, by the clock of the event loop.
         self.connected_at = 0.0
         self._max_payload = 0
+        # What a gateway that signs adds to its messages to boxes; see `call_signatures.py`.
+        self.seal: Callable[[str, bytes], bytes] = lambda _, payload: payload
         self._lost = asyncio.Event()
         self._found = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -253,6 +255,7 @@ class Bus:
 
     async def _send(self, subject: str, payload: bytes, reply: str) -> None:
         client = self._connected_client()
+        payload = self.seal(subject, payload)
         if len(payload) > client.max_payload:
             raise TooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
         if self._refusals and self._is_refused(subject):

@@ -7,7 +7,6 @@ serves and beats only as itself, and a call carries the name of the gateway in i
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,13 +27,12 @@ from mcp_agent.fleet.nats_jwt import (
     scope,
     user_token,
 )
+from mcp_agent.settings import BOX_NAME
 from tools.files.disk import folder_lock, read_small_file, replace_file
 
 Role = Literal["member", "gateway", "observer"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-# A part of subjects.
-_FIT = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _NAME = "{{name()}}"
 _SERVICE_VERBS = ("PING", "INFO", "STATS")
 # What the services of members are called for the `nats` tools.
@@ -103,7 +101,7 @@ class FleetKeys:
 
     def invite(self, name: str, role: Role, lifetime_s: int | None) -> str:
         """The text of a credentials file. Raises FleetError for a name that does not fit, and if there are no keys."""
-        if _FIT.fullmatch(name) is None:
+        if BOX_NAME.fullmatch(name) is None:
             raise FleetError(f"{name[:60]!r} must be lower-case letters, digits, - and _, at most 40 of them")
         with self._changing() as document:
             keys = self._keys(document)

@@ -23,6 +23,7 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus, BusError, FleetError
+from mcp_agent.fleet.call_signatures import Signer
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
@@ -45,12 +46,13 @@ _ROW_BYTES = 2_000
 class Gateway:
     """What a gateway knows of its fleet, and how a call finds its box."""
 
-    def __init__(self, url: str, credentials: Path | None, name: str) -> None:
+    def __init__(self, url: str, credentials: Path | None, name: str, signer: Signer | None = None) -> None:
         self.name = name
         self.directory = Directory()
         self.calls = BoxCalls(self.directory, name)
         self._url = url
         self._credentials = credentials
+        self._signer = signer
         self._bus: Bus | None = None
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
@@ -87,6 +89,8 @@ class Gateway:
             credentials=self._credentials,
             inbox_prefix=f"_INBOX.gateway.{self.name}",
         )
+        if self._signer is not None:
+            bus.seal = self._signer.seal
         self.calls.join(bus)
         self.directory.on_change = daemon.refresh_catalog
         try:

@@ -20,6 +20,7 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, NotPermitted, TimedOut
 from mcp_agent.fleet.call_protocol import LEASE_S, BadMessage, pack, unpack
+from mcp_agent.fleet.call_signatures import Trust
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
 from mcp_agent.fleet.nats_service import NatsService
@@ -65,6 +66,10 @@ class Member:
     async def join(self) -> None:
         """Connect, and take the name. Raises FleetError, also if another daemon has the name."""
         self._check_profile()
+        try:
+            trust = Trust(self._daemon.config.fleet_trust)
+        except ValueError as error:
+            raise FleetError(f"fleet.trust: {error}") from None
         prefix = f"_INBOX.box.{self.box}"
         self._bus = bus = await Bus.connect(
             self._url, name=f"mcp-agent box {self.box}", credentials=self._creds, inbox_prefix=prefix
@@ -74,8 +79,8 @@ class Member:
             for subject, serve in (
                 (who_subject(self.box), self._serve_who),
                 (beat_subject(self.box), self._hear_namesake),
-                (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
-                (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
+                (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
+                (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
             ):
                 await bus.subscribe(subject, serve)
             self._joined_at = time.monotonic()
