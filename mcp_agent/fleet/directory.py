@@ -35,8 +35,6 @@ _SWEEP_EVERY_S = 5.0
 # Members answer the question who they are at once; those of a fleet far away take a moment.
 _GATHER_S = 0.25
 _ASK_S = 2.0
-# A box that is marked has this long to say that it is there after all: a call to a dead one fails in 50 ms.
-_ASK_BOOT_S = 0.04
 _ASKED_AT_ONCE = 16
 _MOST_BOXES = 20_000
 # Many boxes come and go at once, and the list of tools is made for all of them together.
@@ -135,10 +133,10 @@ class Directory:
         order = sorted(self._used_sets.items(), key=lambda item: (-item[1], item[0]))
         return [(self.tool_sets[key], count) for key, count in order if key in self.tool_sets]
 
-    async def ask_boot(self, name: str) -> str | None:
-        """The boot id of a box, asked for now; None if it does not answer at once."""
+    async def ask_boot(self, name: str, within_s: float) -> str | None:
+        """The boot id of a box, asked for now; None if it does not answer in time."""
         try:
-            head, _ = unpack(await self._bus.request(who_subject(name), b"{}", _ASK_BOOT_S))
+            head, _ = unpack(await self._bus.request(who_subject(name), b"{}", within_s))
             self._take(name, head)
         except (BusError, BadMessage):
             return None

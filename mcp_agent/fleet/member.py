@@ -57,7 +57,7 @@ class Member:
         # Why it had to leave again: another daemon has the name.
         self.refusal: FleetError | None = None
         self._calls = MemberCalls(
-            daemon.dispatcher, self._access, lambda: self._connection.is_connected, lease_s=lease_s
+            daemon.dispatcher, daemon.methods, self._access, lambda: self._connection.is_connected, lease_s=lease_s
         )
         self._service = NatsService(self.box, self.boot, self._labels, lambda: self._calls.count)
         self._about: tuple[dict[str, Any], list[dict[str, Any]], str] | None = None
