@@ -14,10 +14,11 @@ from mcp_agent.fleet.bus import Bus, BusError, Disconnected, FleetError, Message
 from mcp_agent.fleet.credentials import FleetKeys, Role
 from tests.support.daemon import command
 from tests.support.fleet import call, running_fleet
-from tests.support.nats import REFUSED, NatsServer, nats_server
+from tests.support.nats import REFUSED, NatsServer, free_port, nats_server, own_address
 from tests.support.waiting import PATIENCE_S, eventually
 
 _PREFIX = {"member": "_INBOX.box", "gateway": "_INBOX.gateway", "observer": "_INBOX.observer"}
+_NAMES = {"member": "gpu1", "gateway": "main", "observer": "eyes"}
 
 
 class Fleet:
@@ -121,8 +122,7 @@ async def test_beats_of_members_reach_gateways_and_observers(fleet: Fleet) -> No
     ],
 )
 async def test_what_a_role_may_not_publish(fleet: Fleet, role: Role, subject: str) -> None:
-    name = {"member": "gpu1", "gateway": "main", "observer": "eyes"}[role]
-    async with fleet.connected(name, role) as bus:
+    async with fleet.connected(_NAMES[role], role) as bus:
         with pytest.raises(NotPermitted):
             await bus.request(subject, b"", PATIENCE_S)
 
@@ -154,8 +154,7 @@ async def test_what_a_role_may_not_publish(fleet: Fleet, role: Role, subject: st
     ],
 )
 async def test_what_a_role_may_not_hear(fleet: Fleet, role: Role, subject: str) -> None:
-    name = {"member": "gpu1", "gateway": "main", "observer": "eyes"}[role]
-    async with fleet.connected(name, role) as bus:
+    async with fleet.connected(_NAMES[role], role) as bus:
         with pytest.raises(NotPermitted):
             await bus.subscribe(subject, answer)
 
@@ -208,6 +207,33 @@ async def test_a_fleet_with_credentials_serves_calls_and_shows_its_boxes_to_an_o
                     answer = json.loads(await observer.request(f"$SRV.{verb}{place}", b"", PATIENCE_S))
                     assert (answer["name"], answer["id"]) == ("mcp-agent", "gpu1")
                     assert answer["type"] == f"io.nats.micro.v1.{verb.lower()}_response"
+
+
+async def test_boxes_behind_a_leaf_node_are_in_the_fleet_and_as_bound_as_the_others(tmp_path: Path) -> None:
+    keys = FleetKeys(tmp_path / "keys")
+    keys.create()
+    (tmp_path / "site.creds").write_text(keys.invite("site", "leaf", None))
+    host = own_address()
+    port = free_port(host)
+    hub = f"{keys.server_accounts()}\nleafnodes {{ listen: {host}:{port} }}"
+    remote = f'url: "nats-leaf://{host}:{port}", credentials: "{tmp_path}/site.creds", account: {keys.account()}'
+    leaf = f"{keys.server_accounts()}\nleafnodes {{ remotes: [{{ {remote} }}] }}"
+    with nats_server(tmp_path, hub) as server, nats_server(tmp_path, leaf) as site:
+        async with (
+            Fleet(keys, site, tmp_path).connected("gpu1", "member") as member,
+            Fleet(keys, server, tmp_path).connected("main", "gateway") as gateway,
+        ):
+            await member.subscribe("agent.gpu1.b00t.call.*", answer)
+
+            async def ask() -> bytes:
+                try:
+                    return await gateway.request("agent.gpu1.b00t.call.main", b"", 1)
+                except BusError:
+                    return b""
+
+            assert await eventually(ask) == b"agent.gpu1.b00t.call.main"
+            with pytest.raises(NotPermitted):
+                await member.request("agent.gpu2.b00t.call.main", b"", PATIENCE_S)
 
 
 async def test_credentials_that_expired_are_refused(fleet: Fleet) -> None:
