@@ -47,7 +47,7 @@ PUBLISH: dict[Role, tuple[str, ...]] = {
         "agent.who",
     ),
     "observer": ("$SRV.>",),
-    # The NATS server of a site, in front of its boxes: it passes on what is theirs. It is trusted like the server itself.
+    # The NATS server of a site, in front of its boxes: it passes on what is theirs, and is trusted like any server.
     "leaf": _EVERYTHING,
 }
 SUBSCRIBE: dict[Role, tuple[str, ...]] = {
