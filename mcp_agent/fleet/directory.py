@@ -75,6 +75,8 @@ class Directory:
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._change: asyncio.TimerHandle | None = None
         self._used_sets: Counter[str] = Counter()
+        # What `holders` found, until a box comes, goes or has other tools.
+        self._holders: dict[str, list[Box]] = {}
 
     async def join(self, bus: Bus) -> None:
         """Listen to beats, and ask all members who they are. Returns when those nearby have answered."""
@@ -117,8 +119,12 @@ class Directory:
 
     def holders(self, tool: str) -> list[Box]:
         """The boxes that have a tool, by name."""
-        sets = {key for key, tools in self.tool_sets.items() if any(each["name"] == tool for each in tools)}
-        return sorted((box for box in self.boxes.values() if box.tools in sets), key=lambda box: box.name)
+        found = self._holders.get(tool)
+        if found is None:
+            sets = {key for key, tools in self.tool_sets.items() if any(each["name"] == tool for each in tools)}
+            found = sorted((box for box in self.boxes.values() if box.tools in sets), key=lambda box: box.name)
+            self._holders[tool] = found
+        return found
 
     def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> list[Box]:
         """The boxes with these labels whose name fits a glob, by name."""
@@ -228,6 +234,7 @@ class Directory:
                 event(log, logging.INFO, "fleet.box_not_known", box=name, message=str(error))
 
     def _plan_change(self) -> None:
+        self._holders.clear()
         if self._change is None:
             self._change = asyncio.get_running_loop().call_later(_COALESCE_S, self._notify)
 

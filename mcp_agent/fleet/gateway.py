@@ -169,10 +169,10 @@ class Gateway:
             )
         return fitting[0]
 
-    def choose_box(self, call: Call, tool: Tool) -> tuple[Box, Call]:
+    def choose_box(self, call: Call, tool: RemoteTool) -> tuple[Box, Call]:
         """The box that a call is for, and the call as the box knows it. Raises ToolError."""
         arguments = call.arguments
-        asked = arguments.get(BOX)
+        asked = None if tool.has_own_box else arguments.get(BOX)
         if asked is not None:
             if not isinstance(asked, str):
                 raise _invalid_box("box must be a string: the name of a box, or labels such as gpu=1")
