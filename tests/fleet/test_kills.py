@@ -27,7 +27,13 @@ class _Runs:
         self.outcomes: dict[int, dict[str, Any]] = {}
         self._has_more = asyncio.Condition()
 
-    async def run_all(self) -> None:
+    async def run_with_kills(self, times: int, kill: Callable[[], None]) -> None:
+        """Run all calls, and kill `times` times, spread evenly over them."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._kill(times, kill))
+            group.create_task(self._run_all())
+
+    async def _run_all(self) -> None:
         numbers = iter(range(CALLS))
         async with self._gateway.http() as client, asyncio.TaskGroup() as group:
 
@@ -47,8 +53,7 @@ class _Runs:
             for _ in range(AT_ONCE):
                 group.create_task(work())
 
-    async def kill(self, times: int, kill: Callable[[], None]) -> None:
-        """Kill `times` times, spread evenly over the calls."""
+    async def _kill(self, times: int, kill: Callable[[], None]) -> None:
         for step in range(1, times + 1):
             async with self._has_more:
                 await self._has_more.wait_for(lambda: len(self.outcomes) >= step * CALLS // (times + 1))  # noqa: B023
@@ -67,9 +72,7 @@ async def test_no_call_is_lost_or_runs_twice_while_the_nats_server_is_killed(tmp
             server.kill()
             server.start()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(runs.kill(12 if LONG else 3, restart))
-            group.create_task(runs.run_all())
+        await runs.run_with_kills(12 if LONG else 3, restart)
     assert [number for number, answer in runs.outcomes.items() if answer.get("exit_code") != 0] == []
     assert runs.ran() == Counter(range(CALLS))
 
@@ -83,9 +86,7 @@ async def test_no_call_runs_twice_while_its_box_is_killed(tmp_path: Path) -> Non
             member.kill()
             member.start()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(runs.kill(4 if LONG else 1, restart))
-            group.create_task(runs.run_all())
+        await runs.run_with_kills(4 if LONG else 1, restart)
     answered = {number for number, answer in runs.outcomes.items() if answer.get("exit_code") == 0}
     ran = runs.ran()
     assert [number for number, count in ran.items() if count > 1] == []
