@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.daemon import Daemon
 from tests.support.fleet import Program, running_fleet
-from tests.support.nats import nats_server
+from tests.support.nats import nats_cluster, nats_server
 
 LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 CALLS = 1_000 if LONG else 150
@@ -73,6 +76,24 @@ async def test_no_call_is_lost_or_runs_twice_while_the_nats_server_is_killed(tmp
             server.start()
 
         await runs.run_with_kills(12 if LONG else 3, restart)
+    assert [number for number, answer in runs.outcomes.items() if answer.get("exit_code") != 0] == []
+    assert runs.ran() == Counter(range(CALLS))
+
+
+@pytest.mark.skipif(not LONG, reason="long: MCP_AGENT_TEST_LONG=1")
+async def test_no_call_is_lost_or_runs_twice_while_the_servers_of_a_cluster_are_killed(tmp_path: Path) -> None:
+    with nats_cluster(tmp_path) as servers, running_fleet(tmp_path, servers[0].url) as fleet:
+        fleet.member("one")
+        fleet.url = servers[1].url
+        runs = _Runs(_daemon(fleet.gateway()), tmp_path / "ran.log")
+        turns = itertools.cycle(servers)
+
+        def restart() -> None:
+            server = next(turns)
+            server.kill()
+            server.start()
+
+        await runs.run_with_kills(12, restart)
     assert [number for number, answer in runs.outcomes.items() if answer.get("exit_code") != 0] == []
     assert runs.ran() == Counter(range(CALLS))
 
