@@ -284,11 +284,13 @@ def _add_fleet(commands: Commands) -> None:
     text = "write a credentials file with which a box joins, or a gateway calls"
     invite = add_command(actions, "invite", text, "fleet.invite")
     invite.add_argument("name", metavar="NAME", help="the box: letters, digits, - and _")
-    role = invite.add_mutually_exclusive_group()
-    role.add_argument("--gateway", action="store_true", help="for a gateway of this name, which may call every box")
-    role.add_argument(
-        "--observer", action="store_true", help="for the nats tools: sees which boxes there are, calls none"
-    )
+    roles = invite.add_mutually_exclusive_group()
+    for role, text in (
+        ("gateway", "for a gateway of this name, which may call every box"),
+        ("observer", "for the nats tools: sees which boxes there are, calls none"),
+        ("leaf", "for the NATS server of a site, in front of its boxes; trusted like the server itself"),
+    ):
+        roles.add_argument(f"--{role}", dest="role", action="store_const", const=role, help=text)
     invite.add_argument("--out", metavar="FILE", help="the file to write (default: NAME.creds)")
     invite.add_argument("--expires", metavar="TIME", help="how long it is valid: 12h, 30d, 8w (default: until revoked)")
     add_json_flag(add_command(actions, "invited", "every credentials file that was written", "fleet.invited"))

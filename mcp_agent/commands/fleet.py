@@ -19,7 +19,7 @@ from mcp_agent.security.state_folder import secure_state_dir
 from mcp_agent.tables import Cell, print_table
 from tools.files.disk import NEW_FLAGS, open_descriptor, write_all
 
-_WORDS: dict[Role, str] = {"member": "box", "gateway": "gateway", "observer": "observer"}
+_WORDS: dict[Role, str] = {"member": "box", "gateway": "gateway", "observer": "observer", "leaf": "leaf node"}
 
 
 def init(options: argparse.Namespace) -> int:
@@ -44,12 +44,13 @@ def init(options: argparse.Namespace) -> int:
 
 def invite(options: argparse.Namespace) -> int:
     config = load(vars(options))
-    role: Role = "gateway" if options.gateway else "observer" if options.observer else "member"
+    role: Role = options.role or "member"
     lifetime_s = None if options.expires is None else parse_lifetime(options.expires)
     path = Path(options.out or f"{options.name}.creds").absolute()
     if path.exists():
         raise FleetError(f"{path} exists; move it away, or name another with --out")
-    text = _keys(config).invite(options.name, role, lifetime_s)
+    keys = _keys(config)
+    text = keys.invite(options.name, role, lifetime_s)
     try:
         with open_descriptor(path, NEW_FLAGS) as descriptor:
             write_all(descriptor, text.encode())
@@ -64,6 +65,11 @@ def invite(options: argparse.Namespace) -> int:
         case "observer":
             inbox = f"--inbox-prefix _INBOX.observer.{options.name}"
             print(f"there:  nats --server nats://SERVER:4222 --creds {path.name} {inbox} micro ls")
+        case "leaf":
+            remote = f'{{ url: "nats-leaf://SERVER:7422", credentials: "{path.name}", account: {keys.account()} }}'
+            print("in its nats-server.conf, beside the same nats-accounts.conf:")
+            print(f"  leafnodes {{ remotes: [{remote}] }}")
+            print("and in that of the server: leafnodes { listen: 0.0.0.0:7422 }")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Who may do what on the bus: three roles with a signing key each, and a credentials file for each box and gateway.
+"""Who may do what on the bus: a few roles with a signing key each, and a credentials file for each box and gateway.
 
 The server knows the roles, not the boxes: inviting one more changes nothing there. A name is bound by NATS: a member
 serves and beats only as itself, and a call carries the name of the gateway in its subject because no other is allowed.
@@ -30,14 +30,14 @@ from mcp_agent.fleet.nats_jwt import (
 from mcp_agent.settings import BOX_NAME
 from tools.files.disk import folder_lock, read_small_file, replace_file
 
-Role = Literal["member", "gateway", "observer"]
+Role = Literal["member", "gateway", "observer", "leaf"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 _NAME = "{{name()}}"
-_SERVICE_VERBS = ("PING", "INFO", "STATS")
 # What the services of members are called for the `nats` tools.
 SERVICE = "mcp-agent"
 
+_EVERYTHING = ("agent.>", "_INBOX.>", "$SRV.>")
 PUBLISH: dict[Role, tuple[str, ...]] = {
     # Its own name is asked for before it is taken.
     "member": (f"agent.{_NAME}.beat", f"agent.{_NAME}.who"),
@@ -47,6 +47,8 @@ PUBLISH: dict[Role, tuple[str, ...]] = {
         "agent.who",
     ),
     "observer": ("$SRV.>",),
+    # The NATS server of a site, in front of its boxes: it passes on what is theirs, and is trusted like any server.
+    "leaf": _EVERYTHING,
 }
 SUBSCRIBE: dict[Role, tuple[str, ...]] = {
     "member": (
@@ -55,11 +57,12 @@ SUBSCRIBE: dict[Role, tuple[str, ...]] = {
         # To notice another daemon with its name.
         f"agent.{_NAME}.beat",
         "agent.who",
-        *(f"$SRV.{verb}{part}" for verb in _SERVICE_VERBS for part in ("", f".{SERVICE}", f".{SERVICE}.{_NAME}")),
+        *(f"$SRV.*{place}" for place in ("", f".{SERVICE}", f".{SERVICE}.{_NAME}")),
         f"_INBOX.box.{_NAME}.>",
     ),
     "gateway": ("agent.*.beat", f"_INBOX.gateway.{_NAME}.>"),
     "observer": ("agent.*.beat", f"_INBOX.observer.{_NAME}.>"),
+    "leaf": _EVERYTHING,
 }
 _KEYS = ("operator", "account", "system", *ROLES)
 
@@ -149,6 +152,10 @@ class FleetKeys:
     def accounts_folder(self) -> Path:
         """Where the accounts for the server were written last."""
         return Path(self._read().get("accounts_folder", self._folder))
+
+    def account(self) -> str:
+        """The public key of the account that all of the fleet are in."""
+        return self._keys(self._read())["account"].public
 
     def server_accounts(self) -> str:
         """The part of the configuration of nats-server that makes it believe these keys. It holds no secret."""
