@@ -191,8 +191,11 @@ class Gateway:
         default = self.default_of(caller)
         if default is not None:
             box = next((box for box in holders if box.name == default), None)
-            if box is not None:
-                return box
+            if box is None:
+                # Never on another machine than the one that was chosen.
+                why = f"has no {tool.name}" if default in self.directory.boxes else "has left the fleet"
+                raise BoxNeeded(f"{default}, your default box, {why}", hint="pass box, or choose another with box_use")
+            return box
         if len(holders) == 1:
             return holders[0]
         if not holders:
@@ -219,11 +222,13 @@ class _GatewayDispatcher(Dispatcher):
                 return await super()._carry_out(call)
             finally:
                 del self.gateway.under_way[call.id]
+        name = ""
         try:
             box, call = self.gateway.choose_box(call, tool)
+            name = box.name
             return await self.gateway.calls.call(box, call, grant)
         except ToolError as error:
-            return await self._fail(error, call, grant.form)
+            return replace(await self._fail(error, call, grant.form), box=name)
 
 
 def labels_of(text: str) -> Mapping[str, str]:
