@@ -96,6 +96,8 @@ class AuditObserver(CallObserver):
                 facts["rule"] = outcome.error.rule
         if whole_bytes is not None:
             facts["whole_bytes"] = whole_bytes
+        if isinstance(outcome, Success | Failure) and outcome.box:
+            facts["box"] = outcome.box
         self._audit.write(facts)
 
     def observe_client(self, caller: Caller, client_version: str, protocol: str) -> None:

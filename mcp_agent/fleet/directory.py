@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import fnmatch
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +38,8 @@ _GATHER_S = 0.25
 _ASK_S = 2.0
 _ASKED_AT_ONCE = 16
 _MOST_BOXES = 20_000
+_MOST_TOOLS = 2_000
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 # Many boxes come and go at once, and the list of tools is made for all of them together.
 _COALESCE_S = 0.05
 
@@ -186,7 +189,7 @@ class Directory:
         if isinstance(said, dict):
             tools = str(said.get("tools", ""))
             if isinstance(head.get("tool_list"), list):
-                self.tool_sets[tools] = head["tool_list"]
+                self.tool_sets[tools] = [each for each in head["tool_list"][:_MOST_TOOLS] if _is_tool(each)]
             if tools not in self.tool_sets:
                 return False
             labels = said.get("labels")
@@ -243,6 +246,17 @@ class Directory:
             self._change.cancel()
             self._change = None
         self.on_change()
+
+
+def _is_tool(entry: Any) -> bool:
+    """Whether a gateway can offer what a box says of a tool. Boxes may have other versions, and need not mean well."""
+    if not isinstance(entry, dict) or _TOOL_NAME.fullmatch(str(entry.get("name", ""))) is None:
+        return False
+    kinds = (("schema", dict), ("listed", dict), ("hints", dict), ("aliases", list), ("known_as", list))
+    if any(not isinstance(entry.get(key), kind | None) for key, kind in kinds):
+        return False
+    schemas = [entry[key] for key in ("schema", "listed") if entry.get(key)]
+    return all(isinstance(schema.get("properties", {}), dict) for schema in schemas)
 
 
 def parse_labels(text: str) -> dict[str, str]:

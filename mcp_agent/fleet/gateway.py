@@ -8,17 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, SharedContext, Success
+from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.observers import CallObserver
-from mcp_agent.calls.shaping import Shaper
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
@@ -67,16 +64,12 @@ class Gateway:
     def tools(self, _: Profiles, taken: Collection[str]) -> list[Tool]:
         return remote_tools(self.directory, taken)
 
-    def dispatcher(
-        self,
-        gate: Gate,
-        context: SharedContext,
-        shaper: Shaper,
-        threads: Executor,
-        observers: Sequence[CallObserver],
-    ) -> Dispatcher:
+    def dispatcher(self, gate: Gate, *others: Any) -> Dispatcher:
+        """What runs the calls of this gateway; made of what every dispatcher is made of."""
         self.gate = gate
-        return _GatewayDispatcher(gate, context, shaper, threads, observers, gateway=self)
+        made = _GatewayDispatcher(gate, *others)
+        made.gateway = self
+        return made
 
     def resources(self, gate: Gate) -> Resources:
         return BoxResources(gate, self)
@@ -198,8 +191,11 @@ class Gateway:
         default = self.default_of(caller)
         if default is not None:
             box = next((box for box in holders if box.name == default), None)
-            if box is not None:
-                return box
+            if box is None:
+                # Never on another machine than the one that was chosen.
+                why = f"has no {tool.name}" if default in self.directory.boxes else "has left the fleet"
+                raise BoxNeeded(f"{default}, your default box, {why}", hint="pass box, or choose another with box_use")
+            return box
         if len(holders) == 1:
             return holders[0]
         if not holders:
@@ -213,18 +209,7 @@ class Gateway:
 class _GatewayDispatcher(Dispatcher):
     """Sends the calls of remote tools to their box. All others are run here."""
 
-    def __init__(
-        self,
-        gate: Gate,
-        context: SharedContext,
-        shaper: Shaper,
-        threads: Executor,
-        observers: Sequence[CallObserver],
-        *,
-        gateway: Gateway,
-    ) -> None:
-        super().__init__(gate, context, shaper, threads, observers)
-        self._gateway = gateway
+    gateway: Gateway
 
     async def _carry_out(self, call: Call) -> Outcome:
         try:
@@ -232,16 +217,18 @@ class _GatewayDispatcher(Dispatcher):
         except (UnknownTool, ToolDisabled):
             return await super()._carry_out(call)
         if not isinstance(tool, RemoteTool):
-            self._gateway.under_way[call.id] = call
+            self.gateway.under_way[call.id] = call
             try:
                 return await super()._carry_out(call)
             finally:
-                del self._gateway.under_way[call.id]
+                del self.gateway.under_way[call.id]
+        name = ""
         try:
-            box, call = self._gateway.choose_box(call, tool)
-            return await self._gateway.calls.call(box, call, grant)
+            box, call = self.gateway.choose_box(call, tool)
+            name = box.name
+            return await self.gateway.calls.call(box, call, grant)
         except ToolError as error:
-            return await self._fail(error, call, grant.form)
+            return replace(await self._fail(error, call, grant.form), box=name)
 
 
 def labels_of(text: str) -> Mapping[str, str]:
