@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
@@ -39,7 +40,7 @@ from mcp_agent.storage.audit_log import AuditLog
 from mcp_agent.upstream.mounted_servers import Mounts
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
-from registry.live_catalog import LiveCatalog
+from registry.live_catalog import LiveCatalog, both
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from registry.program_help import ProgramHelp
 from registry.tools_json_file import RegistryFile
@@ -49,6 +50,9 @@ from tools.files.journal_records import Limits as JournalLimits
 from tools.files.paths import OpenPaths
 from tools.files.protected import Protected
 from tools.search.engine import find_engine
+
+if TYPE_CHECKING:
+    from mcp_agent.fleet.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -64,14 +68,20 @@ def compose_daemon(
     resources: Sequence[Resources] = (),
     prompts: Sequence[Prompts] = (),
     observed: bool = True,
+    gateway: Gateway | None = None,
 ) -> Daemon:
     """The daemon that `config` describes, with `resources` beside its own. Raises BadRegistry, BadConfig.
 
+    With `gateway`, it has the tools of the boxes of a fleet instead of its own.
+
     Without `observed`, calls are neither audited nor counted, which tells a benchmark what that costs.
     """
-    built_in = catalog or discover()
+    every_tool = built_in = catalog or discover()
+    if gateway is not None:
+        built_in = Catalog(gateway.own_tools)
+        every_tool = Catalog((*every_tool.tools, *gateway.own_tools))
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
-    file = RegistryFile(config.config, built_in)
+    file = RegistryFile(config.config, every_tool)
     profiles = file.load_or_create()
     if config.profile is not None and config.profile not in profiles.by_id:
         # Said here and not by `pin_profile`: at the start it is the setting that is wrong, and not tools.json.
@@ -85,10 +95,12 @@ def compose_daemon(
         spool_bytes=config.session_spool_mib * 1024 * 1024,
         call_bytes=config.artifacts_caller_mb * 1_000_000,
         stop_on_disconnect=config.stop_on_disconnect,
+        id_suffix=config.id_suffix,
     )
     sessions = SessionManager(hub, record, limits)
     mounts = Mounts(sessions, directory, config.mounts_dir, record.boot)
-    live_catalog = LiveCatalog(built_in, ProgramHelp(config.program_help_file), mounts.tools)
+    added_tools = mounts.tools if gateway is None else both(gateway.tools, mounts.tools)
+    live_catalog = LiveCatalog(built_in, ProgramHelp(config.program_help_file), added_tools)
     gate = Gate(live_catalog.of(profiles), profiles)
     threads = ThreadPoolExecutor(_DAEMON_THREADS, thread_name_prefix="tool")
     journal = journal_of(config)
@@ -114,7 +126,16 @@ def compose_daemon(
     recent_results = RecentResults()
     auditor = AuditObserver(audit, gate)
     observers: list[CallObserver] = [auditor, metrics, recent_results] if observed else []
-    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers, text_bytes=config.text_bytes)
+    dispatcher = _dispatcher(
+        config,
+        gate,
+        shared,
+        threads,
+        artifacts,
+        observers,
+        text_bytes=config.text_bytes,
+        kind=Dispatcher if gateway is None else gateway.dispatcher,
+    )
     every_kind: list[Resources] = [
         HostResources(gate),
         SessionResources(gate, sessions),
@@ -122,6 +143,7 @@ def compose_daemon(
         UndoResources(gate, journal),
         WrappedResources(gate, live_catalog, dispatcher, directory),
         MountedResources(gate, mounts, shared),
+        *(() if gateway is None else (gateway.resources(gate),)),
         *resources,
     ]
     return Daemon(
@@ -135,7 +157,13 @@ def compose_daemon(
         artifacts=artifacts,
         dispatcher=dispatcher,
         methods=Methods(
-            gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live, auditor.observe_client
+            gate,
+            dispatcher,
+            every_kind,
+            prompts,
+            directory if gateway is None else None,
+            lambda: sessions.live,
+            auditor.observe_client,
         ),
         config=config,
         directory=directory,
@@ -191,15 +219,18 @@ def _dispatcher(
     observers: Sequence[CallObserver],
     *,
     text_bytes: int | None = None,
+    kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
-    compactor = Compactor(artifacts, Cursors(config.cursor_key))
+    compactor = Compactor(artifacts, Cursors(config.cursor_key, config.box_name))
     shaper = Shaper(artifacts, compactor, gate.catalog, text_bytes=text_bytes, visible=gate.visible)
-    return Dispatcher(gate, SharedContext(shared, artifacts), shaper, threads, (CallTrace(), *observers))
+    return kind(gate, SharedContext(shared, artifacts), shaper, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:
     """The journal of a state folder, for the daemon and for the commands that work beside it."""
-    limits = JournalLimits(total_bytes=config.journal_mb * 1024 * 1024, age_s=config.journal_days * 86_400.0)
+    limits = JournalLimits(
+        total_bytes=config.journal_mb * 1024 * 1024, age_s=config.journal_days * 86_400.0, id_suffix=config.id_suffix
+    )
     return Journal(config.journal_dir, limits, Protected(config.protected_paths))
 
 
@@ -207,7 +238,7 @@ def artifacts_of(config: Config) -> ArtifactStore:
     quotas = Quotas(
         config.artifacts_mb * 1_000_000, config.artifacts_caller_mb * 1_000_000, config.artifacts_days * 86_400.0
     )
-    return ArtifactStore(config.artifacts_dir, quotas)
+    return ArtifactStore(config.artifacts_dir, quotas, config.id_suffix)
 
 
 def pruner_of(config: Config, *, is_strict: bool = False) -> HostPruner:

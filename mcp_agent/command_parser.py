@@ -20,7 +20,7 @@ TOKENS = (*PLACES, "token_file")
 COMMON = (*PLACES, "profile", "log_level")
 EVERY = tuple(setting.name for setting in DAEMON_SETTINGS)
 # Settings that may be given several times, each with what it is called in the help.
-_REPEATED = {"allow_host": "NAME", "allow_origin": "URL"}
+_REPEATED = {"allow_host": "NAME", "allow_origin": "URL", "label": "KEY=VALUE", "fleet_trust": "KEY"}
 
 
 class Described(NamedTuple):
@@ -102,7 +102,9 @@ def add_command(
             group.add_argument(
                 setting.flag,
                 action="append" if setting.name in _REPEATED else "store",
-                metavar={"port": "PORT", **_REPEATED}.get(setting.name, setting.name.upper()),
+                metavar={"port": "PORT", "fleet": "URL", "box": "NAME", "creds": "FILE", **_REPEATED}.get(
+                    setting.name, setting.name.upper()
+                ),
                 help=f"{setting.help} (default: {setting.shown_default})",
             )
     parser.set_defaults(command=_import_on_call(function))

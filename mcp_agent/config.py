@@ -6,6 +6,7 @@ What can change while the daemon runs is in tools.json. No setting is in both.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,6 +49,15 @@ class Config:
     session_spool_mib: int
     stop_on_disconnect: bool
     markers: Language
+    # None: no member of a fleet.
+    fleet: str | None
+    box: str | None
+    creds: Path | None
+    label: tuple[tuple[str, str], ...]
+    # None: the active one.
+    fleet_profile: str | None
+    # Whose signature a call must have; empty: none is needed.
+    fleet_trust: tuple[str, ...]
     log_level: str
     # None is the default of the program, "builtin" the built-in engine, and the empty string is no pruning.
     pruner_url: str | None
@@ -58,6 +68,16 @@ class Config:
     pruner_ttl_s: int
     pruner_host: str
     pruner_port: int
+
+    @property
+    def box_name(self) -> str:
+        """The name of this machine in its fleet; empty for a daemon that is in none. It is in the ids that it gives."""
+        return (self.box or default_box_name()) if self.fleet else ""
+
+    @property
+    def id_suffix(self) -> str:
+        """What stands behind the ids of sessions, artifacts and changes, so that a gateway finds this box by them."""
+        return f"-{self.box_name}" if self.fleet else ""
 
     @property
     def clients_file(self) -> Path:
@@ -111,6 +131,11 @@ class Config:
         return self.state_dir / "audit"
 
     @property
+    def fleet_dir(self) -> Path:
+        """The keys that sign the credentials of a fleet, on the machine that made it."""
+        return self.state_dir / "fleet"
+
+    @property
     def closed_paths(self) -> tuple[Path, ...]:
         """The paths that the filesystem tools must not touch, as written and with links resolved."""
         own = (
@@ -125,6 +150,8 @@ class Config:
             self.runtime_file,
             self.mcp_sessions_file,
             self.mounts_dir,
+            self.fleet_dir,
+            *(() if self.creds is None else (self.creds,)),
         )
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 
@@ -192,8 +219,8 @@ def _given_values(flags: Mapping[str, Any], environment: Mapping[str, str]) -> d
             given[setting.name] = flags[setting.name], setting.flag
         elif _is_set(setting, environment):
             given[setting.name] = environment[setting.variable], setting.variable
-        elif setting.name in file:
-            given[setting.name] = file[setting.name], f"{setting.name} in {path}"
+        elif setting.key in file:
+            given[setting.name] = file[setting.key], f"{setting.key} in {path}"
     return given
 
 
@@ -215,12 +242,24 @@ def _config_file() -> tuple[dict[str, Any], Path]:
         raise BadConfig(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadConfig(f"{path}: {error}") from None
-    known = [setting.name for setting in DAEMON_SETTINGS]
+    known = [setting.key for setting in DAEMON_SETTINGS]
+    table = file.pop("fleet", {})
+    if not isinstance(table, dict):
+        raise BadConfig(f'{path}: fleet is a table: [fleet], and in it url = "nats://…"')
+    file.update({f"fleet.{key}": value for key, value in table.items()})
     for key in file:
         if key not in known:
             hint = suggest(key, known) or f"; there are {', '.join(known)}"
             raise BadConfig(f"{path}: there is no setting {key!r}{hint}")
     return file, path
+
+
+def default_box_name() -> str:
+    """The first part of the host's name, with what a name of a box cannot have replaced."""
+    import platform
+
+    name = re.sub(r"[^a-z0-9_-]+", "-", platform.node().partition(".")[0].lower()).strip("-_")[:40]
+    return name or "box"
 
 
 def config_folder() -> Path:

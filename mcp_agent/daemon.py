@@ -98,7 +98,7 @@ class Daemon(Host):
             self._has_new_programs.clear()
             is_new = bool(self.catalog.programs) and await asyncio.to_thread(self.catalog.learn_help)
             if is_new:
-                self._refresh_catalog()
+                self.refresh_catalog()
             await self._has_new_programs.wait()
 
     async def _take_over_tools(self, category: str) -> None:
@@ -106,7 +106,7 @@ class Daemon(Host):
         # When a server is mounted: the edits are a part of the daemon that most starts do not need.
         from registry.edits import list_tools
 
-        self._refresh_catalog()
+        self.refresh_catalog()
         # Of all servers: a tool of another one may have another name now.
         for each in self.mounts.categories:
             tools = self.gate.catalog.categories.get(each, ())
@@ -117,8 +117,8 @@ class Daemon(Host):
             except BadRegistry as error:
                 event(log, logging.WARNING, "mount.not_written", mount=category, message=str(error))
 
-    def _refresh_catalog(self) -> None:
-        """Make the tools of wrapped programs and mounted servers again, and tell every client."""
+    def refresh_catalog(self) -> None:
+        """Make the tools of wrapped programs, mounted servers and boxes again, and tell every client."""
         self.gate.swap(self.gate.profiles, self.catalog.of(self.gate.profiles))
         self._publish_change()
 

@@ -128,7 +128,7 @@ def _settings() -> Iterator[str]:
     yield "What can change while the daemon runs is in [tools.json](tool-registry.md). No setting is in both."
     yield from ("", "| flag | variable | in config.toml | type | default | what it does |", f"|{' --- |' * 6}")
     for setting in DAEMON_SETTINGS:
-        names = f"`{setting.flag}` | `{setting.variable}` | `{setting.name}`"
+        names = f"`{setting.flag}` | `{setting.variable}` | `{setting.key}`"
         yield f"| {names} | {setting.kind.name} | {setting.shown_default} | {setting.help} |"
     yield ""
     yield "`MCP_AGENT_TOKEN` in the environment is used instead of the token file. `mcp-agent` starts itself again,"

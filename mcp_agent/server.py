@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +38,8 @@ _DRAIN_S = 3
 _HANDSHAKE_S = 10.0
 # With the drain, well within the ten seconds that a service manager or a person waits.
 _GRACE_S = 4.0
+
+Follower = Callable[[], Coroutine[None, None, None]]
 
 
 class PortTaken(BadConfig):
@@ -80,33 +83,48 @@ def check_tls(config: Config) -> None:
 
 
 def serve(
-    daemon: Daemon, app: ASGIApp, tokens: Tokens, listener: socket.socket, announce: Callable[[str], None]
+    daemon: Daemon,
+    app: ASGIApp,
+    tokens: Tokens,
+    listener: socket.socket | None,
+    announce: Callable[[str], None],
+    *,
+    join: Follower | None = None,
+    followers: Sequence[Follower] = (),
 ) -> int:
-    """Serve until a signal ends it; `announce` is called with the URL once connections are accepted."""
+    """Serve until a signal ends it; `announce` is called with the URL once connections are accepted.
+
+    `join` is awaited before; what it raises ends it. Without a listener, the daemon is reached by its fleet alone, and
+    its URL is empty.
+    """
     config = daemon.config
-    url = f"{'https' if config.tls_cert else 'http'}://{addresses.in_url(config.host)}:{listener.getsockname()[1]}"
-    with RuntimeFile(config, url, has_token_file=not tokens.is_owner_fixed):
+    url = ""
+    if listener is not None:
+        port = listener.getsockname()[1]
+        url = f"{'https' if config.tls_cert else 'http'}://{addresses.in_url(config.host)}:{port}"
+    # Without a URL there is nothing by which commands could reach it.
+    runtime_file = RuntimeFile(config, url, has_token_file=not tokens.is_owner_fixed) if url else nullcontext()
+    with runtime_file:
         run(
             daemon,
             app,
             listener,
             lambda: announce(url),
-            [lambda: _follow_tokens(daemon, tokens)],
+            [lambda: _follow_tokens(daemon, tokens), *followers],
             (config.tls_cert, config.tls_key),
+            join,
         )
     return 0
-
-
-Follower = Callable[[], Coroutine[None, None, None]]
 
 
 def run(
     host: Host,
     app: ASGIApp,
-    listener: socket.socket,
+    listener: socket.socket | None,
     ready: Callable[[], None],
     followers: Sequence[Follower] = (),
     tls: tuple[Path | None, Path | None] = (None, None),
+    join: Follower | None = None,
 ) -> None:
     """Serve `app` until a signal ends it, with `followers` beside it; `ready` is called once it can be reached."""
     limit_arenas()
@@ -132,6 +150,7 @@ def run(
         host,
         ready,
         [host.follow_registry, return_free_memory, *followers],
+        join,
     )
     with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(server.run_until_stopped(listener))
@@ -146,19 +165,23 @@ class _Server(uvicorn.Server):
         host: Host,
         ready: Callable[[], None],
         followers: Sequence[Follower],
+        join: Follower | None,
     ) -> None:
         super().__init__(config)
+        self._join = join
         self._host = host
         self._ready = ready
         self._followers = followers
 
-    async def run_until_stopped(self, listener: socket.socket) -> None:
+    async def run_until_stopped(self, listener: socket.socket | None) -> None:
         self._host.clean_up()
+        if self._join is not None:
+            await self._join()
         async with asyncio.TaskGroup() as tasks:
             followers = [tasks.create_task(follow()) for follow in self._followers]
             try:
                 # A task of its own: uvicorn looks around every tenth of a second, and this one has nothing to do then.
-                await tasks.create_task(self.serve(sockets=[listener]))
+                await tasks.create_task(self.serve(sockets=[] if listener is None else [listener]))
             finally:
                 for follower in followers:
                     follower.cancel()

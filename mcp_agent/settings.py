@@ -5,6 +5,7 @@ The command line, `config.load`, `mcp-pruner --help` and docs/settings.md are al
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +17,13 @@ from registry.user_error import UserError
 PREFIX = "MCP_AGENT_"
 DEFAULT_SERVICE = "http://localhost:8000/prune"
 BUILT_IN = "builtin"
+# A name of a box is a part of subjects of NATS and of the ids that the box gives.
+BOX_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+_LABEL_KEY = re.compile(r"[A-Za-z0-9][\w./-]{0,39}")
+_LABEL_VALUE = re.compile(r"[\w.:/-]{0,80}")
+_MOST_LABELS = 32
+# In the text form of NATS.
+_PUBLIC_KEY = re.compile(r"[A-Z2-7]{56}")
 
 
 class BadConfig(UserError):
@@ -137,6 +145,45 @@ def _number(least: int, most: int | None = None) -> Kind:
     return Kind(f"whole number{bounds}", parse)
 
 
+def _parse_box_name(value: Any) -> str:
+    name = _parse_text(value)
+    if BOX_NAME.fullmatch(name) is None:
+        raise ValueError(f"{name[:60]!r} must be lower-case letters, digits, - and _, at most 40 of them")
+    return name
+
+
+def _parse_labels(value: Any) -> tuple[tuple[str, str], ...]:
+    """`gpu=1`, several of them separated by commas, or a table of config.toml. In the order of their keys."""
+    if isinstance(value, dict):
+        pairs = {str(key): str(each).lower() if isinstance(each, bool) else str(each) for key, each in value.items()}
+    else:
+        texts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            raise ValueError("needs labels such as gpu=1")
+        pairs = {}
+        for text in filter(None, (text.strip() for each in texts for text in each.split(","))):
+            key, equals, pairs[key] = text.partition("=")
+            if not equals:
+                raise ValueError(f"{text[:60]!r} must be a label with its value, such as gpu=1")
+    for key, each in pairs.items():
+        if _LABEL_KEY.fullmatch(key) is None or _LABEL_VALUE.fullmatch(each) is None:
+            raise ValueError(f"the label {f'{key}={each}'[:120]!r} may have letters, digits and . _ - / : only")
+    if len(pairs) > _MOST_LABELS:
+        raise ValueError(f"a box has at most {_MOST_LABELS} labels")
+    return tuple(sorted(pairs.items()))
+
+
+def _parse_keys(value: Any) -> tuple[str, ...]:
+    keys = value.split(",") if isinstance(value, str) else value
+    if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
+        raise ValueError("needs public keys, separated by commas")
+    cleaned = tuple(key.strip() for key in keys if key.strip())
+    for key in cleaned:
+        if _PUBLIC_KEY.fullmatch(key) is None:
+            raise ValueError(f"{key[:70]!r} is no public key; `mcp-agent fleet key` shows that of a gateway")
+    return cleaned
+
+
 _TEXT = Kind("text", _parse_text)
 _PATH = Kind("path", _parse_path)
 _FOLDER = Kind("folder", _parse_folder)
@@ -148,6 +195,9 @@ _HOST_NAMES = Kind("names", _parse_host_names)
 _ORIGINS = Kind("URLs", _parse_origins)
 _SERVICE_URL = Kind("URL", parse_service_url)
 _PORT = _number(0, 65_535)
+_BOX_NAME = Kind("name", _parse_box_name)
+_LABELS = Kind("labels", _parse_labels)
+_KEYS = Kind("keys", _parse_keys)
 
 
 class Setting(NamedTuple):
@@ -163,6 +213,13 @@ class Setting(NamedTuple):
     help: str
     default_help: str = ""
     pruner_variable: str = ""
+    # Its key in the table [fleet] of config.toml, for a setting that is there.
+    fleet_key: str = ""
+
+    @property
+    def key(self) -> str:
+        """Where it is in config.toml."""
+        return f"fleet.{self.fleet_key}" if self.fleet_key else self.name
 
     @property
     def variable(self) -> str:
@@ -229,6 +286,35 @@ SETTINGS = (
     ),
     Setting("stop_on_disconnect", _SWITCH, False, "true stops a client's sessions when it disconnects"),
     Setting("markers", _LANGUAGE, "fr", "language of the markers that stand for pruned lines: fr or en"),
+    Setting(
+        "fleet", _TEXT, None, "NATS server of the fleet to be a member of: nats://host:4222", "none", fleet_key="url"
+    ),
+    Setting("box", _BOX_NAME, None, "name of this machine in its fleet", "the host's name", fleet_key="box"),
+    Setting("creds", _FILE, None, "file with the credentials for NATS", "none", fleet_key="creds"),
+    Setting(
+        "label",
+        _LABELS,
+        (),
+        "a label of this box, such as gpu=1; may be given several times",
+        "none",
+        fleet_key="label",
+    ),
+    Setting(
+        "fleet_profile",
+        _TEXT,
+        None,
+        "profile for calls that come by way of a gateway",
+        "the active one",
+        fleet_key="profile",
+    ),
+    Setting(
+        "fleet_trust",
+        _KEYS,
+        (),
+        "public key of a gateway whose signed calls alone are taken; may be given several times",
+        "no signature is needed",
+        fleet_key="trust",
+    ),
     Setting("log_level", _LEVEL, "info", f"how much to log: {', '.join(LEVELS)}"),
     Setting(
         "pruner_url",

@@ -20,6 +20,7 @@ CATEGORY_LABELS = {
     "browser": "Browser Tools",
     "gui": "GUI Tools",
     "ssh": "SSH Tools",
+    "fleet": "Fleet Tools",
 }
 
 

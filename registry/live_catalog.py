@@ -15,6 +15,16 @@ from tools.kit.spec import Tool
 MountedTools = Callable[[Profiles, Collection[str]], Iterable[Tool]]
 
 
+def both(first: MountedTools, second: MountedTools) -> MountedTools:
+    """The tools of two sources; a name that the first has is taken for the second."""
+
+    def tools(profiles: Profiles, taken: Collection[str]) -> list[Tool]:
+        found = list(first(profiles, taken))
+        return [*found, *second(profiles, {*taken, *(tool.name for tool in found)})]
+
+    return tools
+
+
 class LiveCatalog:
     """Makes the tools of wrapped programs from their entries in tools.json, and adds those of mounted servers."""
 

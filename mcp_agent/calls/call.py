@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
-from registry.gate import Access, Grant
+from registry.gate import Access, Grant, Shape
 from registry.profiles import Form
 from tools.context import LogLevel, Origin, ToolContext
 from tools.kit.errors import ToolError
 from tools.kit.records import record
 from tools.kit.results import Media, Result
+from tools.kit.rules import NOTHING, Deny, merge
+from tools.kit.spec import Tool
 
 # The names of the two wires that speak OpenAPI: to programs, and to the terminals of Open WebUI.
 OPENAPI = "openapi"
@@ -38,6 +41,8 @@ class Caller:
     connection: str = ""
     chat: str = ""
     user: str = ""
+    # The gateway of a fleet that the call came by, which vouches for all the rest.
+    gateway: str = ""
 
     def with_client(self, client: str) -> Caller:
         """The same caller, once its program has said what it is called."""
@@ -64,6 +69,23 @@ class Caller:
 
 
 @record
+class Narrowing:
+    """What a gateway of a fleet adds to the rules of the box: those of its own profile. It can only take away."""
+
+    form: Shape = "auto"
+    deny: Deny = NOTHING
+    root: Path | None = None
+
+    def narrow(self, tool: Tool, grant: Grant) -> tuple[Tool, Grant]:
+        form = grant.form if self.form == "auto" or grant.form == "compact" else self.form
+        root = grant.root
+        if self.root is not None and (root is None or self.root.is_relative_to(root)):
+            root = self.root
+        narrowed = grant._replace(form=form, deny=merge([grant.deny, self.deny]), root=root)
+        return tool.with_cursor if form == "compact" else tool, narrowed
+
+
+@record
 class Call:
     """One request to run one tool. `report` sends progress to the caller, `tell` log messages, if it asked for them."""
 
@@ -73,6 +95,7 @@ class Call:
     arguments: Mapping[str, Any]
     report: Callable[[float, float | None, str | None], None] | None = None
     tell: Callable[[LogLevel, str], None] | None = None
+    narrowing: Narrowing | None = None
 
 
 @record
@@ -136,6 +159,8 @@ class Success:
     result: Result
     written: Written
     whole_bytes: int | None = None
+    # The box of the fleet that ran it, on a gateway.
+    box: str = ""
 
     @property
     def answer(self) -> Result:
@@ -148,7 +173,8 @@ class Page:
 
     code: ClassVar[str] = "ok"
     whole_bytes: ClassVar[int | None] = None
-    written: Compact
+    # Blocks where a box of a fleet has written it.
+    written: Compact | Blocks
 
 
 @record
@@ -158,6 +184,7 @@ class Failure:
     error: ToolError
     written: Written
     whole_bytes: int | None = None
+    box: str = ""
 
     @property
     def answer(self) -> ToolError:

@@ -65,6 +65,8 @@ class Dispatcher:
             return Refusal(INVALID_PARAMS, str(error), reason=str(error))
         except ToolDisabled as error:
             return await self._fail(error, call, choose_form(self._gate.form(call.caller.access), call.caller))
+        if call.narrowing is not None:
+            tool, grant = call.narrowing.narrow(tool, grant)
         form = choose_form(grant.form, call.caller)
         context = self._context.for_call(call, grant)
         is_strict = tool.json_rpc_errors and context.is_strict

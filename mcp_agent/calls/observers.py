@@ -78,6 +78,8 @@ class AuditObserver(CallObserver):
             "ms": int(took_s * 100_000) / 100,
             "bytes": result_bytes,
         }
+        if caller.gateway:
+            facts["gateway"] = caller.gateway
         if caller.user:
             facts["claimed_user"] = caller.user
         whole_bytes: int | None = None
@@ -96,6 +98,8 @@ class AuditObserver(CallObserver):
                 facts["rule"] = outcome.error.rule
         if whole_bytes is not None:
             facts["whole_bytes"] = whole_bytes
+        if isinstance(outcome, Success | Failure) and outcome.box:
+            facts["box"] = outcome.box
         self._audit.write(facts)
 
     def observe_client(self, caller: Caller, client_version: str, protocol: str) -> None:

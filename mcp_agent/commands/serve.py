@@ -9,6 +9,8 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from mcp_agent import __version__, runtime_file
 from mcp_agent.app import compose_daemon
@@ -18,6 +20,10 @@ from mcp_agent.logs import event, logging_to, standard_error
 from mcp_agent.security import addresses, auth_tokens, state_folder
 from registry.user_error import UserError
 
+if TYPE_CHECKING:
+    from mcp_agent.fleet.gateway import Gateway
+    from mcp_agent.server import Follower
+
 log = logging.getLogger(__name__)
 
 _PROBE_S = 2.0
@@ -25,9 +31,36 @@ _PROBE_S = 2.0
 
 def serve(options: argparse.Namespace) -> int:
     config = load(vars(options))
+    if options.no_listen and config.fleet is None:
+        raise UserError("--no-listen needs --fleet: nothing else would reach this daemon")
     state_folder.secure_state_dir(config)
     runtime_file.claim_state_dir(config)
-    daemon = _compose(config, options)
+    daemon = compose(config, options)
+    if config.fleet is None:
+        return serve_daemon(daemon, options)
+    from mcp_agent.fleet.member import Member
+
+    member = Member(daemon)
+    listens = not options.no_listen
+    return serve_daemon(
+        daemon, options, listens=listens, join=member.join, followers=[member.follow], check=member.check
+    )
+
+
+def serve_daemon(
+    daemon: Daemon,
+    options: argparse.Namespace,
+    *,
+    listens: bool = True,
+    join: Follower | None = None,
+    followers: Sequence[Follower] = (),
+    check: Callable[[], None] = lambda: None,
+) -> int:
+    """Serve until a signal ends it. `join` is awaited first, and `followers` run beside it.
+
+    `check` raises a UserError at the end if it was no signal from outside that ended it.
+    """
+    config = daemon.config
     token_in_environment = auth_tokens.from_environment()
     from mcp_agent import server
     from mcp_agent.routes import http_app
@@ -36,7 +69,7 @@ def serve(options: argparse.Namespace) -> int:
     known = auth_tokens.Tokens(config.token_file, config.clients_file, token_in_environment)
     known.reload()
     server.check_tls(config)
-    listener = _bind(config)
+    listener = _bind(config) if listens else None
     is_watched, live = standard_error().isatty() and not options.quiet, None
     if is_watched:
         from mcp_agent.commands import live_lines
@@ -54,17 +87,19 @@ def serve(options: argparse.Namespace) -> int:
         def announce(url: str) -> None:
             if not sys.stdout.isatty():
                 _print_ready(config, url, is_from_file=token_in_environment is None)
-            elif not options.quiet:
+            elif not options.quiet and listener is not None:
                 hosts = addresses.leading_here(config.host, listener.getsockname()[1])
                 new_token = known.owner() if is_new else None
                 from mcp_agent.commands.banner import print_banner
 
                 print_banner(config, url, hosts, new_token, is_from_file=token_in_environment is None)
 
-        code = server.serve(daemon, http_app(daemon, known), known, listener, announce)
+        app = http_app(daemon, known)
+        code = server.serve(daemon, app, known, listener, announce, join=join, followers=followers)
     if is_watched:
         calls = sum(sum(counts.by_code.values()) for counts in daemon.metrics.by_tool.values())
         print(f"mcp-agent has stopped after {_age(time.monotonic() - began)} and {calls} calls.", file=sys.stderr)
+    check()
     server.leave(code)
     return code
 
@@ -78,7 +113,7 @@ def stdio(options: argparse.Namespace) -> int:
         if attach(options, config):
             os._exit(0)
         print("mcp-agent: serving this client alone; its sessions end with it", file=sys.stderr)
-    daemon = _compose(config, options)
+    daemon = compose(config, options)
     auth_tokens.from_environment()
     from mcp_agent.transports.stdio import serve_stdio
 
@@ -132,9 +167,9 @@ def _age(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _compose(config: Config, options: argparse.Namespace) -> Daemon:
+def compose(config: Config, options: argparse.Namespace, gateway: Gateway | None = None) -> Daemon:
     try:
-        return compose_daemon(config, options.catalog)
+        return compose_daemon(config, options.catalog, gateway=gateway)
     except OSError as error:
         raise UserError(f"mcp-agent cannot start: {error}") from None
 
@@ -151,7 +186,7 @@ def _print_ready(config: Config, url: str, *, is_from_file: bool) -> None:
 
     ready = {
         "event": "ready",
-        "url": url,
+        "url": url or None,
         "pid": os.getpid(),
         "token_file": str(config.token_file) if is_from_file else None,
         "version": __version__,

@@ -60,14 +60,18 @@ class Origin(NamedTuple):
 class Cursors:
     """Writes cursors and reads them back. The key is made when it is first needed."""
 
-    def __init__(self, key_file: Path) -> None:
+    def __init__(self, key_file: Path, box: str = "") -> None:
+        """`box` is the name of this machine in a fleet: a gateway finds it by the cursor."""
+        self._ending = f".{box}" if box else ""
         self._key_file = key_file
         self._key: bytes | None = None
 
     def write(self, place: Place, origin: Origin) -> str:
         """The same place of the same call has the same cursor."""
         payload = orjson.dumps([*place, origin.digest])
-        return _PREFIX + base64.urlsafe_b64encode(self._mac(payload, origin) + payload).decode().rstrip("=")
+        return (
+            _PREFIX + base64.urlsafe_b64encode(self._mac(payload, origin) + payload).decode().rstrip("=") + self._ending
+        )
 
     def read(self, cursor: str, asking: Origin) -> tuple[Place, Origin]:
         """The place in a cursor, and the call that gave it.
@@ -84,7 +88,7 @@ class Cursors:
 
     def _verify(self, cursor: str, asking: Origin) -> tuple[Place, str]:
         try:
-            encoded = cursor.removeprefix(_PREFIX)
+            encoded = cursor.removeprefix(_PREFIX).removesuffix(self._ending)
             data = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
             data = b""

@@ -50,6 +50,8 @@ class Limits:
     call_bytes: int = 100_000_000
     grace_s: float = 5.0
     stop_on_disconnect: bool = False
+    # Behind the id of every session: the name of the box, in a fleet.
+    id_suffix: str = ""
 
 
 class SessionManager:
@@ -337,7 +339,7 @@ class SessionManager:
 
     def _session(self, command: str, cwd: Path, origin: Origin) -> Session:
         self._record.open()
-        session_id = f"s{secrets.token_hex(4)}"
+        session_id = f"s{secrets.token_hex(4)}{self.limits.id_suffix}"
         path = self._record.folder / f"{session_id}.log"
         output = OutputLog(session_id, path, self.limits.spool_bytes, self.limits.call_bytes)
         return Session(session_id, command, cwd, output, self._hub, origin, self)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCHEME = "ax://"
-_REFERENCE = re.compile(r"ax://([a-z0-9_-]{1,40})/([0-9a-f]{20})")
+_REFERENCE = re.compile(r"ax://([a-z0-9_-]{1,40})/([0-9a-f]{20}(?:-[a-z0-9][a-z0-9_-]{0,39})?)")
 _COPY_BYTES = 1024 * 1024
 _SCHEMA = """
 create table if not exists artifacts (
@@ -78,8 +78,10 @@ class Artifact:
 class ArtifactStore:
     """All artifacts of a state folder. May be used from any thread, and by several processes at once."""
 
-    def __init__(self, folder: Path, quotas: Quotas | None = None) -> None:
+    def __init__(self, folder: Path, quotas: Quotas | None = None, id_suffix: str = "") -> None:
+        """`id_suffix` is behind every id that it gives: the name of the box, in a fleet."""
         self._folder = folder
+        self._id_suffix = id_suffix
         self._quotas = quotas or Quotas()
         self._connection: sqlite3.Connection | None = None
         # The index that the connection has open, by device and inode.
@@ -91,7 +93,7 @@ class ArtifactStore:
 
     def keep(self, owner: str, domain: str, parts: Iterable[bytes], media_type: str) -> Artifact:
         """Store the bytes. Raises OSError if that fails; then nothing is left on disk."""
-        artifact_id = secrets.token_hex(10)
+        artifact_id = f"{secrets.token_hex(10)}{self._id_suffix}"
         path = self._path(artifact_id)
         disk.private_folder(path.parent)
         size = 0
@@ -108,7 +110,7 @@ class ArtifactStore:
         The file becomes read-only, because its old name leads to the artifact too. If a hard link is not possible,
         the file is copied.
         """
-        artifact_id = secrets.token_hex(10)
+        artifact_id = f"{secrets.token_hex(10)}{self._id_suffix}"
         path = self._path(artifact_id)
         disk.private_folder(path.parent)
         size = file.stat().st_size

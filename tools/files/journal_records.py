@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import threading
 import time
@@ -26,6 +27,8 @@ from tools.kit.records import mutable, record
 Action = Literal["write", "create", "delete", "move"]
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+# With the name of the box behind it, in a fleet.
+_ID = re.compile(r"[0-9a-z]+(?:-[a-z0-9][a-z0-9_-]*)?")
 
 
 @record
@@ -36,6 +39,8 @@ class Limits:
     age_s: float = 7 * 24 * 3600.0
     copy_bytes: int = 50 * 1024 * 1024
     entries: int = 10_000
+    # Behind every id that the journal gives: the name of the box, in a fleet.
+    id_suffix: str = ""
 
 
 @record
@@ -335,10 +340,10 @@ class Records:
         while number:
             number, digit = divmod(number, 36)
             digits = _DIGITS[digit] + digits
-        return digits
+        return f"{digits}{self.limits.id_suffix}"
 
     def _read(self, undo_id: str) -> Entry | None:
-        if self._folder is None or not undo_id or any(letter not in _DIGITS for letter in undo_id):
+        if self._folder is None or _ID.fullmatch(undo_id) is None:
             return None
         try:
             return Entry(**json.loads(disk.read_small_file(self.file(undo_id, "json"))))

@@ -25,6 +25,9 @@
     ├── BlockedSubcommand  BLOCKED_SUBCOMMAND  the owner has blocked this subcommand of a wrapped program
     ├── UpstreamFailed     UPSTREAM_FAILED     a mounted server answered with an error
     ├── UpstreamUnavailable UPSTREAM_UNAVAILABLE  a mounted server does not run or does not answer
+    ├── BoxNeeded          BOX_NEEDED          several boxes of the fleet fit, and the call names none
+    ├── BoxUnreachable     BOX_UNREACHABLE     a box of the fleet does not answer; `may_have_run` says whether it began
+    ├── OutcomeUnknown     OUTCOME_UNKNOWN     a box was restarted during the call, which may have run
     ├── SessionNotFound    SESSION_NOT_FOUND   no session has that id, or it ended too long ago
     ├── SessionEnded       SESSION_ENDED       the session has ended, or has closed its input
     ├── SessionLimit       SESSION_LIMIT       the limit of running sessions is reached
@@ -256,6 +259,23 @@ class UpstreamUnavailable(ToolError):
 
     def __init__(self, message: str, *, hint: str | None = None, stderr: str = "") -> None:
         super().__init__(message, hint=hint, fields={"stderr": stderr} if stderr else None)
+
+
+class BoxNeeded(ToolError):
+    code = "BOX_NEEDED"
+
+
+class BoxUnreachable(ToolError):
+    """`may_have_run` is false where the box cannot have had the call: then it is safe to call again."""
+
+    code = "BOX_UNREACHABLE"
+
+    def __init__(self, message: str, *, hint: str | None = None, may_have_run: bool) -> None:
+        super().__init__(message, hint=hint, fields={"may_have_run": may_have_run})
+
+
+class OutcomeUnknown(ToolError):
+    code = "OUTCOME_UNKNOWN"
 
 
 class NotInitialized(ToolError):

@@ -1,0 +1,1 @@
+"""Many boxes behind one endpoint, over NATS."""

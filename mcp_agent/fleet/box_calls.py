@@ -1,0 +1,297 @@
+"""The gateway's end of a call: sent to a box, asked for until it answers, and never run twice.
+
+What may go wrong, and what a caller learns of it:
+
+- Nobody serves the subject, and nobody had the call: BOX_UNREACHABLE, `may_have_run` false.
+- The box was restarted, and may have had the call: OUTCOME_UNKNOWN.
+- The box is silent for `_SILENT_S`: BOX_UNREACHABLE, `may_have_run` true.
+- The connection to NATS is lost: the call goes on when it is back, under the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from mcp_agent.calls.call import Call, Caller, Outcome
+from mcp_agent.fleet.bus import Bus, BusError, Disconnected, NoResponders, NotPermitted, TimedOut, TooLarge
+from mcp_agent.fleet.call_protocol import (
+    HOLD_S,
+    MOST_CALL_BYTES,
+    MOST_PIECE_BYTES,
+    BadMessage,
+    pack,
+    pack_call,
+    pack_resource,
+    read_contents,
+    read_outcome,
+    unpack,
+)
+from mcp_agent.fleet.directory import Box, Directory
+from mcp_agent.fleet.subjects import verb_subject
+from mcp_agent.protocol.methods import new_call_id
+from registry.gate import Grant
+from tools.kit.errors import BoxUnreachable, OutcomeUnknown
+from tools.kit.errors import TooLarge as CallTooLarge
+
+# The box answers within HOLD_S. Then it is asked once more for a sign of life, and both together take less than 5 s.
+_ANSWER_S = HOLD_S + 1.0
+_SIGN_OF_LIFE_S = 1.5
+_SILENT_S = 4.5
+_FIND_S = 1.0
+# A box that is marked has this long to say that it is there after all: a call to a dead one fails in 50 ms.
+_MARKED_S = 0.04
+# A new call waits so long for the gateway's own connection, and for boxes that come back after it.
+_RECONNECT_S = 10.0
+_SETTLE_S = 5.0
+_RETRY_S = 0.05
+_T = TypeVar("_T")
+Read = Callable[[Mapping[str, Any], memoryview], _T]
+_RUN_AGAIN = "look at what it did before you call it again"
+
+
+class BoxCalls:
+    """Calls on boxes, in the name of one gateway."""
+
+    def __init__(self, directory: Directory, gateway: str) -> None:
+        self._connection: Bus | None = None
+        self._directory = directory
+        self._gateway = gateway
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def join(self, bus: Bus) -> None:
+        self._connection = bus
+
+    @property
+    def _bus(self) -> Bus:
+        assert self._connection is not None, "the gateway has not joined"
+        return self._connection
+
+    async def call(self, box: Box, call: Call, grant: Grant) -> Outcome:
+        """Run a call there. Raises BoxUnreachable, OutcomeUnknown. A cancelled call is cancelled there, too."""
+        data = pack_call(call, grant)
+        if len(data) > MOST_CALL_BYTES:
+            raise CallTooLarge(f"the call has {len(data)} bytes, and one to a box may have {MOST_CALL_BYTES}")
+        return await self._ask(box, call.id, data, partial(read_outcome, box=box.name), call)
+
+    async def read_resource(self, box: Box, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
+        """The contents of a resource of a box; None if it has none for this caller. Raises BoxUnreachable."""
+        call_id = new_call_id()
+        return await self._ask(box, call_id, pack_resource(call_id, caller, uri), read_contents)
+
+    async def _ask(self, box: Box, call_id: str, data: bytes, read: Read[_T], call: Call | None = None) -> _T:
+        asking = _Asking(self._bus, self._directory, box, self._gateway, call_id, data, call)
+        try:
+            return read(*await asking.answer())
+        except asyncio.CancelledError:
+            self._cancel(box.name, asking.boot, call_id)
+            raise
+        except NotPermitted as error:
+            raise BoxUnreachable(
+                f"this gateway may not call {box.name}: {error}",
+                hint="its credentials for NATS do not allow it",
+                may_have_run=False,
+            ) from None
+        except BadMessage as error:
+            raise OutcomeUnknown(f"{box.name} answered with something else: {error}", hint=_RUN_AGAIN) from None
+
+    def _cancel(self, box: str, boot: str, call_id: str) -> None:
+        async def publish() -> None:
+            # A call that cannot be cancelled ends with its lease.
+            with contextlib.suppress(BusError):
+                await self._bus.publish(verb_subject(box, boot, "cancel", self._gateway), pack({"id": call_id}))
+
+        task = asyncio.get_running_loop().create_task(publish())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Asking:
+    """One call while it is under way."""
+
+    def __init__(
+        self, bus: Bus, directory: Directory, box: Box, gateway: str, call_id: str, data: bytes, call: Call | None
+    ) -> None:
+        self._bus = bus
+        self._directory = directory
+        self._box = box
+        self._gateway = gateway
+        self._id = call_id
+        self._data = data
+        # Whose progress is passed on.
+        self._call = call
+        self.boot = box.boot
+        # Whether the box may have had the call, and whether it certainly has it.
+        self._is_sent = False
+        self._is_taken = False
+        self._heard_at = _now()
+
+    async def answer(self) -> tuple[dict[str, Any], memoryview]:
+        """What the box has to say in the end, whole."""
+        if self._directory.is_away(self._box):
+            await self._check_alive()
+        while True:
+            if not self._bus.is_connected and not await self._bus.wait_connected(_RECONNECT_S):
+                raise self._unreachable("the gateway has no connection to NATS")
+            # The box cannot be blamed for silence while we were away.
+            self._heard_at = max(self._heard_at, self._bus.connected_at)
+            try:
+                answer = await self._ask()
+            except NoResponders:
+                await self._find_again()
+            except TimedOut:
+                self._is_sent = True
+                await self._look_for_life()
+            except Disconnected as error:
+                self._is_sent = self._is_sent or error.is_sent
+            else:
+                self._heard_at = _now()
+                found = await self._read(answer)
+                if found is not None:
+                    return found
+
+    async def _ask(self) -> bytes:
+        """Send the call, or ask for it once the box has it."""
+        if len(self._data) <= MOST_PIECE_BYTES:
+            return await self._request(self._data, _ANSWER_S)
+        if not self._is_taken:
+            answer = await self._send_parts()
+            self._is_sent = self._is_taken = True
+            return answer
+        return await self._request(pack({"id": self._id}), _ANSWER_S)
+
+    async def _send_parts(self) -> bytes:
+        """Send a large call in numbered parts, each acknowledged. The answer to the last is that to the call."""
+        starts = range(0, len(self._data), MOST_PIECE_BYTES)
+        answer = b""
+        for number, start in enumerate(starts):
+            head = {"id": self._id, "part": number, "of": len(starts)}
+            answer = await self._request(pack(head, self._data[start : start + MOST_PIECE_BYTES]), _ANSWER_S)
+            if number < len(starts) - 1 and unpack(answer)[0].get("is") != "taken":
+                return answer
+        if unpack(answer)[0].get("is") == "taken":
+            # It had the last part already.
+            return await self._request(pack({"id": self._id}), _ANSWER_S)
+        return answer
+
+    async def _request(self, data: bytes, timeout_s: float) -> bytes:
+        subject = verb_subject(self._box.name, self.boot, "call", self._gateway)
+        try:
+            return await self._bus.request(subject, data, timeout_s)
+        except TooLarge as error:
+            raise CallTooLarge(f"the NATS server takes no message of {len(data)} bytes: {error}") from None
+
+    async def _read(self, answer: bytes) -> tuple[dict[str, Any], memoryview] | None:
+        """The answer, whole; None if the call is still running."""
+        head, body = unpack(answer)
+        match head.get("is"):
+            case "done":
+                return head, body
+            case "running":
+                self._is_sent = self._is_taken = True
+                self._pass_on(head)
+                return None
+            case "large":
+                return unpack(await self._fetch(head["size"]))
+            case "cancelled":
+                raise OutcomeUnknown(f"{self._box.name} cancelled the call while it ran", hint=_RUN_AGAIN)
+            case "busy":
+                raise self._unreachable(f"{self._box.name} has {head.get('running')} calls under way and takes no more")
+            case "unknown":
+                raise OutcomeUnknown(f"{self._box.name} does not remember the outcome of the call", hint=_RUN_AGAIN)
+            case "bad":
+                message = f"{self._box.name} does not understand this gateway: {head.get('message')}"
+                raise BoxUnreachable(message, hint="it may have another version of mcp-agent", may_have_run=False)
+        raise BadMessage(f"there is no answer {head.get('is')!r}")
+
+    async def _fetch(self, size: int) -> bytes:
+        """An answer that fits no message, in pieces. The box keeps it, so each may be asked for again."""
+        pieces: list[bytes] = []
+        offset, deadline = 0, _now() + _RECONNECT_S
+        while offset < size:
+            try:
+                answer = await self._request(pack({"id": self._id, "from": offset}), _ANSWER_S)
+            except BusError:
+                if _now() > deadline:
+                    raise OutcomeUnknown(
+                        f"the result of {self._box.name} could not be fetched", hint=_RUN_AGAIN
+                    ) from None
+                await asyncio.sleep(_RETRY_S)
+                continue
+            head, body = unpack(answer)
+            if head.get("is") != "piece" or not body:
+                raise OutcomeUnknown(f"{self._box.name} does not have the result any more", hint=_RUN_AGAIN)
+            pieces.append(bytes(body))
+            offset += len(body)
+            deadline = _now() + _RECONNECT_S
+        return b"".join(pieces)
+
+    def _pass_on(self, head: dict[str, Any]) -> None:
+        """Progress and log messages of the tool, to the client."""
+        if self._call is None:
+            return
+        if self._call.report is not None:
+            for done, total, text in head.get("progress", ()):
+                self._call.report(done, total, text)
+        if self._call.tell is not None:
+            for level, text in head.get("logs", ()):
+                self._call.tell(level, text)
+
+    async def _find_again(self) -> None:
+        """Nobody serves the subject of the call: find out whether the box is gone, was restarted, or comes back."""
+        # Nobody answers at once if the box is gone; one that is there may be far away.
+        boot = await self._directory.ask_boot(self._box.name, _FIND_S)
+        if boot is not None and boot != self.boot:
+            if self._is_sent:
+                raise OutcomeUnknown(
+                    f"{self._box.name} was restarted during the call, which may have run", hint=_RUN_AGAIN
+                )
+            # Nobody had the call, so it is safe to send it to the new start of the box.
+            self.boot = boot
+            return
+        now = _now()
+        # After a reconnect of ours the box may still be on its way back, too.
+        patience_s = _SILENT_S if self._is_sent else _SETTLE_S if now - self._bus.connected_at < _SETTLE_S else 0.0
+        if now - self._heard_at > (patience_s if boot is None else _RECONNECT_S):
+            raise self._unreachable(f"{self._box.name} is not connected")
+        await asyncio.sleep(_RETRY_S)
+
+    async def _look_for_life(self) -> None:
+        """The box did not answer in time. Ask for an answer at once; raise if that does not come either."""
+        try:
+            answer = await self._request(pack({"id": self._id, "hold": 0}), _SIGN_OF_LIFE_S)
+        except TimedOut:
+            if _now() - self._heard_at >= _SILENT_S - 0.5:
+                raise self._unreachable(f"{self._box.name} does not answer") from None
+        except (NoResponders, Disconnected):
+            return
+        else:
+            # Any answer is one; whatever it says, the next question gets it again.
+            self._heard_at = _now()
+            head, _ = unpack(answer)
+            if head.get("is") == "running":
+                self._is_taken = True
+                self._pass_on(head)
+            elif head.get("is") == "unknown":
+                # The call never got there. It is sent again under its id, which runs once at most.
+                self._is_taken = False
+
+    async def _check_alive(self) -> None:
+        """A box that was silent for long gets one short question before it is given a call."""
+        if await self._directory.ask_boot(self._box.name, _MARKED_S) is None:
+            raise self._unreachable(f"{self._box.name} has not been heard of for {self._directory.silence(self._box)}")
+        self.boot = self._box.boot
+
+    def _unreachable(self, message: str) -> BoxUnreachable:
+        if self._is_sent:
+            return BoxUnreachable(f"{message}; the call may have run", hint=_RUN_AGAIN, may_have_run=True)
+        return BoxUnreachable(
+            f"{message}; the call has not run", hint="choose another box, see `boxes`, or try again", may_have_run=False
+        )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

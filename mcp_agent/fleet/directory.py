@@ -1,0 +1,280 @@
+"""Which boxes there are: a table in memory, from what they say of themselves. Any gateway can rebuild it.
+
+Every member sends a beat each `BEAT_S`, with its boot id, its load and a hash of its facts. At its start a gateway asks
+all of them once who they are. Tools are fetched once for each hash: boxes of one version and profile have the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fnmatch
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from typing import Any
+
+import orjson
+
+from mcp_agent.fleet.bus import Bus, BusError, Message
+from mcp_agent.fleet.call_protocol import BadMessage, unpack
+from mcp_agent.fleet.subjects import EVERY_BEAT, WHO, who_subject
+from mcp_agent.logs import event
+from mcp_agent.settings import BOX_NAME
+from tools.kit.records import mutable
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 10.0
+# A box that was not heard of for so long is marked as away, and forgotten much later.
+AWAY_S = 25.0
+_FORGET_S = 3_600.0
+_SWEEP_EVERY_S = 5.0
+# Members answer the question who they are at once; those of a fleet far away take a moment.
+_GATHER_S = 0.25
+_ASK_S = 2.0
+_ASKED_AT_ONCE = 16
+_MOST_BOXES = 20_000
+_MOST_TOOLS = 2_000
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+# Many boxes come and go at once, and the list of tools is made for all of them together.
+_COALESCE_S = 0.05
+
+
+@mutable
+class Box:
+    """One member, as it was last heard of."""
+
+    name: str
+    boot: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    directory: str = ""
+    version: str = ""
+    # The hash of all facts, and that of its tools alone.
+    facts: str = ""
+    tools: str = ""
+    load: float = 0.0
+    sessions: int = 0
+    calls: int = 0
+    heard_at: float = 0.0
+
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        return all(self.labels.get(key) == value for key, value in labels.items())
+
+
+class Directory:
+    """The table of a gateway. `on_change` is called when the tools of the fleet may be different."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[str, Box] = {}
+        # The tools of boxes as they describe them, by hash.
+        self.tool_sets: dict[str, list[dict[str, Any]]] = {}
+        self.on_change: Callable[[], None] = lambda: None
+        self._connection: Bus | None = None
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
+        self._change: asyncio.TimerHandle | None = None
+        self._used_sets: Counter[str] = Counter()
+        # What `holders` found, until a box comes, goes or has other tools.
+        self._holders: dict[str, list[Box]] = {}
+
+    async def join(self, bus: Bus) -> None:
+        """Listen to beats, and ask all members who they are. Returns when those nearby have answered."""
+        self._connection = bus
+        await self._bus.subscribe(EVERY_BEAT, self._hear)
+        await self._bus.publish(WHO, b"{}")
+        await asyncio.sleep(_GATHER_S)
+        while self._asking:
+            await asyncio.wait(self._asking.values())
+        self._notify()
+
+    async def follow(self) -> None:
+        """Until cancelled, forget boxes that are gone, and ask again after a reconnect."""
+        connected_at = self._bus.connected_at
+        try:
+            while True:
+                await asyncio.sleep(_SWEEP_EVERY_S)
+                if self._bus.connected_at != connected_at and self._bus.is_connected:
+                    with contextlib.suppress(BusError):
+                        await self._bus.publish(WHO, b"{}")
+                        connected_at = self._bus.connected_at
+                for box in [box for box in self.boxes.values() if time.monotonic() - box.heard_at > _FORGET_S]:
+                    self._remove(box.name)
+        finally:
+            for task in self._asking.values():
+                task.cancel()
+            if self._change is not None:
+                self._change.cancel()
+
+    @property
+    def _bus(self) -> Bus:
+        assert self._connection is not None, "the gateway has not joined"
+        return self._connection
+
+    def is_away(self, box: Box) -> bool:
+        return time.monotonic() - box.heard_at > AWAY_S
+
+    def silence(self, box: Box) -> str:
+        return f"{time.monotonic() - box.heard_at:.0f} s"
+
+    def holders(self, tool: str) -> list[Box]:
+        """The boxes that have a tool, by name."""
+        found = self._holders.get(tool)
+        if found is None:
+            sets = {key for key, tools in self.tool_sets.items() if any(each["name"] == tool for each in tools)}
+            found = sorted((box for box in self.boxes.values() if box.tools in sets), key=lambda box: box.name)
+            self._holders[tool] = found
+        return found
+
+    def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> list[Box]:
+        """The boxes with these labels whose name fits a glob, by name."""
+        wanted = labels or {}
+        fitting = (box for box in self.boxes.values() if box.fits(wanted))
+        if names != "*":
+            fitting = (box for box in fitting if fnmatch.fnmatchcase(box.name, names))
+        return sorted(fitting, key=lambda box: box.name)
+
+    def counted_sets(self) -> list[tuple[list[dict[str, Any]], int]]:
+        """Every set of tools, with the number of boxes that have it, the most common first."""
+        order = sorted(self._used_sets.items(), key=lambda item: (-item[1], item[0]))
+        return [(self.tool_sets[key], count) for key, count in order if key in self.tool_sets]
+
+    async def ask_boot(self, name: str, within_s: float) -> str | None:
+        """The boot id of a box, asked for now; None if it does not answer in time."""
+        try:
+            head, _ = unpack(await self._bus.request(who_subject(name), b"{}", within_s))
+            self._take(name, head)
+        except (BusError, BadMessage):
+            return None
+        box = self.boxes.get(name)
+        return None if box is None else box.boot
+
+    async def _hear(self, message: Message) -> None:
+        """A beat. Facts that are not known yet are asked for."""
+        name = message.subject.split(".")[1]
+        if BOX_NAME.fullmatch(name) is None:
+            return
+        try:
+            head, _ = unpack(message.data)
+            if head.get("leaves"):
+                if name in self.boxes and self.boxes[name].boot == head.get("boot"):
+                    self._remove(name)
+                return
+            if name not in self.boxes and len(self.boxes) >= _MOST_BOXES:
+                return
+            is_known = self._take(name, head)
+        except BadMessage as error:
+            event(log, logging.WARNING, "fleet.bad_message", box=name, message=str(error))
+            return
+        if not is_known and name not in self._asking:
+            task = asyncio.get_running_loop().create_task(self._ask(name))
+            self._asking[name] = task
+            task.add_done_callback(lambda _: self._asking.pop(name, None))
+
+    def _take(self, name: str, head: Mapping[str, Any]) -> bool:
+        """Take over what a box says. False if it has facts or tools that are not known. Raises BadMessage."""
+        try:
+            boot, facts = str(head["boot"]), str(head["facts"])
+            load, sessions, calls = float(head["load"]), int(head["sessions"]), int(head["calls"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadMessage(f"a beat of {name} cannot be read: {error!r}") from None
+        box = self.boxes.get(name)
+        if box is None:
+            box = Box(name, boot)
+        box.boot, box.load, box.sessions, box.calls, box.heard_at = boot, load, sessions, calls, time.monotonic()
+        said = head.get("about")
+        if isinstance(said, dict):
+            tools = str(said.get("tools", ""))
+            if isinstance(head.get("tool_list"), list):
+                self.tool_sets[tools] = [each for each in head["tool_list"][:_MOST_TOOLS] if _is_tool(each)]
+            if tools not in self.tool_sets:
+                return False
+            labels = said.get("labels")
+            box.labels = {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+            box.directory, box.version = str(said.get("directory", "")), str(said.get("version", ""))
+            box.facts = facts
+            self._put(box, tools)
+        elif box.facts != facts:
+            return False
+        return True
+
+    def _put(self, box: Box, tools: str) -> None:
+        is_new = box.name not in self.boxes
+        self.boxes[box.name] = box
+        if not is_new and box.tools == tools:
+            return
+        if not is_new:
+            self._release(box.tools)
+        box.tools = tools
+        self._used_sets[tools] += 1
+        self._plan_change()
+        if is_new:
+            event(log, logging.INFO, "fleet.box_joined", box=box.name, version=box.version)
+
+    def _remove(self, name: str) -> None:
+        self._release(self.boxes.pop(name).tools)
+        event(log, logging.INFO, "fleet.box_left", box=name)
+        self._plan_change()
+
+    def _release(self, tools: str) -> None:
+        self._used_sets[tools] -= 1
+        if not self._used_sets[tools]:
+            del self._used_sets[tools]
+            self.tool_sets.pop(tools, None)
+
+    async def _ask(self, name: str) -> None:
+        """Ask a box for all its facts, and for its tools unless another box has the same."""
+        async with self._places:
+            try:
+                asked = orjson.dumps({"has": list(self.tool_sets)[:100]})
+                head, _ = unpack(await self._bus.request(who_subject(name), asked, _ASK_S))
+                self._take(name, head)
+            except (BusError, BadMessage) as error:
+                # The next beat is a new chance.
+                event(log, logging.INFO, "fleet.box_not_known", box=name, message=str(error))
+
+    def _plan_change(self) -> None:
+        self._holders.clear()
+        if self._change is None:
+            self._change = asyncio.get_running_loop().call_later(_COALESCE_S, self._notify)
+
+    def _notify(self) -> None:
+        if self._change is not None:
+            self._change.cancel()
+            self._change = None
+        self.on_change()
+
+
+def _is_tool(entry: Any) -> bool:
+    """Whether a gateway can offer what a box says of a tool. Boxes may have other versions, and need not mean well."""
+    if not isinstance(entry, dict) or _TOOL_NAME.fullmatch(str(entry.get("name", ""))) is None:
+        return False
+    kinds = (("schema", dict), ("listed", dict), ("hints", dict), ("aliases", list), ("known_as", list))
+    if any(not isinstance(entry.get(key), kind | None) for key, kind in kinds):
+        return False
+    schemas = [entry[key] for key in ("schema", "listed") if entry.get(key)]
+    return all(isinstance(schema.get("properties", {}), dict) for schema in schemas)
+
+
+def parse_labels(text: str) -> dict[str, str]:
+    """`gpu=1,zone=eu` as labels. Raises ValueError."""
+    labels: dict[str, str] = {}
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise ValueError(f"{each[:60]!r} is no label with its value, such as gpu=1")
+        labels[key] = value
+    return labels
+
+
+def list_names(boxes: Iterable[Box], most: int = 20) -> str:
+    """Boxes as a person or a model reads them: each name with its labels."""
+    every = list(boxes)
+    shown = ", ".join(
+        box.name + (f" ({', '.join(f'{key}={value}' for key, value in box.labels.items())})" if box.labels else "")
+        for box in every[:most]
+    )
+    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"

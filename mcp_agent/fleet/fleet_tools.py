@@ -1,0 +1,207 @@
+"""The gateway's own tools: which boxes there are, which one is meant, and one command on many of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from mcp_agent.fleet.directory import Box, Directory
+from tools.context import ToolContext
+from tools.kit.errors import InvalidParams, NotFound
+from tools.kit.params import Field
+from tools.kit.records import record
+from tools.kit.results import Result
+from tools.kit.spec import Tool, tool
+from tools.kit.summaries import Item
+
+if TYPE_CHECKING:
+    from mcp_agent.fleet.gateway import Gateway
+
+_CATEGORY = "fleet"
+_PAGE = 50
+_MOST_RUN = 500
+_MOST_WIDTH = 50
+
+
+@record
+class Boxes(Result):
+    """A page of boxes, or of groups of them."""
+
+    boxes: Sequence[Mapping[str, Any]]
+    total: int
+    next_offset: int | None = None
+
+    def render(self) -> str:
+        lines = [f"{self.total} boxes", *(_line(each) for each in self.boxes)]
+        if self.next_offset is not None:
+            lines.append(f"[more: offset {self.next_offset}]")
+        return "\n".join(lines)
+
+    @property
+    def list_field(self) -> str:
+        return "boxes"
+
+    @classmethod
+    def item(cls, entry: Any) -> Item:
+        return Item(str(entry.get("box") or entry.get("group")), _line(entry))
+
+
+@record
+class BoxUse(Result):
+    """The default box from now on."""
+
+    box: str | None
+    of: Literal["conversation", "token"]
+
+    def render(self) -> str:
+        if self.box is None:
+            return f"this {self.of} has no default box any more"
+        return f"{self.box} is the default box of this {self.of}"
+
+
+@record
+class BoxRows(Result):
+    """What a command did on each box."""
+
+    rows: Sequence[Mapping[str, Any]]
+    failed: int
+
+    def render(self) -> str:
+        lines = [f"{len(self.rows)} boxes, {self.failed} failed"]
+        for row in self.rows:
+            outcome = row["error"]["message"] if "error" in row else f"exit {row.get('exit_code')}"
+            lines += [f"== {row['box']}: {outcome}", *([row["output"].rstrip()] if row.get("output") else [])]
+        return "\n".join(lines)
+
+    @property
+    def list_field(self) -> str:
+        return "rows"
+
+    @classmethod
+    def item(cls, entry: Any) -> Item:
+        return Item(str(entry["box"]), f"exit {entry.get('exit_code')}" if "error" not in entry else "failed")
+
+
+def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
+    directory = gateway.directory
+
+    @tool(_CATEGORY, effect="read", deadline_s=10.0)
+    async def boxes(
+        ctx: ToolContext,
+        *,
+        filter: Annotated[
+            str | None, Field(description="Labels (gpu=1,zone=eu) or glob of names.", audited=True)
+        ] = None,
+        group_by: Annotated[str | None, Field(description="A label to count by.", audited=True)] = None,
+        offset: Annotated[int, Field(minimum=0)] = 0,
+    ) -> Boxes:
+        """List the machines that tools run on: labels, load, and what is different there."""
+        found = _filtered(directory, filter)
+        if group_by is not None:
+            groups: dict[str, list[Box]] = {}
+            for box in found:
+                groups.setdefault(box.labels.get(group_by, ""), []).append(box)
+            rows = [{"group": key, "boxes": len(each), "examples": [box.name for box in each[:3]]}
+                    for key, each in sorted(groups.items())]  # fmt: skip
+        else:
+            usual = _usual(directory)
+            rows = [_row(directory, box, usual) for box in found[offset : offset + _PAGE]]
+            return Boxes(rows, len(found), offset + _PAGE if offset + _PAGE < len(found) else None)
+        return Boxes(rows[offset : offset + _PAGE], len(found), offset + _PAGE if offset + _PAGE < len(rows) else None)
+
+    @tool(_CATEGORY, effect="write", idempotent=True, deadline_s=10.0)
+    async def box_use(
+        ctx: ToolContext,
+        *,
+        box: Annotated[str, Field(description="Name, or labels (gpu=1) of one; empty: none.", audited=True)],
+    ) -> BoxUse:
+        """Choose the box that calls without `box` go to."""
+        caller = gateway.caller_of(ctx)
+        name = gateway.find_box(box).name if box else None
+        return BoxUse(name, gateway.set_default(caller, name))
+
+    @tool(_CATEGORY, effect="execute", destructive=True, deadline_s=3_600.0)
+    async def box_run(
+        ctx: ToolContext,
+        *,
+        command: Annotated[str, Field(is_command=True, min_length=1)],
+        filter: Annotated[str, Field(description="As for boxes; * for all.", audited=True)],
+        timeout_seconds: Annotated[float, Field(minimum=1, maximum=3_600)] = 60,
+        width: Annotated[int, Field(description="At once.", minimum=1, maximum=_MOST_WIDTH)] = 10,
+    ) -> BoxRows:
+        """Run a command on many boxes, one row for each."""
+        caller = gateway.caller_of(ctx)
+        found = _filtered(directory, filter)
+        if not found:
+            raise NotFound(f"no box fits {filter[:200]!r}", hint="`boxes` lists them")
+        if len(found) > _MOST_RUN:
+            raise _invalid(f"{len(found)} boxes fit, and one call may run on {_MOST_RUN}", "filter")
+        places = asyncio.Semaphore(width)
+        done = 0
+
+        async def run(box: Box) -> dict[str, Any]:
+            nonlocal done
+            async with places:
+                row = await gateway.run_command(caller, box, command, timeout_seconds)
+            done += 1
+            ctx.progress(done, len(found), box.name)
+            return row
+
+        rows = await asyncio.gather(*(run(box) for box in found))
+        return BoxRows(rows, sum("error" in row or bool(row.get("exit_code")) for row in rows))
+
+    return boxes, box_use, box_run
+
+
+def _filtered(directory: Directory, text: str | None) -> list[Box]:
+    from mcp_agent.fleet.directory import parse_labels
+
+    if not text:
+        return directory.find()
+    if "=" not in text:
+        return directory.find(names=text)
+    try:
+        return directory.find(labels=parse_labels(text))
+    except ValueError as error:
+        raise _invalid(str(error), "filter") from None
+
+
+def _usual(directory: Directory) -> tuple[str, set[str]]:
+    """The hash and the names of the tools that most boxes have."""
+    counted = directory.counted_sets()
+    if not counted:
+        return "", set()
+    tools = counted[0][0]
+    return next(key for key, each in directory.tool_sets.items() if each is tools), {each["name"] for each in tools}
+
+
+def _row(directory: Directory, box: Box, usual: tuple[str, set[str]]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "box": box.name,
+        "labels": dict(box.labels),
+        "load": box.load,
+        "sessions": box.sessions,
+        "directory": box.directory,
+        "version": box.version,
+    }
+    if directory.is_away(box):
+        row["away"] = f"not heard of for {directory.silence(box)}"
+    if box.tools != usual[0]:
+        names = {each["name"] for each in directory.tool_sets.get(box.tools, ())}
+        differences = {"more_tools": sorted(names - usual[1]), "lacks_tools": sorted(usual[1] - names)}
+        row |= {key: value for key, value in differences.items() if value}
+    return row
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    if "group" in row:
+        return f"{row['group'] or '(none)'}: {row['boxes']} boxes, such as {', '.join(row['examples'])}"
+    labels = " ".join(f"{key}={value}" for key, value in row["labels"].items())
+    others = " ".join(f"{key}={','.join(row[key])}" for key in ("more_tools", "lacks_tools") if key in row)
+    facts = f"load {row['load']} sessions {row['sessions']} {row['directory']} {row['version']}"
+    return " ".join(filter(None, (row["box"], labels, facts, others, row.get("away", ""))))
+
+
+def _invalid(message: str, name: str) -> InvalidParams:
+    return InvalidParams(message, issues=[{"path": f"arguments.{name}", "code": "custom", "message": "custom"}])

@@ -1,0 +1,250 @@
+"""A gateway: the wires of a daemon, over the tools of all boxes of a fleet.
+
+It has tokens, profiles and an audit log of its own. What a call may do on a box is decided there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
+from mcp_agent.calls.dispatcher import Dispatcher
+from mcp_agent.calls.shaping import choose_form
+from mcp_agent.daemon import Daemon
+from mcp_agent.fleet.box_calls import BoxCalls
+from mcp_agent.fleet.box_resources import BoxResources
+from mcp_agent.fleet.bus import Bus, BusError, FleetError
+from mcp_agent.fleet.call_signatures import Signer
+from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
+from mcp_agent.fleet.fleet_tools import fleet_tools
+from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
+from mcp_agent.fleet.subjects import boxes_in
+from mcp_agent.protocol.methods import new_call_id
+from mcp_agent.protocol.resources import Resources
+from registry.gate import Gate, UnknownTool
+from registry.profiles import Profiles
+from tools.context import ToolContext
+from tools.kit.errors import BoxNeeded, InvalidParams, NotFound, ToolDisabled, ToolError
+from tools.kit.spec import Tool
+
+log = logging.getLogger(__name__)
+
+_MOST_DEFAULTS = 10_000
+_RUNS = "shell_exec"
+_ROW_BYTES = 2_000
+
+
+class Gateway:
+    """What a gateway knows of its fleet, and how a call finds its box."""
+
+    def __init__(self, url: str, credentials: Path | None, name: str, signer: Signer | None = None) -> None:
+        self.name = name
+        self.directory = Directory()
+        self.calls = BoxCalls(self.directory, name)
+        self._url = url
+        self._credentials = credentials
+        self._signer = signer
+        self._bus: Bus | None = None
+        self.gate: Gate | None = None
+        # Calls of the gateway's own tools, by id.
+        self.under_way: dict[str, Call] = {}
+        # The default box of a conversation or a token, set by `box_use`.
+        self._defaults: OrderedDict[str, str] = OrderedDict()
+
+    @cached_property
+    def own_tools(self) -> tuple[Tool, ...]:
+        return fleet_tools(self)
+
+    def tools(self, _: Profiles, taken: Collection[str]) -> list[Tool]:
+        return remote_tools(self.directory, taken)
+
+    def dispatcher(self, gate: Gate, *others: Any) -> Dispatcher:
+        """What runs the calls of this gateway; made of what every dispatcher is made of."""
+        self.gate = gate
+        made = _GatewayDispatcher(gate, *others)
+        made.gateway = self
+        return made
+
+    def resources(self, gate: Gate) -> Resources:
+        return BoxResources(gate, self)
+
+    async def join(self, daemon: Daemon) -> None:
+        """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError."""
+        self._bus = bus = await Bus.connect(
+            self._url,
+            name=f"mcp-agent gateway {self.name}",
+            credentials=self._credentials,
+            inbox_prefix=f"_INBOX.gateway.{self.name}",
+        )
+        if self._signer is not None:
+            bus.seal = self._signer.seal
+        self.calls.join(bus)
+        self.directory.on_change = daemon.refresh_catalog
+        try:
+            await self.directory.join(bus)
+        except BusError as error:
+            await bus.close()
+            raise FleetError(f"the gateway could not join the fleet at {self._url}: {error}") from None
+
+    async def follow(self) -> None:
+        """Until cancelled, keep the directory; then leave."""
+        try:
+            await self.directory.follow()
+        finally:
+            if self._bus is not None:
+                await asyncio.shield(self._bus.close())
+
+    def default_of(self, caller: Caller) -> str | None:
+        return next((self._defaults[key] for key in _places(caller) if key in self._defaults), None)
+
+    def set_default(self, caller: Caller, box: str | None) -> Literal["conversation", "token"]:
+        """Set the default box of the conversation, or of the token if there is none. Returns which of the two."""
+        place = _places(caller)[0]
+        self._defaults.pop(place, None)
+        if box is not None:
+            self._defaults[place] = box
+            if len(self._defaults) > _MOST_DEFAULTS:
+                self._defaults.popitem(last=False)
+        return "conversation" if caller.conversations else "token"
+
+    def caller_of(self, ctx: ToolContext) -> Caller:
+        """Who called a tool of the gateway itself."""
+        return self.under_way[ctx.call_id].caller
+
+    async def run_command(self, caller: Caller, box: Box, command: str, timeout_s: float) -> dict[str, Any]:
+        """A command on one box in a row: what it printed and how it ended, or the error."""
+        assert self.gate is not None, "only a tool that was admitted runs commands"
+        row: dict[str, Any] = {"box": box.name}
+        # As a program: the answer is an object, and the command does not become a session.
+        program = replace(caller, transport=OPENAPI, form="json")
+        arguments = {"command": command, "timeout_seconds": timeout_s, "max_output_bytes": _ROW_BYTES}
+        try:
+            _, grant = self.gate.admit(caller.access, _RUNS)
+            outcome = await self.calls.call(
+                box, Call(new_call_id(), program, _RUNS, arguments), grant._replace(form="json")
+            )
+        except UnknownTool as error:
+            return {**row, "error": {"code": NotFound.code, "message": str(error)}}
+        except ToolError as error:
+            return {**row, **error.as_object()}
+        if isinstance(outcome, Refusal):
+            return {**row, "error": {"code": "REFUSED", "message": outcome.message}}
+        if isinstance(outcome, Failure):
+            return {**row, "error": outcome.error.as_object()["error"]}
+        assert isinstance(outcome, Success), "a new call has no further page"
+        result = outcome.result.as_object()
+        output = "\n".join(text.rstrip("\n") for name in ("stdout", "stderr") if (text := result.get(name)))
+        facts = {
+            name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None
+        }
+        return {**row, **facts, "output": output}
+
+    def find_box(self, asked: str) -> Box:
+        """The box that a name or labels mean. Raises NotFound, BoxNeeded, InvalidParams."""
+        box = self.directory.boxes.get(asked)
+        if box is not None:
+            return box
+        if "=" not in asked:
+            known = list_names(self.directory.find())
+            raise NotFound(f"there is no box {asked[:60]!r}", hint=f"there are {known}" if known else "no box is there")
+        fitting = self.directory.find(labels=labels_of(asked))
+        if len(fitting) != 1:
+            if not fitting:
+                raise NotFound(f"no box has the labels {asked[:200]}", hint="`boxes` lists them")
+            raise BoxNeeded(
+                f"{len(fitting)} boxes have the labels {asked[:200]}", hint=f"name one: {list_names(fitting)}"
+            )
+        return fitting[0]
+
+    def choose_box(self, call: Call, tool: RemoteTool) -> tuple[Box, Call]:
+        """The box that a call is for, and the call as the box knows it. Raises ToolError."""
+        arguments = call.arguments
+        asked = None if tool.has_own_box else arguments.get(BOX)
+        if asked is not None:
+            if not isinstance(asked, str):
+                raise _invalid_box("box must be a string: the name of a box, or labels such as gpu=1")
+            arguments = {name: value for name, value in arguments.items() if name != BOX}
+            call = replace(call, arguments=arguments)
+        given = {*boxes_in(arguments)}
+        if asked is not None:
+            box = self.find_box(asked)
+            if given - {box.name}:
+                raise _invalid_box(
+                    f"box is {box.name}, and the arguments have an id of {', '.join(sorted(given - {box.name}))}: "
+                    "leave box out, an id finds its box"
+                )
+            return box, call
+        if len(given) > 1:
+            raise _invalid_box(f"the arguments have ids of several boxes: {', '.join(sorted(given))}")
+        if given:
+            return self.find_box(given.pop()), call
+        return self._default_box(call.caller, tool), call
+
+    def _default_box(self, caller: Caller, tool: Tool) -> Box:
+        holders = self.directory.holders(tool.name)
+        default = self.default_of(caller)
+        if default is not None:
+            box = next((box for box in holders if box.name == default), None)
+            if box is None:
+                # Never on another machine than the one that was chosen.
+                why = f"has no {tool.name}" if default in self.directory.boxes else "has left the fleet"
+                raise BoxNeeded(f"{default}, your default box, {why}", hint="pass box, or choose another with box_use")
+            return box
+        if len(holders) == 1:
+            return holders[0]
+        if not holders:
+            raise NotFound(f"no box has {tool.name} any more", hint="`boxes` lists what there is")
+        raise BoxNeeded(
+            f"{len(holders)} boxes have {tool.name}",
+            hint=f"pass box, or choose one with box_use: {list_names(holders)}",
+        )
+
+
+class _GatewayDispatcher(Dispatcher):
+    """Sends the calls of remote tools to their box. All others are run here."""
+
+    gateway: Gateway
+
+    async def _carry_out(self, call: Call) -> Outcome:
+        try:
+            tool, grant = self._gate.admit(call.caller.access, call.tool)
+        except (UnknownTool, ToolDisabled):
+            return await super()._carry_out(call)
+        if not isinstance(tool, RemoteTool):
+            self.gateway.under_way[call.id] = call
+            try:
+                return await super()._carry_out(call)
+            finally:
+                del self.gateway.under_way[call.id]
+        name = ""
+        try:
+            box, call = self.gateway.choose_box(call, tool)
+            name = box.name
+            return await self.gateway.calls.call(box, call, grant)
+        except ToolError as error:
+            return replace(await self._fail(error, call, choose_form(grant.form, call.caller)), box=name)
+
+
+def labels_of(text: str) -> Mapping[str, str]:
+    """Raises InvalidParams."""
+    try:
+        return parse_labels(text)
+    except ValueError as error:
+        raise _invalid_box(str(error)) from None
+
+
+def _places(caller: Caller) -> tuple[str, ...]:
+    """Where the default of a caller is kept, closest first."""
+    return *(f"conversation {each}" for each in caller.conversations), f"token {caller.name}"
+
+
+def _invalid_box(message: str) -> InvalidParams:
+    issue: dict[str, Any] = {"path": "arguments.box", "code": "custom", "message": "custom"}
+    return InvalidParams(message, issues=[issue])

@@ -1,0 +1,415 @@
+"""The bus over a real NATS server; most claims are about what nats-py alone does not do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_agent.fleet import nats_address
+from mcp_agent.fleet.bus import (
+    Bus,
+    Disconnected,
+    FleetError,
+    Message,
+    NoResponders,
+    NotPermitted,
+    TimedOut,
+    TooLarge,
+)
+from tests.support import ROOT
+from tests.support.certificate import self_signed
+from tests.support.nats import REFUSED, NatsServer, nats_cluster, nats_server
+from tests.support.waiting import PATIENCE_S, eventually, within
+
+_RIGHTS = """
+authorization {
+  users: [
+    {user: all, password: x}
+    {user: few, password: x, permissions: {publish: ["Mine.>", "_INBOX.>"], subscribe: ["Mine.>", "_INBOX.>"]}}
+  ]
+}
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[NatsServer]:
+    with nats_server(tmp_path) as started:
+        yield started
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str, name: str = "test") -> AsyncIterator[Bus]:
+    bus = await Bus.connect(url, name=name, inbox_prefix="_INBOX")
+    try:
+        yield bus
+    finally:
+        async with within():
+            await bus.close()
+
+
+async def echo(message: Message) -> None:
+    await message.respond(message.data)
+
+
+async def test_a_request_is_answered(server: NatsServer) -> None:
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        await member.subscribe("agent.gpu1.who", echo)
+        assert await gateway.request("agent.gpu1.who", b"hello", PATIENCE_S) == b"hello"
+        assert await gateway.request("agent.gpu1.who", b"", PATIENCE_S) == b""
+
+
+async def test_a_request_that_nobody_serves_fails_at_once(server: NatsServer) -> None:
+    async with connected(server.url) as gateway, within(5):
+        with pytest.raises(NoResponders, match=r"agent\.gpu1\.who"):
+            await gateway.request("agent.gpu1.who", b"", 3_600)
+
+
+async def test_a_request_without_an_answer_times_out(server: NatsServer) -> None:
+    async def stay_silent(message: Message) -> None:
+        pass
+
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        await member.subscribe("a", stay_silent)
+        with pytest.raises(TimedOut):
+            await gateway.request("a", b"", 0.05)
+
+
+async def test_messages_of_one_subscription_are_served_side_by_side(server: NatsServer) -> None:
+    together = asyncio.Barrier(20)
+
+    async def wait_for_the_others(message: Message) -> None:
+        await together.wait()
+        await message.respond(b"all here")
+
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        await member.subscribe("a", wait_for_the_others)
+        answers = await asyncio.gather(*(gateway.request("a", b"", PATIENCE_S) for _ in range(20)))
+        assert answers == [b"all here"] * 20
+
+
+async def test_an_error_while_serving_ends_neither_the_subscription_nor_the_bus(
+    server: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail_once(message: Message) -> None:
+        if message.data == b"fail":
+            raise KeyError("broken")
+        await message.respond(b"ok")
+
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        await member.subscribe("a", fail_once)
+        await gateway.publish("a", b"fail")
+        assert await gateway.request("a", b"", PATIENCE_S) == b"ok"
+        await eventually(lambda: "could not be served" in caplog.text)
+
+
+async def test_a_subscription_ends_when_it_is_told_to(server: NatsServer) -> None:
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        end = await member.subscribe("a", echo)
+        assert await gateway.request("a", b"x", PATIENCE_S) == b"x"
+        await end()
+        await end()
+
+        async def is_gone() -> bool:
+            try:
+                await gateway.request("a", b"x", 1)
+            except NoResponders:
+                return True
+            except TimedOut:
+                pass
+            return False
+
+        await eventually(is_gone)
+
+
+async def test_a_payload_over_the_limit_is_refused_and_the_connection_stays(tmp_path: Path) -> None:
+    with nats_server(tmp_path, "max_payload: 2000") as server:
+        async with connected(server.url) as bus:
+            await bus.subscribe("a", echo)
+            assert bus.max_payload == 2_000
+            for send in (bus.publish("a", bytes(2_001)), bus.request("a", bytes(2_001), 1)):
+                with pytest.raises(TooLarge, match=r"2001 bytes .* \(2000\)"):
+                    await send
+            assert len(await bus.request("a", bytes(2_000), PATIENCE_S)) == 2_000
+
+
+async def test_an_error_that_closes_the_client_for_good_is_only_a_reconnect(tmp_path: Path) -> None:
+    """The server is reloaded with a smaller limit. nats-py overlooks that, breaks it, and never connects again."""
+    with nats_server(tmp_path, "max_payload: 100000") as server:
+        async with connected(server.url) as bus:
+            await bus.subscribe("a", echo)
+            server.reload("max_payload: 1000")
+            with contextlib.suppress(Disconnected, TooLarge):
+                await bus.request("a", bytes(50_000), PATIENCE_S)
+            await eventually(lambda: bus.max_payload, lambda limit: limit == 1_000)
+            with pytest.raises(TooLarge):
+                await bus.request("a", bytes(50_000), PATIENCE_S)
+            assert await bus.request("a", b"still here", PATIENCE_S) == b"still here"
+
+
+async def test_nothing_is_kept_for_later_while_there_is_no_connection(server: NatsServer) -> None:
+    heard: list[bytes] = []
+
+    async def hear(message: Message) -> None:
+        heard.append(message.data)
+        await message.respond(b"")
+
+    async with connected(server.url) as bus:
+        await bus.subscribe("a", hear)
+        server.kill()
+        await eventually(lambda: not bus.is_connected)
+        for send in (bus.publish("a", b"lost"), bus.request("a", b"lost", 1)):
+            with pytest.raises(Disconnected) as error:
+                await send
+            assert not error.value.is_sent
+        server.start()
+        assert await bus.wait_connected(PATIENCE_S)
+        await bus.request("a", b"after", PATIENCE_S)
+        assert heard == [b"after"]
+
+
+async def test_a_request_under_way_fails_when_the_connection_breaks(server: NatsServer) -> None:
+    arrived = asyncio.Event()
+
+    async def hang(message: Message) -> None:
+        arrived.set()
+        await asyncio.Event().wait()
+
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        await member.subscribe("a", hang)
+        async with within(), asyncio.TaskGroup() as group:
+            request = group.create_task(_error_of(gateway.request("a", b"", 3_600)))
+            await arrived.wait()
+            server.kill()
+        error = request.result()
+        assert isinstance(error, Disconnected)
+        assert error.is_sent
+
+
+async def test_it_connects_again_for_ever_and_keeps_its_subscriptions(server: NatsServer) -> None:
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        await member.subscribe("a", echo)
+        for turn in range(5):
+            server.kill()
+            await eventually(lambda: not member.is_connected and not gateway.is_connected)
+            server.start()
+            assert await member.wait_connected(PATIENCE_S)
+            assert await gateway.wait_connected(PATIENCE_S)
+            assert await gateway.request("a", b"%d" % turn, PATIENCE_S) == b"%d" % turn
+
+
+async def test_two_buses_do_not_come_back_in_step(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(min(seconds, 0.001))
+
+    async with connected(server.url) as bus:
+        server.kill()
+        monkeypatch.setattr(asyncio, "sleep", note)
+        # More attempts than those after which nats-py gives up.
+        async with within():
+            while len([pause for pause in pauses if pause > 0.02]) < 80:
+                await sleep(0.01)
+        monkeypatch.undo()
+        assert not bus.is_connected
+        longest = [pause for pause in pauses if pause > 4]
+        assert max(longest) <= 10
+        assert len(set(longest)) == len(longest)
+        server.start()
+        assert await bus.wait_connected(PATIENCE_S)
+
+
+async def test_a_server_that_takes_nothing_makes_publish_raise(server: NatsServer) -> None:
+    async with connected(server.url) as bus:
+        await bus.publish("a", b"")
+        server.signal(signal.SIGSTOP)
+        try:
+            async with within(60):
+                error = await _error_of(_publish_much(bus))
+            assert isinstance(error, TimedOut | Disconnected)
+        finally:
+            server.signal(signal.SIGCONT)
+        assert await bus.wait_connected(PATIENCE_S)
+
+
+async def test_a_publisher_that_waits_for_room_can_be_cancelled(server: NatsServer) -> None:
+    async with connected(server.url) as bus:
+        server.signal(signal.SIGSTOP)
+        try:
+
+            async def fill() -> None:
+                while True:
+                    await bus.publish("a", bytes(900_000))
+
+            filling = asyncio.create_task(fill())
+            await asyncio.sleep(0.5)
+            filling.cancel()
+            async with within():
+                assert isinstance((await asyncio.gather(filling, return_exceptions=True))[0], asyncio.CancelledError)
+        finally:
+            server.signal(signal.SIGCONT)
+
+
+async def test_what_the_credentials_do_not_allow_raises(tmp_path: Path) -> None:
+    with nats_server(tmp_path, _RIGHTS) as server:
+        address = server.url.removeprefix("nats://")
+        async with connected(f"nats://all:x@{address}") as owner, connected(f"nats://few:x@{address}") as few:
+            await owner.subscribe("Other.a", echo)
+            async with within(5):
+                with pytest.raises(NotPermitted, match=r"publish to Other\.a"):
+                    await few.request("Other.a", b"", 3_600)
+            with pytest.raises(NotPermitted, match=r"subscribe to Other\.b"):
+                await few.subscribe("Other.b", echo)
+            # The server says it only after the first message.
+            await few.publish("Other.c", b"")
+
+            async def is_refused() -> bool:
+                try:
+                    await few.publish("Other.c", b"")
+                except NotPermitted:
+                    return True
+                return False
+
+            await eventually(is_refused)
+            await few.subscribe("Mine.a", echo)
+            assert await owner.request("Mine.a", b"x", PATIENCE_S) == b"x"
+
+
+async def test_closing_ends_what_is_being_served(server: NatsServer) -> None:
+    ended = asyncio.Event()
+
+    async def hang(message: Message) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with connected(server.url) as gateway:
+        async with connected(server.url) as member:
+            await member.subscribe("a", hang)
+            with pytest.raises(TimedOut):
+                await gateway.request("a", b"", 0.2)
+        assert ended.is_set()
+        with pytest.raises(Disconnected):
+            await member.publish("a", b"")
+
+
+async def test_a_cluster_is_known_from_one_of_its_servers(tmp_path: Path) -> None:
+    with nats_cluster(tmp_path) as servers:
+        async with connected(servers[0].url) as member, connected(servers[1].url) as gateway:
+            await member.subscribe("a", echo)
+
+            async def ask() -> bytes:
+                try:
+                    return await gateway.request("a", b"x", 1)
+                except (NoResponders, TimedOut, Disconnected):
+                    return b""
+
+            assert await eventually(ask) == b"x"
+            servers[0].kill()
+            servers[1].kill()
+            assert await eventually(ask, lambda answer: answer == b"x" and member.is_connected) == b"x"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("", "is empty"),
+        ("http://127.0.0.1", "no address of NATS"),
+        ("nats://127.0.0.1:port", "no address of NATS"),
+        ("nats://192.0.2.1:4222", "no credentials are given"),
+        ("nats://127.0.0.1,nats.example", "no credentials are given"),
+    ],
+)
+async def test_an_address_that_cannot_be_used_is_refused(url: str, message: str) -> None:
+    with pytest.raises(FleetError, match=message):
+        await Bus.connect(url, name="test", inbox_prefix="_INBOX")
+
+
+async def test_a_server_that_is_not_there_is_named(server: NatsServer) -> None:
+    server.kill()
+    with pytest.raises(FleetError, match=f"NATS at {server.host}:{server.port} cannot be used: .*refused"):
+        await Bus.connect(server.url, name="test", inbox_prefix="_INBOX")
+
+
+async def test_a_wrong_password_is_named_without_showing_it(tmp_path: Path) -> None:
+    with nats_server(tmp_path, _RIGHTS) as server:
+        url = server.url.replace("nats://", "nats://few:secret@")
+        with pytest.raises(FleetError, match=REFUSED) as error:
+            await Bus.connect(url, name="test", inbox_prefix="_INBOX")
+        assert "secret" not in str(error.value)
+
+
+async def test_an_address_with_tls_is_never_connected_to_in_plain_text(
+    server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FleetError, match="does not encrypt"):
+        await Bus.connect(server.url.replace("nats://", "tls://"), name="test", inbox_prefix="_INBOX")
+    folder = self_signed(tmp_path)
+    encrypting = NatsServer(
+        tmp_path, f'tls {{ cert_file: "{folder}/cert.pem", key_file: "{folder}/key.pem" }}', host="127.0.0.1"
+    )
+    encrypting.start()
+    try:
+        url = encrypting.url.replace("nats://", "tls://")
+        with pytest.raises(FleetError, match="its certificate is not trusted"):
+            await Bus.connect(url, name="test", inbox_prefix="_INBOX")
+        monkeypatch.setenv("SSL_CERT_FILE", str(folder / "cert.pem"))
+        async with connected(url) as bus:
+            await bus.subscribe("a", echo)
+            assert await bus.request("a", b"x", PATIENCE_S) == b"x"
+    finally:
+        encrypting.kill()
+
+
+async def test_a_server_beyond_this_machine_must_authenticate(server: NatsServer, tmp_path: Path) -> None:
+    """Servers of tests are on this machine, so the check of the greeting is called itself."""
+    (open_one,) = nats_address.parse_servers(server.url)
+    with pytest.raises(FleetError, match="takes everybody without a name"):
+        await nats_address.refuse_open_server(open_one)
+    with nats_server(tmp_path, _RIGHTS) as closed:
+        await nats_address.refuse_open_server(nats_address.parse_servers(closed.url)[0])
+
+
+@pytest.mark.parametrize("text", ["", "no credentials\n", "-----BEGIN NATS USER JWT-----\n"])
+async def test_a_file_that_holds_no_credentials_is_refused(server: NatsServer, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "gpu1.creds"
+    file.write_text(text)
+    with pytest.raises(FleetError, match="no credentials file of NATS"):
+        await Bus.connect(server.url, name="test", credentials=file, inbox_prefix="_INBOX")
+
+
+def test_without_the_extra_an_error_says_what_to_install() -> None:
+    program = f"""
+import asyncio, sys
+sys.path.insert(0, {str(ROOT)!r})
+sys.modules["nats"] = None
+from mcp_agent.fleet.bus import Bus
+asyncio.run(Bus.connect("nats://127.0.0.1", name="x", inbox_prefix="_INBOX"))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "the client of NATS is not installed" in ended.stderr
+    assert f"install it with: {sys.executable} -m pip install 'nats-py" in ended.stderr
+
+
+async def _publish_much(bus: Bus) -> None:
+    """Far more than the buffers of the system and of the client hold; each message is small enough."""
+    for _ in range(200):
+        await bus.publish("a", bytes(900_000))
+
+
+async def _error_of(work: Awaitable[object]) -> Exception | None:
+    try:
+        await work
+    except Exception as error:
+        return error
+    return None

@@ -1,0 +1,170 @@
+"""A fleet for tests: members and gateways as real processes on a real nats-server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import orjson
+
+from mcp_agent.fleet.bus import Bus, Message
+from tests.support.daemon import COMMAND, Daemon, environment
+from tests.support.waiting import PATIENCE_S, eventually_sync
+
+
+@dataclass
+class Program:
+    """A member or a gateway that can be killed and started again in the same folders."""
+
+    home: Path
+    arguments: tuple[str, ...]
+    process: subprocess.Popen[bytes] | None = None
+    daemon: Daemon | None = None
+
+    def start(self) -> Daemon:
+        self.home.mkdir(parents=True, exist_ok=True)
+        stderr = self.home / "daemon.stderr"
+        with stderr.open("ab") as log:
+            self.process = subprocess.Popen(
+                [COMMAND, *self.arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment(self.home),
+                cwd=self.home,
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"it did not start: {stderr.read_text()}"
+        ready = json.loads(line)
+        token = Path(ready["token_file"]).read_text().strip()
+        self.daemon = Daemon(
+            self.process, ready["url"] or "", token, self.home, self.home / "tools.json", ready, stderr
+        )
+        return self.daemon
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        if self.process is not None:
+            self.process.kill()
+            self._wait()
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self._wait()
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+
+    def _wait(self) -> None:
+        assert self.process is not None
+        self.process.wait(PATIENCE_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = None
+
+
+class Fleet:
+    """Starts members and gateways of one nats-server; `stop` ends all of them."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        self.url = url
+        self.programs: list[Program] = []
+
+    def member(self, box: str, *arguments: str, labels: tuple[str, ...] = ()) -> Program:
+        """A started member. Without other arguments it is reached by the fleet alone."""
+        home = self.folder / box
+        named = [word for label in labels for word in ("--label", label)]
+        return self._start(
+            home, "serve", "--fleet", self.url, "--box", box, *named, *(arguments or ("--no-listen",)), *_places(home)
+        )
+
+    def gateway(self, name: str = "gw", *arguments: str) -> Program:
+        """A started gateway that has heard of every member."""
+        home = self.folder / name
+        members = sum(program.arguments[0] == "serve" for program in self.programs)
+        program = self._start(
+            home, "gateway", "--fleet", self.url, "--name", name, "--port", "0", *arguments, *_places(home)
+        )
+        daemon = program.daemon
+        assert daemon is not None
+
+        def count() -> int:
+            answer = httpx2.post(f"{daemon.url}/tools/boxes", headers=daemon.headers, json={}, timeout=PATIENCE_S)
+            return int(answer.json()["total"])
+
+        eventually_sync(count, lambda total: total >= members)
+        return program
+
+    def stop(self) -> None:
+        for program in reversed(self.programs):
+            program.stop()
+
+    def _start(self, home: Path, *arguments: str) -> Program:
+        program = Program(home, arguments)
+        program.start()
+        self.programs.append(program)
+        return program
+
+
+@contextlib.contextmanager
+def running_fleet(folder: Path, url: str) -> Iterator[Fleet]:
+    fleet = Fleet(folder, url)
+    try:
+        yield fleet
+    finally:
+        fleet.stop()
+
+
+async def call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The object that a tool gives, or its error, over OpenAPI."""
+    async with daemon.http() as client:
+        found: dict[str, Any] = (await client.post(f"/tools/{tool}", json=arguments)).json()
+        return found
+
+
+def _places(home: Path) -> tuple[str, ...]:
+    return "--config", str(home / "tools.json"), "--state-dir", str(home / "state")
+
+
+class Swarm:
+    """Many members that have the tools of a real daemon, speak the member's protocol, and run nothing."""
+
+    def __init__(self, bus: Bus, count: int, tools: Sequence[dict[str, Any]]) -> None:
+        self._bus = bus
+        self._tools = list(tools)
+        self.names = [f"box{number:04}" for number in range(count)]
+
+    async def join(self) -> None:
+        await self._bus.subscribe("agent.*.who", self._serve_who)
+        await self._bus.subscribe("agent.who", self._serve_question)
+        await self.beat()
+
+    async def beat(self) -> None:
+        for name in self.names:
+            await self._bus.publish(f"agent.{name}.beat", orjson.dumps(self._facts(name)))
+
+    async def _serve_who(self, message: Message) -> None:
+        answer = self._facts(message.subject.split(".")[1])
+        head = orjson.loads(message.data)
+        if "has" in head and answer["about"]["tools"] not in head["has"]:
+            answer["tool_list"] = self._tools
+        await message.respond(orjson.dumps(answer))
+
+    async def _serve_question(self, message: Message) -> None:
+        await self.beat()
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        labels = {"zone": f"z{int(name.removeprefix('box')) % 7}"}
+        about = {"labels": labels, "directory": "/srv", "version": "0", "host": name, "tools": "tools-of-the-swarm"}
+        beat = {"box": name, "boot": f"boot{name}", "age_s": 60.0, "load": 0.5, "sessions": 0, "calls": 0}
+        return {**beat, "facts": f"facts of {name}", "about": about}
