@@ -170,6 +170,7 @@ def compose_daemon(
         refusals=Refusals(lambda facts: audit.note("login_refused", **facts)),
         paths=paths,
         recent_results=recent_results,
+        gateway=gateway,
     )
 
 

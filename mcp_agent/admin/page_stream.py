@@ -59,8 +59,7 @@ class PageStream:
         cursor = OutputCursor(frozenset(places))
         for log in hub.logs:
             if log.session_id in places:
-                since = places[log.session_id]
-                cursor.add(log, min(since if since >= 0 else max(0, log.end + since), log.end))
+                cursor.add(log, log.absolute(places[log.session_id]))
         cursor.wake = feed.woken.set
         now = asyncio.get_running_loop().time
         hub.follow(cursor, lambda: True)

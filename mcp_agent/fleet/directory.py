@@ -57,6 +57,8 @@ class Box:
     tools: str = ""
     load: float = 0.0
     sessions: int = 0
+    # The number of the newest event of its sessions.
+    events: int = 0
     calls: int = 0
     heard_at: float = 0.0
 
@@ -72,6 +74,8 @@ class Directory:
         # The tools of boxes as they describe them, by hash.
         self.tool_sets: dict[str, list[dict[str, Any]]] = {}
         self.on_change: Callable[[], None] = lambda: None
+        # Called with the name of a box that was heard of, or has left.
+        self.listeners: set[Callable[[str], None]] = set()
         self._connection: Bus | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
@@ -135,6 +139,9 @@ class Directory:
         order = sorted(self._used_sets.items(), key=lambda item: (-item[1], item[0]))
         return [(self.tool_sets[key], count) for key, count in order if key in self.tool_sets]
 
+    def has_category(self, box: Box, category: str) -> bool:
+        return any(tool["category"] == category for tool in self.tool_sets.get(box.tools, ()))
+
     async def ask_boot(self, name: str) -> str | None:
         """The boot id of a box, asked for now; None if it does not answer at once."""
         try:
@@ -172,12 +179,14 @@ class Directory:
         try:
             boot, facts = str(head["boot"]), str(head["facts"])
             load, sessions, calls = float(head["load"]), int(head["sessions"]), int(head["calls"])
+            events = int(head.get("events", 0))
         except (KeyError, TypeError, ValueError) as error:
             raise BadMessage(f"a beat of {name} cannot be read: {error!r}") from None
         box = self.boxes.get(name)
         if box is None:
             box = Box(name, boot)
         box.boot, box.load, box.sessions, box.calls, box.heard_at = boot, load, sessions, calls, time.monotonic()
+        box.events = events
         said = head.get("about")
         if isinstance(said, dict):
             tools = str(said.get("tools", ""))
@@ -192,6 +201,7 @@ class Directory:
             self._put(box, tools)
         elif box.facts != facts:
             return False
+        self._tell(name)
         return True
 
     def _put(self, box: Box, tools: str) -> None:
@@ -211,6 +221,7 @@ class Directory:
         self._release(self.boxes.pop(name).tools)
         event(log, logging.INFO, "fleet.box_left", box=name)
         self._plan_change()
+        self._tell(name)
 
     def _release(self, tools: str) -> None:
         self._used_sets[tools] -= 1
@@ -228,6 +239,10 @@ class Directory:
             except (BusError, BadMessage) as error:
                 # The next beat is a new chance.
                 event(log, logging.INFO, "fleet.box_not_known", box=name, message=str(error))
+
+    def _tell(self, name: str) -> None:
+        for listener in tuple(self.listeners):
+            listener(name)
 
     def _plan_change(self) -> None:
         if self._change is None:

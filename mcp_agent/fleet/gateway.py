@@ -24,8 +24,11 @@ from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.bus import Bus, BusError, FleetError
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
+from mcp_agent.fleet.fleet_watch import FleetWatch, Place
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
+from mcp_agent.fleet.session_tail import SessionTail
 from mcp_agent.fleet.subjects import boxes_in
+from mcp_agent.fleet.watch_protocol import Form
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
@@ -50,6 +53,7 @@ class Gateway:
         self._url = url
         self._credentials = credentials
         self._bus: Bus | None = None
+        self._tail: SessionTail | None = None
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
@@ -89,14 +93,29 @@ class Gateway:
         except BusError as error:
             await bus.close()
             raise FleetError(f"the gateway could not join the fleet at {self._url}: {error}") from None
+        self._tail = SessionTail(daemon.hub, lambda: self.watch(form="tail"))
 
     async def follow(self) -> None:
         """Until cancelled, keep the directory; then leave."""
         try:
             await self.directory.follow()
         finally:
+            if self._tail is not None:
+                await self._tail.close()
             if self._bus is not None:
                 await asyncio.shield(self._bus.close())
+
+    def watch(
+        self,
+        *,
+        form: Form = "frames",
+        box: str | None = None,
+        session: str | None = None,
+        places: dict[str, Place] | None = None,
+    ) -> FleetWatch:
+        """A new watcher of the sessions of all boxes, or of one, or of one session there."""
+        assert self._bus is not None, "a gateway serves after it has joined"
+        return FleetWatch(self._bus, self.name, self.directory, form=form, box=box, session=session, places=places)
 
     def default_of(self, caller: Caller) -> str | None:
         return next((self._defaults[key] for key in _places(caller) if key in self._defaults), None)

@@ -20,6 +20,7 @@ from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders
 from mcp_agent.fleet.call_protocol import LEASE_S, BadMessage, pack, unpack
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
+from mcp_agent.fleet.member_watches import MemberWatches
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from mcp_agent.logs import event
 from registry.gate import Access
@@ -51,6 +52,7 @@ class Member:
         self._calls = MemberCalls(
             daemon.dispatcher, self._access, lambda: self._connection.is_connected, lease_s=lease_s
         )
+        self._watches = MemberWatches(daemon, lambda: daemon.gate.offers(self._access(), "shell"))
         self._ends: list[Callable[[], Awaitable[None]]] = []
         self._about: tuple[dict[str, Any], list[dict[str, Any]], str] | None = None
         self._has_changed = asyncio.Event()
@@ -62,12 +64,14 @@ class Member:
         self._bus = bus = await Bus.connect(
             self._url, name=f"mcp-agent box {self.box}", credentials=self._creds, inbox_prefix=prefix
         )
+        self._watches.max_payload = lambda: bus.max_payload
         try:
             await self._check_name(bus)
             for subject, serve in (
                 (who_subject(self.box), self._serve_who),
                 (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
                 (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
+                (verb_subject(self.box, self.boot, "read", "*"), self._watches.serve),
             ):
                 self._ends.append(await bus.subscribe(subject, serve))
             # Once more: two daemons that start at the same time did not hear of each other before.
@@ -106,6 +110,7 @@ class Member:
             await asyncio.shield(self._leave(bus))
 
     async def _leave(self, bus: Bus) -> None:
+        await self._watches.stop()
         await self._calls.stop()
         try:
             await bus.publish(beat_subject(self.box), pack({"leaves": True, "boot": self.boot}))
@@ -176,6 +181,7 @@ class Member:
             "facts": digest,
             "load": round(os.getloadavg()[0], 2),
             "sessions": len(self._daemon.sessions.live),
+            "events": self._daemon.hub.last_number,
             "calls": self._calls.running,
             "about": about,
         }
@@ -197,7 +203,8 @@ class Member:
     def _on_change(self, topic: Topic) -> None:
         if topic == "tools":
             self._about = None
-            self._has_changed.set()
+        # A session that begins or ends is told at once, too: gateways know by that whether there is anything to read.
+        self._has_changed.set()
 
 
 def describe_tool(tool: Tool) -> dict[str, Any]:
