@@ -93,8 +93,9 @@ class FleetEvents(EventsWire):
         cursor.wake = watch.end
         self._hub.follow(cursor, may_hear)
         try:
-            yield first
+            # Before the client knows that it is connected: what it starts then is heard from the first byte on.
             watch.start()
+            yield first
             async for item in watch.items():
                 if isinstance(item, Missed):
                     self._hub.gaps += 1

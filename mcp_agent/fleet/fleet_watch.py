@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 _READS = 4
 # A read of a watcher of many boxes asks for less, but not for less than that.
 _LEAST_BYTES = 64 * 1024
-# A watcher that is younger has begun just now.
-_BEGINNING_S = 0.5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _TAIL_PAUSE_S = 0.1
 _SHELL = "shell"
@@ -116,6 +114,7 @@ class FleetWatch:
         self._box = box
         self._session = session
         self._began_at = _now()
+        self._is_starting = False
         self._is_resumed = places is not None
         # Where the client is, and where the reads are.
         self._places: dict[str, Place] = dict(places or {})
@@ -142,8 +141,10 @@ class FleetWatch:
     def start(self) -> None:
         """Begin on all boxes that have something to say, and listen to those that will."""
         self._directory.listeners.add(self._consider)
+        self._is_starting = True
         for name in [self._box] if self._box is not None else list(self._directory.boxes):
             self._consider(name)
+        self._is_starting = False
 
     def end(self) -> None:
         """Give nothing more."""
@@ -207,12 +208,19 @@ class FleetWatch:
         if self._is_over or self._directory.is_away(box) or not self._directory.has_category(box, _SHELL):
             return False
         if progress is None:
-            if not box.sessions and not self._is_resumed:
+            if self._is_resumed:
+                self._progress[box.name] = _Progress(box.boot, {"after": 0})
+            elif box.sessions:
+                # A box that comes later tells of the sessions that began since this watcher did.
+                age_s = 0 if self._is_starting else round(_now() - self._began_at, 3)
+                self._progress[box.name] = _Progress(box.boot, {"young_s": age_s})
+            else:
                 # Nothing runs there, so all that will be said comes after this.
                 if box.events:
                     self._places[box.name] = Place(box.boot, box.events)
                 self._progress[box.name] = _Progress(box.boot, {"after": box.events}, box.events, is_complete=True)
-            return box.sessions > 0 or (self._is_resumed and box.events > 0)
+                return False
+            return box.sessions > 0 or box.events > 0
         if progress.off_with == box.tools:
             return False
         if progress.boot != box.boot:
@@ -227,12 +235,10 @@ class FleetWatch:
             if box is None:
                 await self._put_end(name, "it has left the fleet")
                 return
-            progress = self._progress.get(name)
-            if progress is None:
-                progress = self._progress[name] = _Progress(box.boot, self._first_opening())
-            elif progress.boot != box.boot:
+            progress = self._progress[name]
+            if progress.boot != box.boot:
                 progress = await self._take_restart(box, progress)
-                if progress is None:
+                if self._session is not None:
                     return
             watch, self._opened = self._opened or self._watch(name, progress), None
             try:
@@ -278,8 +284,8 @@ class FleetWatch:
                     progress.at, progress.number = {"after": last}, last
                 await self._put(Output(name, Place(watch.boot, progress.number), batch))
 
-    async def _take_restart(self, box: Box, progress: _Progress) -> _Progress | None:
-        """The box runs anew: what was not read is gone. None if that was all this watcher asked for."""
+    async def _take_restart(self, box: Box, progress: _Progress) -> _Progress:
+        """The box runs anew: what was not read is gone."""
         was_complete = progress.is_complete
         progress = self._progress[box.name] = _Progress(box.boot, {"after": 0})
         place = Place(box.boot, 0)
@@ -288,14 +294,7 @@ class FleetWatch:
         else:
             reason = f"{box.name} was restarted; the output of its earlier sessions is gone"
             await self._put(Missed(box.name, place, reason, is_end=self._session is not None))
-        return None if self._session is not None else progress
-
-    def _first_opening(self) -> Opening:
-        if self._is_resumed:
-            return {"after": 0}
-        # A box that comes later tells of the sessions that began since this watcher did.
-        age_s = _now() - self._began_at
-        return {"young_s": round(age_s, 3) if age_s > _BEGINNING_S else 0}
+        return progress
 
     def _watch(self, name: str, progress: _Progress) -> BoxWatch:
         watch = BoxWatch(
