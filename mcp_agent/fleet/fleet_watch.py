@@ -31,6 +31,7 @@ _READS = 4
 _LEAST_BYTES = 64 * 1024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _TAIL_PAUSE_S = 0.1
+_ASK_AGAIN_S = 5.0
 _SHELL = "shell"
 # Of the boxes that an id names; a client cannot send more than some kilobytes.
 MOST_PLACES = 200
@@ -88,8 +89,9 @@ class _Progress:
     number: int = 0
     # All sessions had ended, and everything was read.
     is_complete: bool = False
-    # The tools of the box when it would not let us hear of its sessions.
-    off_with: str | None = None
+    # The box would not let us hear of its sessions; when it is asked again, unless it says before that it has changed.
+    is_off: bool = False
+    ask_again_at: float = 0.0
 
 
 class FleetWatch:
@@ -205,7 +207,11 @@ class FleetWatch:
 
     def _is_needed(self, box: Box) -> bool:
         progress = self._progress.get(box.name)
-        if self._is_over or self._directory.is_away(box) or not self._directory.has_category(box, _SHELL):
+        if self._is_over or self._directory.is_away(box):
+            return False
+        if not self._directory.has_category(box, _SHELL):
+            if progress is not None:
+                progress.ask_again_at = 0.0
             return False
         if progress is None:
             if self._is_resumed:
@@ -221,7 +227,7 @@ class FleetWatch:
                 self._progress[box.name] = _Progress(box.boot, {"after": box.events}, box.events, is_complete=True)
                 return False
             return box.sessions > 0 or box.events > 0
-        if progress.off_with == box.tools:
+        if progress.is_off and _now() < progress.ask_again_at:
             return False
         if progress.boot != box.boot:
             return True
@@ -249,8 +255,10 @@ class FleetWatch:
                 self._is_over = self._session is not None
                 return
             except SwitchedOff as end:
-                progress.off_with = box.tools
-                await self._put(Missed(name, None, f"{name}: {end}", is_end=self._box is not None))
+                was_off, progress.is_off = progress.is_off, True
+                progress.ask_again_at = _now() + _ASK_AGAIN_S if self._directory.has_category(box, _SHELL) else 0.0
+                if not was_off:
+                    await self._put(Missed(name, None, f"{name}: {end}", is_end=self._box is not None))
                 return
             except BoxStops as end:
                 progress.is_complete = True
@@ -273,7 +281,7 @@ class FleetWatch:
         await watch.open()
         progress.at = watch.at
         # From now on there is something to say.
-        progress.is_complete, progress.off_with = False, None
+        progress.is_complete = progress.is_off = False
         if "after" in watch.at and watch.at["after"] != progress.number:
             progress.number = watch.at["after"]
             await self._put(Output(name, Place(watch.boot, progress.number), None))
