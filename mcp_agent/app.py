@@ -143,6 +143,7 @@ def compose_daemon(
         UndoResources(gate, journal),
         WrappedResources(gate, live_catalog, dispatcher, directory),
         MountedResources(gate, mounts, shared),
+        *(() if gateway is None else (gateway.resources(gate),)),
         *resources,
     ]
     return Daemon(
@@ -156,7 +157,13 @@ def compose_daemon(
         artifacts=artifacts,
         dispatcher=dispatcher,
         methods=Methods(
-            gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live, auditor.observe_client
+            gate,
+            dispatcher,
+            every_kind,
+            prompts,
+            directory if gateway is None else None,
+            lambda: sessions.live,
+            auditor.observe_client,
         ),
         config=config,
         directory=directory,

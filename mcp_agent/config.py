@@ -56,6 +56,8 @@ class Config:
     label: tuple[tuple[str, str], ...]
     # None: the active one.
     fleet_profile: str | None
+    # Whose signature a call must have; empty: none is needed.
+    fleet_trust: tuple[str, ...]
     log_level: str
     # None is the default of the program, "builtin" the built-in engine, and the empty string is no pruning.
     pruner_url: str | None
@@ -129,6 +131,11 @@ class Config:
         return self.state_dir / "audit"
 
     @property
+    def fleet_dir(self) -> Path:
+        """The keys that sign the credentials of a fleet, on the machine that made it."""
+        return self.state_dir / "fleet"
+
+    @property
     def closed_paths(self) -> tuple[Path, ...]:
         """The paths that the filesystem tools must not touch, as written and with links resolved."""
         own = (
@@ -143,6 +150,8 @@ class Config:
             self.runtime_file,
             self.mcp_sessions_file,
             self.mounts_dir,
+            self.fleet_dir,
+            *(() if self.creds is None else (self.creds,)),
         )
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 

@@ -201,6 +201,8 @@ def _raise_end(answer: dict[str, Any]) -> None:
             raise Idle(int(answer["at"]))
         case "off":
             raise SwitchedOff("the shell tools are switched off for gateways there")
+        case "bad":
+            raise SwitchedOff(f"it does not take this gateway: {answer.get('message')}")
         case "ends":
             raise BoxStops("it is being stopped")
         case found:

@@ -10,6 +10,9 @@ nats-py speaks the protocol; `nats_client.py` has what is to be known of its con
   message is handed over only while there is room.
 - What the server refuses is told to a callback alone, in lower case. The request that was refused raises it.
 - `Msg.respond` sends the headers of the request back; a message here has no headers.
+
+The server lets us answer wherever a request asks for its answer, also on subjects that we may not publish on. Only an
+inbox is answered: nobody makes us send something elsewhere.
 """
 
 from __future__ import annotations
@@ -78,6 +81,8 @@ _REFUSAL_S = 30.0
 _REFUSALS = 1_000
 _REFUSAL = re.compile(r'permissions violation for (publish|subscription) (?:to|with reply of) "([^"]*)"', re.IGNORECASE)
 _NO_RESPONDERS = "503"
+# What the prefix of every inbox begins with.
+INBOX = "_INBOX."
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,10 @@ class _Request:
     subject: str
     answer: asyncio.Future[bytes]
 
+    def expire(self, timeout_s: float) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(TimedOut(f"no answer on {self.subject} within {timeout_s:g} s"))
+
 
 @dataclass(slots=True)
 class _Served:
@@ -121,6 +130,8 @@ class Bus:
         self._servers = random.sample(servers, len(servers))
         self._name = name
         self._credentials = credentials
+        if not f"{inbox_prefix}.".startswith(INBOX):
+            raise ValueError(f"the inbox {inbox_prefix} is not one that others answer to: it begins with {INBOX}")
         self._inbox = f"{inbox_prefix}.{secrets.token_hex(8)}"
         self._numbers = itertools.count()
         self._requests: dict[str, _Request] = {}
@@ -132,6 +143,8 @@ class Bus:
         # When the present connection was made, by the clock of the event loop.
         self.connected_at = 0.0
         self._max_payload = 0
+        # What a gateway that signs adds to its messages to boxes; see `call_signatures.py`.
+        self.seal: Callable[[str, bytes], bytes] = lambda _, payload: payload
         self._lost = asyncio.Event()
         self._found = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -177,15 +190,16 @@ class Bus:
     async def request(self, subject: str, payload: bytes, timeout_s: float) -> bytes:
         """The first answer to a request."""
         token = f"{next(self._numbers):x}"
-        request = _Request(subject, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        request = _Request(subject, loop.create_future())
         self._requests[token] = request
+        # A timer of our own: asyncio.timeout costs as much as all the rest here.
+        timer = loop.call_later(timeout_s, request.expire, timeout_s)
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._send(subject, payload, f"{self._inbox}.{token}")
-                return await request.answer
-        except TimeoutError:
-            raise TimedOut(f"no answer on {subject} within {timeout_s:g} s") from None
+            await self._send(subject, payload, f"{self._inbox}.{token}")
+            return await request.answer
         finally:
+            timer.cancel()
             del self._requests[token]
             # Of no interest any more, and it would be logged if nobody had looked at it.
             if not request.answer.cancel() and not request.answer.cancelled():
@@ -246,6 +260,7 @@ class Bus:
 
     async def _send(self, subject: str, payload: bytes, reply: str) -> None:
         client = self._connected_client()
+        payload = self.seal(subject, payload)
         if len(payload) > client.max_payload:
             raise TooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
         if self._refusals and self._is_refused(subject):
@@ -288,7 +303,8 @@ class Bus:
     async def _subscribe_client(self, client: Client, served: _Served) -> None:
         async def receive(message: Msg) -> None:
             await served.places.acquire()
-            self._own(self._serve(served, Message(message.subject, message.data, message.reply, self)))
+            reply = message.reply if message.reply.startswith(INBOX) else ""
+            self._own(self._serve(served, Message(message.subject, message.data, reply, self)))
 
         served.current = await client.subscribe(
             served.subject, cb=receive, pending_msgs_limit=_WAITING_MESSAGES, pending_bytes_limit=_WAITING_BYTES

@@ -35,8 +35,6 @@ _SWEEP_EVERY_S = 5.0
 # Members answer the question who they are at once; those of a fleet far away take a moment.
 _GATHER_S = 0.25
 _ASK_S = 2.0
-# A box that is marked has this long to say that it is there after all: a call to a dead one fails in 50 ms.
-_ASK_BOOT_S = 0.04
 _ASKED_AT_ONCE = 16
 _MOST_BOXES = 20_000
 # Many boxes come and go at once, and the list of tools is made for all of them together.
@@ -81,6 +79,8 @@ class Directory:
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._change: asyncio.TimerHandle | None = None
         self._used_sets: Counter[str] = Counter()
+        # What `holders` found, until a box comes, goes or has other tools.
+        self._holders: dict[str, list[Box]] = {}
 
     async def join(self, bus: Bus) -> None:
         """Listen to beats, and ask all members who they are. Returns when those nearby have answered."""
@@ -123,8 +123,12 @@ class Directory:
 
     def holders(self, tool: str) -> list[Box]:
         """The boxes that have a tool, by name."""
-        sets = {key for key, tools in self.tool_sets.items() if any(each["name"] == tool for each in tools)}
-        return sorted((box for box in self.boxes.values() if box.tools in sets), key=lambda box: box.name)
+        found = self._holders.get(tool)
+        if found is None:
+            sets = {key for key, tools in self.tool_sets.items() if any(each["name"] == tool for each in tools)}
+            found = sorted((box for box in self.boxes.values() if box.tools in sets), key=lambda box: box.name)
+            self._holders[tool] = found
+        return found
 
     def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> list[Box]:
         """The boxes with these labels whose name fits a glob, by name."""
@@ -142,10 +146,10 @@ class Directory:
     def has_category(self, box: Box, category: str) -> bool:
         return any(tool["category"] == category for tool in self.tool_sets.get(box.tools, ()))
 
-    async def ask_boot(self, name: str) -> str | None:
-        """The boot id of a box, asked for now; None if it does not answer at once."""
+    async def ask_boot(self, name: str, within_s: float) -> str | None:
+        """The boot id of a box, asked for now; None if it does not answer in time."""
         try:
-            head, _ = unpack(await self._bus.request(who_subject(name), b"{}", _ASK_BOOT_S))
+            head, _ = unpack(await self._bus.request(who_subject(name), b"{}", within_s))
             self._take(name, head)
         except (BusError, BadMessage):
             return None
@@ -245,6 +249,7 @@ class Directory:
             listener(name)
 
     def _plan_change(self) -> None:
+        self._holders.clear()
         if self._change is None:
             self._change = asyncio.get_running_loop().call_later(_COALESCE_S, self._notify)
 

@@ -32,6 +32,7 @@ _LEAST_BYTES = 64 * 1024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _TAIL_PAUSE_S = 0.1
 _ASK_AGAIN_S = 5.0
+_FIND_S = 1.0
 _SHELL = "shell"
 # Of the boxes that an id names; a client cannot send more than some kilobytes.
 MOST_PLACES = 200
@@ -268,7 +269,7 @@ class FleetWatch:
                 await self._put_end(name, str(end))
                 return
             except Unreachable:
-                await self._directory.ask_boot(name)
+                await self._directory.ask_boot(name, _FIND_S)
                 if self._directory.is_away(box):
                     await self._put_end(name, "it cannot be reached")
                     return

@@ -21,7 +21,9 @@ from mcp_agent.calls.observers import CallObserver
 from mcp_agent.calls.shaping import Shaper
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
+from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus, BusError, FleetError
+from mcp_agent.fleet.call_signatures import Signer
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.fleet_watch import FleetWatch, Place
@@ -30,6 +32,7 @@ from mcp_agent.fleet.session_tail import SessionTail
 from mcp_agent.fleet.subjects import boxes_in
 from mcp_agent.fleet.watch_protocol import Form
 from mcp_agent.protocol.methods import new_call_id
+from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
@@ -46,12 +49,13 @@ _ROW_BYTES = 2_000
 class Gateway:
     """What a gateway knows of its fleet, and how a call finds its box."""
 
-    def __init__(self, url: str, credentials: Path | None, name: str) -> None:
+    def __init__(self, url: str, credentials: Path | None, name: str, signer: Signer | None = None) -> None:
         self.name = name
         self.directory = Directory()
         self.calls = BoxCalls(self.directory, name)
         self._url = url
         self._credentials = credentials
+        self._signer = signer
         self._bus: Bus | None = None
         self._tail: SessionTail | None = None
         self.gate: Gate | None = None
@@ -78,6 +82,9 @@ class Gateway:
         self.gate = gate
         return _GatewayDispatcher(gate, context, shaper, threads, observers, gateway=self)
 
+    def resources(self, gate: Gate) -> Resources:
+        return BoxResources(gate, self)
+
     async def join(self, daemon: Daemon) -> None:
         """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError."""
         self._bus = bus = await Bus.connect(
@@ -86,6 +93,8 @@ class Gateway:
             credentials=self._credentials,
             inbox_prefix=f"_INBOX.gateway.{self.name}",
         )
+        if self._signer is not None:
+            bus.seal = self._signer.seal
         self.calls.join(bus)
         self.directory.on_change = daemon.refresh_catalog
         try:
@@ -179,10 +188,10 @@ class Gateway:
             )
         return fitting[0]
 
-    def choose_box(self, call: Call, tool: Tool) -> tuple[Box, Call]:
+    def choose_box(self, call: Call, tool: RemoteTool) -> tuple[Box, Call]:
         """The box that a call is for, and the call as the box knows it. Raises ToolError."""
         arguments = call.arguments
-        asked = arguments.get(BOX)
+        asked = None if tool.has_own_box else arguments.get(BOX)
         if asked is not None:
             if not isinstance(asked, str):
                 raise _invalid_box("box must be a string: the name of a box, or labels such as gpu=1")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.daemon import Daemon
 from tests.support.fleet import Program, running_fleet
-from tests.support.nats import nats_server
+from tests.support.nats import nats_cluster, nats_server
 
 LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 CALLS = 1_000 if LONG else 150
@@ -21,8 +25,9 @@ AT_ONCE = 16
 class _Runs:
     """Many calls, each of which writes its number into a file of the box, and what came of each."""
 
-    def __init__(self, gateway: Daemon, log: Path) -> None:
+    def __init__(self, gateway: Daemon, log: Path, *, box: str | None = None) -> None:
         self._gateway = gateway
+        self._box = {} if box is None else {"box": box}
         self._log = log
         self.outcomes: dict[int, dict[str, Any]] = {}
         self._has_more = asyncio.Condition()
@@ -33,7 +38,7 @@ class _Runs:
 
             async def work() -> None:
                 for number in numbers:
-                    body = {"command": f"echo {number} >> {self._log}; sleep 0.0{number % 5}"}
+                    body = {"command": f"echo {number} >> {self._log}; sleep 0.0{number % 5}", **self._box}
                     while True:
                         answer = (await client.post("/tools/shell_exec", json=body, timeout=120)).json()
                         if answer.get("may_have_run") is not False:
@@ -94,6 +99,28 @@ async def test_no_call_runs_twice_while_its_box_is_killed(tmp_path: Path) -> Non
     codes = {runs.outcomes[number]["error"]["code"] for number in runs.outcomes.keys() - answered}
     assert codes <= {"OUTCOME_UNKNOWN", "BOX_UNREACHABLE"}
     assert len(answered) >= CALLS - AT_ONCE * (4 if LONG else 1)
+
+
+@pytest.mark.skipif(not LONG, reason="long: MCP_AGENT_TEST_LONG=1")
+async def test_no_call_is_lost_or_runs_twice_while_the_servers_of_a_cluster_are_killed_in_turn(tmp_path: Path) -> None:
+    with nats_cluster(tmp_path) as servers, running_fleet(tmp_path, servers[0].url) as fleet:
+        fleet.member("one")
+        fleet.member("two")
+        runs = _Runs(_daemon(fleet.gateway()), tmp_path / "ran.log", box="one")
+        turns = itertools.cycle(servers)
+
+        def restart_one() -> None:
+            server = next(turns)
+            server.kill()
+            # The others carry on alone for a while.
+            time.sleep(1)
+            server.start()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(runs.kill(9, restart_one))
+            group.create_task(runs.run_all())
+    assert [number for number, answer in runs.outcomes.items() if answer.get("exit_code") != 0] == []
+    assert runs.ran() == Counter(range(CALLS))
 
 
 def _daemon(program: Program) -> Daemon:
