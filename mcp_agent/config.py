@@ -116,6 +116,11 @@ class Config:
         return self.state_dir / "journal"
 
     @property
+    def copies_dir(self) -> Path:
+        """Where files are that another box of the fleet has not sent whole yet."""
+        return self.state_dir / "copies"
+
+    @property
     def artifacts_dir(self) -> Path:
         return self.state_dir / "artifacts"
 
@@ -143,6 +148,7 @@ class Config:
             self.runtime_file,
             self.mcp_sessions_file,
             self.mounts_dir,
+            self.copies_dir,
         )
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property
@@ -30,7 +30,7 @@ from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
-from tools.kit.errors import BoxNeeded, InvalidParams, NotFound, ToolDisabled, ToolError
+from tools.kit.errors import BoxNeeded, BoxUnreachable, InvalidParams, NotFound, ToolDisabled, ToolError
 from tools.kit.spec import Tool
 
 log = logging.getLogger(__name__)
@@ -142,6 +142,35 @@ class Gateway:
             name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None
         }
         return {**row, **facts, "output": output}
+
+    async def call_as_program(
+        self,
+        caller: Caller,
+        box: Box,
+        name: str,
+        needed: str,
+        arguments: Mapping[str, Any],
+        report: Callable[[float, float | None, str | None], None] | None = None,
+    ) -> dict[str, Any]:
+        """The object that a call gives on a box, for a caller who may use the tool `needed`. Raises ToolError."""
+        assert self.gate is not None, "only a tool that was admitted calls others"
+        try:
+            _, grant = self.gate.admit(caller.access, needed)
+        except UnknownTool as error:
+            raise NotFound(str(error)) from None
+        program = replace(caller, transport=OPENAPI, form="json")
+        outcome = await self.calls.call(
+            box, Call(new_call_id(), program, name, arguments, report), grant._replace(form="json")
+        )
+        if isinstance(outcome, Success):
+            return outcome.result.as_object()
+        if isinstance(outcome, Failure):
+            raise outcome.error
+        raise BoxUnreachable(
+            f"{box.name} refused the call: {outcome.message if isinstance(outcome, Refusal) else 'a page'}",
+            hint="it may have another version of mcp-agent",
+            may_have_run=False,
+        )
 
     def find_box(self, asked: str) -> Box:
         """The box that a name or labels mean. Raises NotFound, BoxNeeded, InvalidParams."""

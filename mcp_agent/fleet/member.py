@@ -20,6 +20,7 @@ from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders
 from mcp_agent.fleet.call_protocol import BadMessage, pack, unpack
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
+from mcp_agent.fleet.member_copies import MemberCopies
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from mcp_agent.logs import event
 from registry.gate import Access
@@ -48,7 +49,8 @@ class Member:
         self._daemon = daemon
         self._bus: Bus | None = None
         self._has_joined = False
-        self._calls = MemberCalls(daemon.dispatcher, self._access, lambda: self._connection.is_connected)
+        self._copies = MemberCopies(daemon)
+        self._calls = MemberCalls(self._copies.run, self._access, lambda: self._connection.is_connected)
         self._ends: list[Callable[[], Awaitable[None]]] = []
         self._about: tuple[dict[str, Any], list[dict[str, Any]], str] | None = None
         self._has_changed = asyncio.Event()
@@ -60,12 +62,14 @@ class Member:
         self._bus = bus = await Bus.connect(
             self._url, name=f"mcp-agent box {self.box}", credentials=self._creds, inbox_prefix=prefix
         )
+        self._copies.join(bus)
         try:
             await self._check_name(bus)
             for subject, serve in (
                 (who_subject(self.box), self._serve_who),
                 (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
                 (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
+                (verb_subject(self.box, self.boot, "copy", "*"), self._copies.sender.serve),
             ):
                 self._ends.append(await bus.subscribe(subject, serve))
             # Once more: two daemons that start at the same time did not hear of each other before.
@@ -85,7 +89,10 @@ class Member:
     async def follow(self) -> None:
         """Until cancelled, send a beat every ten seconds, and at once when the facts have changed; then leave."""
         bus = self._connection
-        expiry = asyncio.create_task(self._calls.expire())
+        expiry = [
+            asyncio.create_task(self._calls.expire()),
+            asyncio.create_task(self._copies.sender.expire(lambda: bus.is_connected)),
+        ]
         try:
             while True:
                 self._has_changed.clear()
@@ -99,7 +106,8 @@ class Member:
                 except BusError as error:
                     event(log, logging.DEBUG, "fleet.beat_not_sent", message=str(error))
         finally:
-            expiry.cancel()
+            for task in expiry:
+                task.cancel()
             self._daemon.hub.unobserve(self._on_change)
             await asyncio.shield(self._leave(bus))
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mcp_agent.calls.call import Call
-from mcp_agent.calls.dispatcher import Dispatcher
+from mcp_agent.calls.call import Call, Outcome
 from mcp_agent.fleet.bus import BusError, Message
 from mcp_agent.fleet.call_protocol import (
     HOLD_S,
@@ -86,10 +85,12 @@ class _Assembly:
 
 
 class MemberCalls:
-    """Runs calls of gateways through the dispatcher of the box. `access` is what they may use at this moment."""
+    """Runs calls of gateways, as `run` does it. `access` is what they may use at this moment."""
 
-    def __init__(self, dispatcher: Dispatcher, access: Callable[[], Access], is_connected: Callable[[], bool]) -> None:
-        self._dispatcher = dispatcher
+    def __init__(
+        self, run: Callable[[Call], Awaitable[Outcome]], access: Callable[[], Access], is_connected: Callable[[], bool]
+    ) -> None:
+        self._run_call = run
         self._access = access
         self._is_connected = is_connected
         self._calls: OrderedDict[Key, _ServedCall] = OrderedDict()
@@ -210,7 +211,7 @@ class MemberCalls:
     async def _run(self, key: Key, served: _ServedCall, call: Call) -> None:
         answer = pack({"is": "cancelled"})
         try:
-            answer = pack_outcome(await self._dispatcher.call(call), call.caller)
+            answer = pack_outcome(await self._run_call(call), call.caller)
         finally:
             self._running -= 1
             served.task = None
