@@ -205,6 +205,7 @@ def parser() -> Parser:
     call.add_argument("--json", action="store_true", help="print the result as JSON instead of text")
 
     _add_service(commands)
+    _add_fleet(commands)
 
     completion = add_command(
         commands, "completion", "print the completion script of a shell", "completion.completion", ()
@@ -266,6 +267,30 @@ def _add_service(commands: Commands) -> None:
     )
     add_json_flag(add_command(actions, "status", "whether the service is installed and runs", "service.status"))
     add_command(actions, "uninstall", "stop the service and remove its unit", "service.uninstall")
+
+
+def _add_fleet(commands: Commands) -> None:
+    text = "make a fleet of boxes: its keys, its NATS server, and who may join"
+    actions = add_group(commands, "fleet", text, "init|invite|invited|revoke")
+    text = "make the keys of a fleet, and write a configuration for nats-server that believes them"
+    init = add_command(actions, "init", text, "fleet.init")
+    init.add_argument("--out", default=".", metavar="FOLDER", help="where to write it (default: the current folder)")
+    init.add_argument(
+        "--listen", default="0.0.0.0:4222", metavar="ADDRESS", help="address of the server (default: %(default)s)"
+    )
+    text = "write a credentials file with which a box joins, or a gateway calls"
+    invite = add_command(actions, "invite", text, "fleet.invite")
+    invite.add_argument("name", metavar="NAME", help="the box: letters, digits, - and _")
+    role = invite.add_mutually_exclusive_group()
+    role.add_argument("--gateway", action="store_true", help="for a gateway of this name, which may call every box")
+    role.add_argument(
+        "--observer", action="store_true", help="for the nats tools: sees which boxes there are, calls none"
+    )
+    invite.add_argument("--out", metavar="FILE", help="the file to write (default: NAME.creds)")
+    invite.add_argument("--expires", metavar="TIME", help="how long it is valid: 12h, 30d, 8w (default: until revoked)")
+    add_json_flag(add_command(actions, "invited", "every credentials file that was written", "fleet.invited"))
+    revoke = add_command(actions, "revoke", "take back the credentials of a box or a gateway", "fleet.revoke")
+    revoke.add_argument("name", metavar="NAME", help="the box or the gateway")
 
 
 def _add_mount_commands(commands: Commands) -> None:

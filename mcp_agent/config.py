@@ -134,6 +134,11 @@ class Config:
         return self.state_dir / "audit"
 
     @property
+    def fleet_dir(self) -> Path:
+        """The keys that sign the credentials of a fleet, on the machine that made it."""
+        return self.state_dir / "fleet"
+
+    @property
     def closed_paths(self) -> tuple[Path, ...]:
         """The paths that the filesystem tools must not touch, as written and with links resolved."""
         own = (
@@ -149,6 +154,7 @@ class Config:
             self.mcp_sessions_file,
             self.mounts_dir,
             self.copies_dir,
+            self.fleet_dir,
         )
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mcp_agent import __version__, runtime_file
@@ -41,7 +41,10 @@ def serve(options: argparse.Namespace) -> int:
     from mcp_agent.fleet.member import Member
 
     member = Member(daemon)
-    return serve_daemon(daemon, options, listens=not options.no_listen, join=member.join, followers=[member.follow])
+    listens = not options.no_listen
+    return serve_daemon(
+        daemon, options, listens=listens, join=member.join, followers=[member.follow], check=member.check
+    )
 
 
 def serve_daemon(
@@ -51,8 +54,12 @@ def serve_daemon(
     listens: bool = True,
     join: Follower | None = None,
     followers: Sequence[Follower] = (),
+    check: Callable[[], None] = lambda: None,
 ) -> int:
-    """Serve until a signal ends it. `join` is awaited first, and `followers` run beside it."""
+    """Serve until a signal ends it. `join` is awaited first, and `followers` run beside it.
+
+    `check` raises a UserError at the end if it was no signal from outside that ended it.
+    """
     config = daemon.config
     token_in_environment = auth_tokens.from_environment()
     from mcp_agent import server
@@ -92,6 +99,7 @@ def serve_daemon(
     if is_watched:
         calls = sum(sum(counts.by_code.values()) for counts in daemon.metrics.by_tool.values())
         print(f"mcp-agent has stopped after {_age(time.monotonic() - began)} and {calls} calls.", file=sys.stderr)
+    check()
     server.leave(code)
     return code
 

@@ -32,7 +32,7 @@ def create(options: argparse.Namespace) -> int:
     if profile is not None:
         # Raises UnknownName for a profile that does not exist.
         read_registry(config, daemon)[1][profile]
-    lifetime_s = None if options.expires is None else _parse_lifetime(options.expires)
+    lifetime_s = None if options.expires is None else parse_lifetime(options.expires)
     token = auth_tokens.create(config.clients_file, options.name, profile, options.form, lifetime_s)
     put_into_force(daemon)
     until = "" if lifetime_s is None else f", valid until {_time(int(time.time()) + lifetime_s)}"
@@ -111,7 +111,8 @@ def put_into_force(daemon: RunningDaemon | None) -> None:
         daemon.ask("POST", "/api/tokens/reload", {})
 
 
-def _parse_lifetime(text: str) -> int:
+def parse_lifetime(text: str) -> int:
+    """The seconds of 30m, 12h, 30d or 8w."""
     found = _LIFETIME.fullmatch(text.strip())
     if found is None or int(found[1]) == 0:
         raise UserError(f"--expires takes 30m, 12h, 30d or 8w, not {text!r}")

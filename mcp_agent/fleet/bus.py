@@ -10,6 +10,9 @@ nats-py speaks the protocol; `nats_client.py` has what is to be known of its con
   message is handed over only while there is room.
 - What the server refuses is told to a callback alone, in lower case. The request that was refused raises it.
 - `Msg.respond` sends the headers of the request back; a message here has no headers.
+
+The server lets us answer wherever a request asks for its answer, also on subjects that we may not publish on. Only an
+inbox is answered: nobody makes us send something elsewhere.
 """
 
 from __future__ import annotations
@@ -78,6 +81,8 @@ _REFUSAL_S = 30.0
 _REFUSALS = 1_000
 _REFUSAL = re.compile(r'permissions violation for (publish|subscription) (?:to|with reply of) "([^"]*)"', re.IGNORECASE)
 _NO_RESPONDERS = "503"
+# What the prefix of every inbox begins with.
+INBOX = "_INBOX."
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,8 @@ class Bus:
         self._servers = random.sample(servers, len(servers))
         self._name = name
         self._credentials = credentials
+        if not f"{inbox_prefix}.".startswith(INBOX):
+            raise ValueError(f"the inbox {inbox_prefix} is not one that others answer to: it begins with {INBOX}")
         self._inbox = f"{inbox_prefix}.{secrets.token_hex(8)}"
         self._numbers = itertools.count()
         self._requests: dict[str, _Request] = {}
@@ -132,6 +139,7 @@ class Bus:
         # When the present connection was made, by the clock of the event loop.
         self.connected_at = 0.0
         self._max_payload = 0
+        self._connected_at = 0.0
         self._lost = asyncio.Event()
         self._found = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -163,6 +171,11 @@ class Bus:
     def max_payload(self) -> int:
         """The largest payload that the server takes; the last known one while disconnected."""
         return self._max_payload
+
+    @property
+    def connected_at(self) -> float:
+        """When the connection was made, the last one if there were several; in the time of the event loop."""
+        return self._connected_at
 
     async def wait_connected(self, timeout_s: float) -> bool:
         """Wait until there is a connection; False if there is none within the time."""
@@ -288,7 +301,8 @@ class Bus:
     async def _subscribe_client(self, client: Client, served: _Served) -> None:
         async def receive(message: Msg) -> None:
             await served.places.acquire()
-            self._own(self._serve(served, Message(message.subject, message.data, message.reply, self)))
+            reply = message.reply if message.reply.startswith(INBOX) else ""
+            self._own(self._serve(served, Message(message.subject, message.data, reply, self)))
 
         served.current = await client.subscribe(
             served.subject, cb=receive, pending_msgs_limit=_WAITING_MESSAGES, pending_bytes_limit=_WAITING_BYTES
@@ -349,6 +363,7 @@ class Bus:
         self._remember_servers(client)
         self._lost = lost
         self._max_payload = client.max_payload
+        self._connected_at = asyncio.get_running_loop().time()
         self._client = client
         self.connected_at = asyncio.get_running_loop().time()
         self._found.set()

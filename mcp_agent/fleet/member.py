@@ -8,7 +8,9 @@ import logging
 import os
 import platform
 import random
-from collections.abc import Awaitable, Callable
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
@@ -17,7 +19,7 @@ from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, TimedOut
-from mcp_agent.fleet.call_protocol import BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import LEASE_S, BadMessage, pack, unpack
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
 from mcp_agent.fleet.member_copies import MemberCopies
@@ -29,7 +31,9 @@ from tools.kit.spec import Tool
 log = logging.getLogger(__name__)
 
 # How long another daemon of the same name has to say that it is there.
-_NAMESAKE_S = 0.3
+_NAMESAKE_S = 2.0
+# Of two that joined within that time of each other, the smaller boot id decides who stays.
+_SAME_TIME_S = 10.0
 # All members answer a gateway that starts; a little apart, so that a large fleet does not answer in one instant.
 _ANSWER_WITHIN_S = 0.1
 
@@ -37,7 +41,7 @@ _ANSWER_WITHIN_S = 0.1
 class Member:
     """Made with the daemon; `join` connects it, and `follow` keeps it a member until it is cancelled."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, *, lease_s: float = LEASE_S) -> None:
         config = daemon.config
         if config.fleet is None:
             raise ValueError("this daemon is configured for no fleet")
@@ -48,9 +52,13 @@ class Member:
         self._labels = dict(config.label)
         self._daemon = daemon
         self._bus: Bus | None = None
-        self._has_joined = False
         self._copies = MemberCopies(daemon)
-        self._calls = MemberCalls(self._copies.run, self._access, lambda: self._connection.is_connected)
+        self._joined_at = 0.0
+        # Why it had to leave again: another daemon has the name.
+        self.refusal: FleetError | None = None
+        self._calls = MemberCalls(
+            self._copies.run, self._access, lambda: self._connection.is_connected, lease_s=lease_s
+        )
         self._ends: list[Callable[[], Awaitable[None]]] = []
         self._about: tuple[dict[str, Any], list[dict[str, Any]], str] | None = None
         self._has_changed = asyncio.Event()
@@ -67,14 +75,13 @@ class Member:
             await self._check_name(bus)
             for subject, serve in (
                 (who_subject(self.box), self._serve_who),
+                (beat_subject(self.box), self._hear_namesake),
                 (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
                 (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
                 (verb_subject(self.box, self.boot, "copy", "*"), self._copies.sender.serve),
             ):
                 self._ends.append(await bus.subscribe(subject, serve))
-            # Once more: two daemons that start at the same time did not hear of each other before.
-            await self._check_name(bus)
-            self._has_joined = True
+            self._joined_at = time.monotonic()
             self._ends.append(await bus.subscribe(WHO, self._serve_question))
             await self._beat(bus, with_facts=True)
         except BusError as error:
@@ -134,33 +141,58 @@ class Member:
             raise FleetError(f"fleet.profile {profile}: there is no such profile; there are {', '.join(known)}")
 
     async def _check_name(self, bus: Bus) -> None:
-        """Raise FleetError if another daemon has the name. Of two that join at the same time the smaller boot stays."""
+        """Raise FleetError if another daemon has the name."""
         try:
-            asked = pack({"asks": self.boot})
-            head, _ = unpack(await bus.request(who_subject(self.box), asked, _NAMESAKE_S))
+            head, _ = unpack(await bus.request(who_subject(self.box), b"{}", _NAMESAKE_S))
         except (NoResponders, TimedOut, BadMessage):
             return
-        if head.get("joined") or str(head.get("boot")) < self.boot:
-            about = head.get("about")
-            where = f" on {about.get('host')}" if isinstance(about, dict) else ""
-            raise FleetError(
-                f"there is a box {self.box} in the fleet already{where}; end that daemon, or choose another name: --box"
-            )
+        raise self._name_taken(head)
+
+    async def _hear_namesake(self, message: Message) -> None:
+        """Our own beat comes back. One of another daemon says that two joined at the same time: one has to leave."""
+        try:
+            head, _ = unpack(message.data)
+            boot, age_s = str(head["boot"]), float(head["age_s"])
+        except (BadMessage, KeyError, TypeError, ValueError):
+            return
+        if boot == self.boot:
+            return
+        older_by_s = self._age_s - age_s
+        if older_by_s < -_SAME_TIME_S or (older_by_s <= _SAME_TIME_S and boot < self.boot):
+            self.refusal = self._name_taken(head)
+            event(log, logging.ERROR, "fleet.name_taken", box=self.box, message=str(self.refusal))
+            signal.raise_signal(signal.SIGTERM)
+        else:
+            # The other one has to hear of us.
+            await self._beat(self._connection)
+
+    def _name_taken(self, head: Mapping[str, Any]) -> FleetError:
+        about = head.get("about")
+        where = f" on {about.get('host')}" if isinstance(about, dict) else ""
+        return FleetError(
+            f"there is a box {self.box} in the fleet already{where}; end that daemon, or choose another name: --box"
+        )
+
+    def check(self) -> None:
+        """Raise FleetError if it had to leave."""
+        if self.refusal is not None:
+            raise self.refusal
+
+    @property
+    def _age_s(self) -> float:
+        return time.monotonic() - self._joined_at
 
     async def _serve_who(self, message: Message) -> None:
-        """Who this box is, with its tools unless the asker has them. A daemon does not answer its own question."""
+        """Who this box is, with its tools unless the asker has them."""
         try:
             head, _ = unpack(message.data)
         except BadMessage:
-            return
-        if head.get("asks") == self.boot:
             return
         answer = self._facts()
         about, tools, _ = self._described()
         has = head.get("has")
         if isinstance(has, list) and about["tools"] not in has:
             answer["tool_list"] = tools
-        answer["joined"] = self._has_joined
         await message.respond(pack(answer))
 
     async def _serve_question(self, message: Message) -> None:
@@ -179,6 +211,7 @@ class Member:
         return {
             "box": self.box,
             "boot": self.boot,
+            "age_s": round(self._age_s, 3),
             "facts": digest,
             "load": round(os.getloadavg()[0], 2),
             "sessions": len(self._daemon.sessions.live),

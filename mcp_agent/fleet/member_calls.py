@@ -88,8 +88,14 @@ class MemberCalls:
     """Runs calls of gateways, as `run` does it. `access` is what they may use at this moment."""
 
     def __init__(
-        self, run: Callable[[Call], Awaitable[Outcome]], access: Callable[[], Access], is_connected: Callable[[], bool]
+        self,
+        run: Callable[[Call], Awaitable[Outcome]],
+        access: Callable[[], Access],
+        is_connected: Callable[[], bool],
+        *,
+        lease_s: float = LEASE_S,
     ) -> None:
+        self._lease_s = lease_s
         self._run_call = run
         self._access = access
         self._is_connected = is_connected
@@ -154,7 +160,7 @@ class MemberCalls:
     async def expire(self) -> None:
         """Until cancelled, cancel calls that nobody asks for, and forget answers that are old."""
         while True:
-            await asyncio.sleep(_SWEEP_EVERY_S)
+            await asyncio.sleep(min(_SWEEP_EVERY_S, self._lease_s / 2))
             now = _now()
             for key, served in list(self._calls.items()):
                 if served.answer is not None:
@@ -163,11 +169,11 @@ class MemberCalls:
                 elif not self._is_connected():
                     # Nobody could ask.
                     served.asked_at = now
-                elif now - served.asked_at > LEASE_S and served.task is not None:
+                elif now - served.asked_at > self._lease_s and served.task is not None:
                     event(log, logging.INFO, "fleet.lease_expired", gateway=key[0], call=key[1])
                     served.task.cancel()
             for key, assembly in list(self._assemblies.items()):
-                if now - assembly.begun_at > LEASE_S:
+                if now - assembly.begun_at > self._lease_s:
                     del self._assemblies[key]
 
     async def stop(self) -> None:

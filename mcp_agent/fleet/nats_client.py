@@ -118,6 +118,11 @@ async def close_client(client: Client) -> None:
 
 
 def describe(error: Exception) -> str:
+    from nats.errors import UnexpectedEOF
+
+    # Its refusal is lost if it closes the connection before it has read all that we sent.
+    if isinstance(error, ConnectionError | UnexpectedEOF) and not isinstance(error, ConnectionRefusedError):
+        return "it closed the connection, as servers do that refuse the credentials"
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
     return str(error).removeprefix("nats: ") or type(error).__name__

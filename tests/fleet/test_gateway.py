@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import httpx2
+import orjson
 import pytest
 
 from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, call, running_fleet
 from tests.support.nats import nats_server
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +57,164 @@ async def test_every_tool_is_listed_once_with_box(gateway: Daemon) -> None:
     assert {"boxes", "box_use", "box_run", "fs_read", "shell_exec"} <= set(names)
     (shell,) = [tool for tool in tools if tool["name"] == "shell_exec"]
     assert "box" in shell["inputSchema"]["properties"]
+
+
+async def test_ids_find_their_box(gateway: Daemon) -> None:
+    started = await call(gateway, "shell_start_session", command="cat", box="two")
+    session = started["session_id"]
+    assert session.endswith("-two")
+    read = await call(gateway, "shell_send_input", session_id=session, input="hello\n", wait_ms=10_000, until="hello")
+    assert read["matched"] is True
+    stopped = await call(gateway, "shell_stop_session", session_id=session)
+    assert "error" not in stopped
+    for content in ("old", "new"):
+        written = await call(gateway, "fs_write", path="undone.txt", content=content, box="two")
+    assert written["undo_id"].endswith("-two")
+    restored = await call(
+        gateway, "fs_move", **{"from": f"undo://{written['undo_id']}", "to": "undone.txt", "overwrite": True}
+    )
+    assert "error" not in restored
+    assert (await call(gateway, "fs_read", path="undone.txt", box="two"))["content"] == "old"
+
+
+async def test_an_id_and_a_box_that_do_not_fit_together_are_refused(gateway: Daemon) -> None:
+    error = (await call(gateway, "shell_stop_session", session_id="s0123abcd-two", box="one"))["error"]
+    assert error["code"] == "INVALID_PARAMS"
+    assert "leave box out" in error["message"]
+
+
+async def test_a_page_of_a_short_result_comes_from_the_box_that_kept_it(gateway: Daemon) -> None:
+    async with gateway.http() as client:
+
+        async def ask(**arguments: Any) -> dict[str, Any]:
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+            params = {"name": "shell_exec", "arguments": arguments}
+            answer = await client.post("/mcp/compact", json={**message, "params": params})
+            found: dict[str, Any] = orjson.loads(answer.json()["result"]["content"][0]["text"])
+            return found
+
+        first = await ask(command="seq 100000", box="two")
+        assert first["artifactRef"].endswith("-two")
+        assert first["nextCursor"].endswith(".two")
+        second = await ask(cursor=first["nextCursor"])
+        assert "error" not in second
+    whole = await call(gateway, "artifact_read", ref=first["artifactRef"])
+    assert "error" not in whole
+
+
+async def test_box_use_sets_the_default_of_the_conversation_or_the_token(gateway: Daemon) -> None:
+    async with gateway.http(**{"x-openwebui-chat-id": "first"}) as first, gateway.http() as other:
+
+        async def folder(client: httpx2.AsyncClient) -> str:
+            answer = (await client.post("/tools/shell_exec", json={"command": "basename $PWD"})).json()
+            return str(answer.get("stdout") or answer["error"]["code"])
+
+        used = (await first.post("/tools/box_use", json={"box": "two"})).json()
+        assert used == {"box": "two", "of": "conversation"}
+        assert [await folder(first), await folder(other)] == ["two\n", "BOX_NEEDED"]
+        assert (await other.post("/tools/box_use", json={"box": "gpu=1"})).json() == {"box": "one", "of": "token"}
+        assert [await folder(first), await folder(other)] == ["two\n", "one\n"]
+        for client in (first, other):
+            await client.post("/tools/box_use", json={"box": ""})
+        assert [await folder(first), await folder(other)] == ["BOX_NEEDED", "BOX_NEEDED"]
+
+
+async def test_boxes_are_listed_filtered_and_grouped(gateway: Daemon) -> None:
+    every = await call(gateway, "boxes")
+    assert [row["box"] for row in every["boxes"]] == ["one", "two"]
+    assert every["boxes"][0]["labels"] == {"gpu": "1", "zone": "eu"}
+    assert [row["box"] for row in (await call(gateway, "boxes", filter="gpu=1"))["boxes"]] == ["one"]
+    assert [row["box"] for row in (await call(gateway, "boxes", filter="t*"))["boxes"]] == ["two"]
+    assert (await call(gateway, "boxes", group_by="gpu"))["boxes"] == [
+        {"group": "", "boxes": 1, "examples": ["two"]},
+        {"group": "1", "boxes": 1, "examples": ["one"]},
+    ]
+
+
+async def test_box_run_gives_one_row_for_each_box(gateway: Daemon) -> None:
+    ran = await call(gateway, "box_run", command="basename $PWD; test $(basename $PWD) = one", filter="zone=eu")
+    assert ran == {
+        "rows": [
+            {"box": "one", "exit_code": 0, "output": "one"},
+            {"box": "two", "exit_code": 1, "output": "two"},
+        ],
+        "failed": 1,
+    }
+    assert (await call(gateway, "box_run", command="true", filter="gpu=9"))["error"]["code"] == "NOT_FOUND"
+
+
+async def test_a_call_that_fits_no_message_goes_in_parts(gateway: Daemon) -> None:
+    text = "0123456789" * 250_000
+    written = await call(gateway, "fs_write", path="large.txt", content=text, box="one")
+    assert written["bytes_written"] == len(text)
+
+
+async def test_an_answer_that_fits_no_message_comes_in_pieces(gateway: Daemon, fleet: Fleet) -> None:
+    # As text and as an object, about 960,000 bytes: more than a piece, and less than a message of ours may have.
+    (fleet.folder / "one" / "long.txt").write_text("x" * 480_000)
+    params = {"name": "fs_read", "arguments": {"path": "long.txt", "max_bytes": 480_000, "box": "one"}}
+    result = (await gateway.rpc("tools/call", **params))["result"]
+    assert result["structuredContent"]["content"] == "x" * 480_000
+    assert orjson.loads(result["content"][0]["text"]) == result["structuredContent"]
+
+
+async def test_progress_of_a_box_reaches_the_client(gateway: Daemon) -> None:
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "shell_exec",
+            "arguments": {"command": "for i in 1 2 3 4; do echo $i; sleep 0.6; done", "box": "one"},
+            "_meta": {"progressToken": "p"},
+        },
+    }
+    async with gateway.http(accept="application/json, text/event-stream") as client:
+        answer = await client.post("/mcp", json=message)
+    assert '"notifications/progress"' in answer.text
+    assert '"exit_code":0' in answer.text
+
+
+async def test_a_client_that_leaves_cancels_its_call_on_the_box(gateway: Daemon, fleet: Fleet) -> None:
+    pid_file = fleet.folder / "one" / "pid"
+    async with gateway.http() as client:
+        body = {"command": "echo $$ > pid; exec sleep 600", "box": "one"}
+        asked = asyncio.create_task(client.post("/tools/shell_exec", json=body))
+        pid = (await eventually(lambda: pid_file.read_text() if pid_file.exists() else "")).strip()
+        asked.cancel()
+        await asyncio.wait([asked])
+    await eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+async def test_the_box_writes_its_own_audit_line_with_the_caller_and_the_gateway(gateway: Daemon, fleet: Fleet) -> None:
+    await call(gateway, "fs_list", path=".", box="one")
+
+    def lines() -> list[dict[str, Any]]:
+        files = (fleet.folder / "one" / "state" / "audit").iterdir()
+        every = [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
+        return [line for line in every if line.get("tool") == "fs_list"]
+
+    (line, *_) = await eventually(lines)
+    assert (line["client"], line["gateway"], line["transport"]) == ("fleet/owner", "gw", "openapi")
+
+
+async def test_the_same_answer_comes_over_a_gateway_as_from_the_box(gateway: Daemon, fleet: Fleet) -> None:
+    direct = fleet.member("three", "--port", "0").daemon
+    assert direct is not None
+    await eventually(lambda: call(gateway, "boxes"), lambda found: found["total"] == 3)
+    for path, headers in (
+        ("/rpc", {}),
+        ("/mcp", {"accept": "application/json"}),
+        ("/mcp", {"accept": "application/json", "x-mcp-agent-form": "text"}),
+        ("/mcp/compact", {"accept": "application/json"}),
+    ):
+        for arguments in ({"path": "."}, {"path": "not there"}, {"path": 5, "pattern": []}):
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+            answers = []
+            for daemon, more in ((direct, {}), (gateway, {"box": "three"})):
+                params = {"name": "fs_list", "arguments": {**arguments, **more}}
+                async with daemon.http(**headers) as client:
+                    answers.append((await client.post(path, json={**message, "params": params})).json())
+            assert answers[0] == answers[1]
+    fleet.programs.pop().stop()
+    await eventually(lambda: call(gateway, "boxes"), lambda found: found["total"] == 2)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from tests.support.daemon import COMMAND, Daemon, environment
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, eventually_sync
 
 
 @dataclass
@@ -85,10 +87,21 @@ class Fleet:
         )
 
     def gateway(self, name: str = "gw", *arguments: str) -> Program:
+        """A started gateway that has heard of every member."""
         home = self.folder / name
-        return self._start(
+        members = sum(program.arguments[0] == "serve" for program in self.programs)
+        program = self._start(
             home, "gateway", "--fleet", self.url, "--name", name, "--port", "0", *arguments, *_places(home)
         )
+        daemon = program.daemon
+        assert daemon is not None
+
+        def count() -> int:
+            answer = httpx2.post(f"{daemon.url}/tools/boxes", headers=daemon.headers, json={}, timeout=PATIENCE_S)
+            return int(answer.json()["total"])
+
+        eventually_sync(count, lambda total: total >= members)
+        return program
 
     def stop(self) -> None:
         for program in reversed(self.programs):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,8 @@ from typing import Any
 from mcp_agent.fleet.nats_server import command_with_parent, find_nats_server
 from tests.support.waiting import eventually_sync
 
+# What a client says that is not let in. The server's own word is lost if it closes the connection early.
+REFUSED = re.compile(r"authorization violation|expired|revoked|refuse the credentials", re.IGNORECASE)
 # Not the shared generator, which others may seed.
 _random = random.SystemRandom()
 
