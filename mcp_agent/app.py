@@ -156,7 +156,13 @@ def compose_daemon(
         artifacts=artifacts,
         dispatcher=dispatcher,
         methods=Methods(
-            gate, dispatcher, every_kind, prompts, directory, lambda: sessions.live, auditor.observe_client
+            gate,
+            dispatcher,
+            every_kind,
+            prompts,
+            directory if gateway is None else None,
+            lambda: sessions.live,
+            auditor.observe_client,
         ),
         config=config,
         directory=directory,

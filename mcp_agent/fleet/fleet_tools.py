@@ -91,9 +91,11 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
     async def boxes(
         ctx: ToolContext,
         *,
-        filter: Annotated[str | None, Field(description="Labels (gpu=1,zone=eu) or a name glob.", audited=True)] = None,
-        group_by: Annotated[str | None, Field(description="A label: count boxes by its value.", audited=True)] = None,
-        offset: Annotated[int, Field(description="Where to go on.", minimum=0)] = 0,
+        filter: Annotated[
+            str | None, Field(description="Labels (gpu=1,zone=eu) or glob of names.", audited=True)
+        ] = None,
+        group_by: Annotated[str | None, Field(description="A label to count by.", audited=True)] = None,
+        offset: Annotated[int, Field(minimum=0)] = 0,
     ) -> Boxes:
         """List the machines that tools run on: labels, load, and what is different there."""
         found = _filtered(directory, filter)
@@ -124,10 +126,10 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
     async def box_run(
         ctx: ToolContext,
         *,
-        command: Annotated[str, Field(description="Command line for sh -c.", is_command=True, min_length=1)],
-        filter: Annotated[str, Field(description="Labels (gpu=1) or a name glob (*: all).", audited=True)],
-        timeout_seconds: Annotated[float, Field(description="For each box.", minimum=0.01, maximum=3_600)] = 60,
-        width: Annotated[int, Field(description="How many at once.", minimum=1, maximum=_MOST_WIDTH)] = 10,
+        command: Annotated[str, Field(is_command=True, min_length=1)],
+        filter: Annotated[str, Field(description="As for boxes; * for all.", audited=True)],
+        timeout_seconds: Annotated[float, Field(minimum=1, maximum=3_600)] = 60,
+        width: Annotated[int, Field(description="At once.", minimum=1, maximum=_MOST_WIDTH)] = 10,
     ) -> BoxRows:
         """Run a command on many boxes, one row for each."""
         caller = gateway.caller_of(ctx)

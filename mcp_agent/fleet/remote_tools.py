@@ -12,8 +12,8 @@ from tools.context import ToolContext
 from tools.kit.spec import Tool
 
 BOX = "box"
-# Every conversation pays for it with each tool. The instructions say the rest.
-_BOX_SCHEMA = {"type": "string", "description": "Name or labels (gpu=1)."}
+# Every conversation pays for it with each tool. The instructions and `box_use` say what it means.
+_BOX_SCHEMA = {"type": "string"}
 _EFFECTS = ("read", "write", "execute")
 
 

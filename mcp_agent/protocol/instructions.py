@@ -13,6 +13,11 @@ _OVER_HTTP = (
     "These tools act on the machine of the daemon, which need not be the one the chat runs on, with the rights of the "
     "user who started it there."
 )
+_OF_A_FLEET = (
+    "These tools act on the boxes of a fleet: `box` is the name of one, or labels that fit one (gpu=1,zone=eu). "
+    "Without it a call goes to the box chosen with box_use, or to the only one. An id finds its box by itself."
+)
+_UNSURE = "After OUTCOME_UNKNOWN, or BOX_UNREACHABLE with may_have_run, look at what was done before you call again."
 _LINES = {
     "filesystem": (
         "Files: find with fs_search and fs_grep, read with fs_read_range, change with fs_patch. A result with an "
@@ -48,7 +53,7 @@ class LiveSession(Protocol):
 def instructions(
     gate: Gate,
     access: Access,
-    working_directory: Path,
+    working_directory: Path | None,
     live_sessions: Sequence[LiveSession] = (),
     *,
     is_child: bool = False,
@@ -56,12 +61,18 @@ def instructions(
     """A dozen lines at most; the first says enough for a client that keeps only the first.
 
     Nothing in them changes by itself with time: a prompt cache lasts only as long as they stay the same. With
-    `is_child`, the client has started us.
+    `is_child`, the client has started us. Without a working directory, the tools are those of a fleet.
     """
     seen = {tool.category for tool in gate.visible(access)}
+    if working_directory is None:
+        first = [_OF_A_FLEET, "Relative paths count from the box's own folder; results give absolute ones.", _UNSURE]
+    else:
+        first = [
+            _ON_STDIO if is_child else _OVER_HTTP,
+            f"Relative paths count from {working_directory}; results give absolute ones.",
+        ]
     lines = [
-        _ON_STDIO if is_child else _OVER_HTTP,
-        f"Relative paths count from {working_directory}; results give absolute ones.",
+        *first,
         *(line for category, line in _LINES.items() if category in seen),
         *(_running(live_sessions) if "shell" in seen and live_sessions else ()),
         _SHORT if gate.form(access) == "compact" else _CUT,

@@ -90,7 +90,7 @@ class Methods:
         dispatcher: Dispatcher,
         resources: Sequence[Resources],
         prompts: Sequence[Prompts],
-        working_directory: Path,
+        working_directory: Path | None,
         live_sessions: Callable[[], Sequence[LiveSession]] = tuple,
         on_connect: OnConnect = lambda caller, client_version, protocol: None,
     ) -> None:

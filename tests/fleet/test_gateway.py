@@ -218,3 +218,10 @@ async def test_the_same_answer_comes_over_a_gateway_as_from_the_box(gateway: Dae
             assert answers[0] == answers[1]
     fleet.programs.pop().stop()
     await eventually(lambda: call(gateway, "boxes"), lambda found: found["total"] == 2)
+
+
+async def test_a_model_is_told_what_box_means(gateway: Daemon) -> None:
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    told = (await gateway.rpc("initialize", **params))["result"]["instructions"]
+    assert told.startswith("These tools act on the boxes of a fleet: `box` is the name of one")
+    assert str(gateway.home) not in told

@@ -6,13 +6,15 @@ import contextlib
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import orjson
 
+from mcp_agent.fleet.bus import Bus, Message
 from tests.support.daemon import COMMAND, Daemon, environment
 from tests.support.waiting import PATIENCE_S, eventually_sync
 
@@ -132,3 +134,37 @@ async def call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
 
 def _places(home: Path) -> tuple[str, ...]:
     return "--config", str(home / "tools.json"), "--state-dir", str(home / "state")
+
+
+class Swarm:
+    """Many members that have the tools of a real daemon, speak the member's protocol, and run nothing."""
+
+    def __init__(self, bus: Bus, count: int, tools: Sequence[dict[str, Any]]) -> None:
+        self._bus = bus
+        self._tools = list(tools)
+        self.names = [f"box{number:04}" for number in range(count)]
+
+    async def join(self) -> None:
+        await self._bus.subscribe("agent.*.who", self._serve_who)
+        await self._bus.subscribe("agent.who", self._serve_question)
+        await self.beat()
+
+    async def beat(self) -> None:
+        for name in self.names:
+            await self._bus.publish(f"agent.{name}.beat", orjson.dumps(self._facts(name)))
+
+    async def _serve_who(self, message: Message) -> None:
+        answer = self._facts(message.subject.split(".")[1])
+        head = orjson.loads(message.data)
+        if "has" in head and answer["about"]["tools"] not in head["has"]:
+            answer["tool_list"] = self._tools
+        await message.respond(orjson.dumps(answer))
+
+    async def _serve_question(self, message: Message) -> None:
+        await self.beat()
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        labels = {"zone": f"z{int(name.removeprefix('box')) % 7}"}
+        about = {"labels": labels, "directory": "/srv", "version": "0", "host": name, "tools": "tools-of-the-swarm"}
+        beat = {"box": name, "boot": f"boot{name}", "age_s": 60.0, "load": 0.5, "sessions": 0, "calls": 0}
+        return {**beat, "facts": f"facts of {name}", "about": about}
