@@ -139,7 +139,6 @@ class Bus:
         # When the present connection was made, by the clock of the event loop.
         self.connected_at = 0.0
         self._max_payload = 0
-        self._connected_at = 0.0
         self._lost = asyncio.Event()
         self._found = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -171,11 +170,6 @@ class Bus:
     def max_payload(self) -> int:
         """The largest payload that the server takes; the last known one while disconnected."""
         return self._max_payload
-
-    @property
-    def connected_at(self) -> float:
-        """When the connection was made, the last one if there were several; in the time of the event loop."""
-        return self._connected_at
 
     async def wait_connected(self, timeout_s: float) -> bool:
         """Wait until there is a connection; False if there is none within the time."""
@@ -363,7 +357,6 @@ class Bus:
         self._remember_servers(client)
         self._lost = lost
         self._max_payload = client.max_payload
-        self._connected_at = asyncio.get_running_loop().time()
         self._client = client
         self.connected_at = asyncio.get_running_loop().time()
         self._found.set()

@@ -41,8 +41,7 @@ _SERVICE_VERBS = ("PING", "INFO", "STATS")
 SERVICE = "mcp-agent"
 
 PUBLISH: dict[Role, tuple[str, ...]] = {
-    # Its own name is asked for before it is taken.
-    # And it pulls files from other boxes that offer them.
+    # Its own name is asked for before it is taken; and it pulls files that other boxes offer.
     "member": (f"agent.{_NAME}.beat", f"agent.{_NAME}.who", f"agent.*.*.copy.{_NAME}"),
     "gateway": (
         *(f"agent.*.*.{verb}.{_NAME}" for verb in ("call", "read", "cancel")),
