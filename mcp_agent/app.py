@@ -143,6 +143,7 @@ def compose_daemon(
         UndoResources(gate, journal),
         WrappedResources(gate, live_catalog, dispatcher, directory),
         MountedResources(gate, mounts, shared),
+        *(() if gateway is None else (gateway.resources(gate),)),
         *resources,
     ]
     return Daemon(

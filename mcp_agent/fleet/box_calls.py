@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-from mcp_agent.calls.call import Call, Outcome
+from mcp_agent.calls.call import Call, Caller, Outcome
 from mcp_agent.fleet.bus import Bus, BusError, Disconnected, NoResponders, NotPermitted, TimedOut, TooLarge
 from mcp_agent.fleet.call_protocol import (
     HOLD_S,
@@ -23,11 +24,14 @@ from mcp_agent.fleet.call_protocol import (
     BadMessage,
     pack,
     pack_call,
+    pack_resource,
+    read_contents,
     read_outcome,
     unpack,
 )
 from mcp_agent.fleet.directory import Box, Directory
 from mcp_agent.fleet.subjects import verb_subject
+from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Grant
 from tools.kit.errors import BoxUnreachable, OutcomeUnknown
 from tools.kit.errors import TooLarge as CallTooLarge
@@ -40,6 +44,8 @@ _SILENT_S = 4.5
 _RECONNECT_S = 10.0
 _SETTLE_S = 5.0
 _RETRY_S = 0.05
+_T = TypeVar("_T")
+Read = Callable[[Mapping[str, Any], memoryview], _T]
 _RUN_AGAIN = "look at what it did before you call it again"
 
 
@@ -65,11 +71,19 @@ class BoxCalls:
         data = pack_call(call, grant)
         if len(data) > MOST_CALL_BYTES:
             raise CallTooLarge(f"the call has {len(data)} bytes, and one to a box may have {MOST_CALL_BYTES}")
-        asking = _Asking(self._bus, self._directory, box, self._gateway, call, data)
+        return await self._ask(box, call.id, data, read_outcome, call)
+
+    async def read_resource(self, box: Box, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
+        """The contents of a resource of a box; None if it has none for this caller. Raises BoxUnreachable."""
+        call_id = new_call_id()
+        return await self._ask(box, call_id, pack_resource(call_id, caller, uri), read_contents)
+
+    async def _ask(self, box: Box, call_id: str, data: bytes, read: Read[_T], call: Call | None = None) -> _T:
+        asking = _Asking(self._bus, self._directory, box, self._gateway, call_id, data, call)
         try:
-            return await asking.outcome()
+            return read(*await asking.answer())
         except asyncio.CancelledError:
-            self._cancel(box.name, asking.boot, call.id)
+            self._cancel(box.name, asking.boot, call_id)
             raise
         except NotPermitted as error:
             raise BoxUnreachable(
@@ -94,20 +108,25 @@ class BoxCalls:
 class _Asking:
     """One call while it is under way."""
 
-    def __init__(self, bus: Bus, directory: Directory, box: Box, gateway: str, call: Call, data: bytes) -> None:
+    def __init__(
+        self, bus: Bus, directory: Directory, box: Box, gateway: str, call_id: str, data: bytes, call: Call | None
+    ) -> None:
         self._bus = bus
         self._directory = directory
         self._box = box
         self._gateway = gateway
-        self._call = call
+        self._id = call_id
         self._data = data
+        # Whose progress is passed on.
+        self._call = call
         self.boot = box.boot
         # Whether the box may have had the call, and whether it certainly has it.
         self._is_sent = False
         self._is_taken = False
         self._heard_at = _now()
 
-    async def outcome(self) -> Outcome:
+    async def answer(self) -> tuple[dict[str, Any], memoryview]:
+        """What the box has to say in the end, whole."""
         if self._directory.is_away(self._box):
             await self._check_alive()
         while True:
@@ -126,9 +145,9 @@ class _Asking:
                 self._is_sent = self._is_sent or error.is_sent
             else:
                 self._heard_at = _now()
-                outcome = await self._read(answer)
-                if outcome is not None:
-                    return outcome
+                found = await self._read(answer)
+                if found is not None:
+                    return found
 
     async def _ask(self) -> bytes:
         """Send the call, or ask for it once the box has it."""
@@ -138,20 +157,20 @@ class _Asking:
             answer = await self._send_parts()
             self._is_sent = self._is_taken = True
             return answer
-        return await self._request(pack({"id": self._call.id}), _ANSWER_S)
+        return await self._request(pack({"id": self._id}), _ANSWER_S)
 
     async def _send_parts(self) -> bytes:
         """Send a large call in numbered parts, each acknowledged. The answer to the last is that to the call."""
         starts = range(0, len(self._data), MOST_PIECE_BYTES)
         answer = b""
         for number, start in enumerate(starts):
-            head = {"id": self._call.id, "part": number, "of": len(starts)}
+            head = {"id": self._id, "part": number, "of": len(starts)}
             answer = await self._request(pack(head, self._data[start : start + MOST_PIECE_BYTES]), _ANSWER_S)
             if number < len(starts) - 1 and unpack(answer)[0].get("is") != "taken":
                 return answer
         if unpack(answer)[0].get("is") == "taken":
             # It had the last part already.
-            return await self._request(pack({"id": self._call.id}), _ANSWER_S)
+            return await self._request(pack({"id": self._id}), _ANSWER_S)
         return answer
 
     async def _request(self, data: bytes, timeout_s: float) -> bytes:
@@ -161,18 +180,18 @@ class _Asking:
         except TooLarge as error:
             raise CallTooLarge(f"the NATS server takes no message of {len(data)} bytes: {error}") from None
 
-    async def _read(self, answer: bytes) -> Outcome | None:
-        """The outcome in an answer; None if the call is still running."""
+    async def _read(self, answer: bytes) -> tuple[dict[str, Any], memoryview] | None:
+        """The answer, whole; None if the call is still running."""
         head, body = unpack(answer)
         match head.get("is"):
             case "done":
-                return read_outcome(head, body)
+                return head, body
             case "running":
                 self._is_sent = self._is_taken = True
                 self._pass_on(head)
                 return None
             case "large":
-                return read_outcome(*unpack(await self._fetch(head["size"])))
+                return unpack(await self._fetch(head["size"]))
             case "cancelled":
                 raise OutcomeUnknown(f"{self._box.name} cancelled the call while it ran", hint=_RUN_AGAIN)
             case "busy":
@@ -190,7 +209,7 @@ class _Asking:
         offset, deadline = 0, _now() + _RECONNECT_S
         while offset < size:
             try:
-                answer = await self._request(pack({"id": self._call.id, "from": offset}), _ANSWER_S)
+                answer = await self._request(pack({"id": self._id, "from": offset}), _ANSWER_S)
             except BusError:
                 if _now() > deadline:
                     raise OutcomeUnknown(
@@ -208,6 +227,8 @@ class _Asking:
 
     def _pass_on(self, head: dict[str, Any]) -> None:
         """Progress and log messages of the tool, to the client."""
+        if self._call is None:
+            return
         if self._call.report is not None:
             for done, total, text in head.get("progress", ()):
                 self._call.report(done, total, text)
@@ -236,7 +257,7 @@ class _Asking:
     async def _look_for_life(self) -> None:
         """The box did not answer in time. Ask for an answer at once; raise if that does not come either."""
         try:
-            answer = await self._request(pack({"id": self._call.id, "hold": 0}), _SIGN_OF_LIFE_S)
+            answer = await self._request(pack({"id": self._id, "hold": 0}), _SIGN_OF_LIFE_S)
         except TimedOut:
             if _now() - self._heard_at >= _SILENT_S - 0.5:
                 raise self._unreachable(f"{self._box.name} does not answer") from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mcp_agent.fleet.call_protocol import RemoteError
 from mcp_agent.fleet.copy_receiver import DEADLINE_S, RECEIVE
 from mcp_agent.fleet.copy_sender import SEND
-from mcp_agent.fleet.member_copies import NEEDS
+from mcp_agent.fleet.member_tools import NEEDS
 from mcp_agent.protocol.methods import new_call_id
 from tools.context import ToolContext
 from tools.filesystem.changes import undo_note

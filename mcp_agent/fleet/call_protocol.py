@@ -6,6 +6,7 @@ a member runs an id once, and cancels what nobody has asked for in `LEASE_S`.
 
     gateway                                     member
     call     {"id", "tool", "arguments", …}  →  {"is": "running", "progress": […]}
+    read     {"id", "resource", "caller"}    →  {"is": "done", "kind": "contents"} and JSON
     ask      {"id"}                          →  {"is": "done", "kind", …} and the result as its wire writes it
     piece    {"id", "from": offset}          →  {"is": "piece"} and bytes, of a result that fits no message
     part     {"id", "part", "of"} and bytes  →  {"is": "taken"}, of a call that fits no message
@@ -78,20 +79,11 @@ def unpack(data: bytes) -> tuple[dict[str, Any], memoryview]:
 
 def pack_call(call: Call, grant: Grant) -> bytes:
     """A call with the caller that the gateway vouches for, and the rules of the gateway's own profile."""
-    caller = call.caller
     head: dict[str, Any] = {
         "id": call.id,
         "tool": call.tool,
         "arguments": call.arguments,
-        "caller": {
-            "name": caller.name,
-            "transport": caller.transport,
-            "client": caller.client,
-            "form": caller.form,
-            "connection": caller.connection,
-            "chat": caller.chat,
-            "user": caller.user,
-        },
+        "caller": _caller_to_wire(call.caller),
         "progress": call.report is not None,
         "log": call.tell is not None,
     }
@@ -106,6 +98,30 @@ def pack_call(call: Call, grant: Grant) -> bytes:
     return pack(head)
 
 
+def pack_resource(call_id: str, caller: Caller, uri: str) -> bytes:
+    """A resource of the box to be read."""
+    return pack({"id": call_id, "resource": uri, "caller": _caller_to_wire(caller)})
+
+
+def _caller_to_wire(caller: Caller) -> dict[str, str]:
+    return {
+        "name": caller.name,
+        "transport": caller.transport,
+        "client": caller.client,
+        "form": caller.form,
+        "connection": caller.connection,
+        "chat": caller.chat,
+        "user": caller.user,
+    }
+
+
+class AskedResource(NamedTuple):
+    """A resource that a member is to read."""
+
+    uri: str
+    caller: Caller
+
+
 class AskedCall(NamedTuple):
     """A call as a member reads it."""
 
@@ -117,18 +133,28 @@ class AskedCall(NamedTuple):
     narrowing: Narrowing | None
 
 
-def read_call(head: Mapping[str, Any], gateway: str, access: Access) -> AskedCall:
+def read_asked(head: Mapping[str, Any], gateway: str, access: Access) -> AskedCall | AskedResource:
     """Raises BadMessage. `access` is what a gateway may use here, whoever it vouches for."""
-    tool, arguments, who = head.get("tool"), head.get("arguments"), head.get("caller")
-    if not isinstance(tool, str) or not isinstance(arguments, dict) or not isinstance(who, dict):
-        raise BadMessage("a call has a tool, arguments and a caller")
+    tool, arguments, uri = head.get("tool"), head.get("arguments"), head.get("resource")
+    caller = _read_caller(head.get("caller"), gateway, access)
+    if isinstance(uri, str):
+        return AskedResource(uri, caller)
+    if not isinstance(tool, str) or not isinstance(arguments, dict):
+        raise BadMessage("a call has a tool and arguments")
+    wants_progress, wants_log = head.get("progress") is True, head.get("log") is True
+    return AskedCall(tool, arguments, caller, wants_progress, wants_log, _read_narrowing(head))
+
+
+def _read_caller(who: Any, gateway: str, access: Access) -> Caller:
+    if not isinstance(who, dict):
+        raise BadMessage("a call has a caller")
     texts = {name: who.get(name, "") for name in ("name", "client", "connection", "chat", "user")}
     if not all(isinstance(text, str) and len(text) <= _MOST_NAME for text in texts.values()) or not texts["name"]:
         raise BadMessage("the caller has no name, or a text that is too long")
     transport, form = who.get("transport"), who.get("form", "auto")
     if transport not in _TRANSPORTS or form not in _FORMS:
         raise BadMessage(f"there is no transport {transport!r} or no form {form!r}")
-    caller = Caller(
+    return Caller(
         name=f"fleet/{texts['name']}",
         access=access,
         transport=transport,
@@ -138,9 +164,6 @@ def read_call(head: Mapping[str, Any], gateway: str, access: Access) -> AskedCal
         chat=texts["chat"],
         user=texts["user"],
         gateway=gateway,
-    )
-    return AskedCall(
-        tool, arguments, caller, head.get("progress") is True, head.get("log") is True, _read_narrowing(head)
     )
 
 
@@ -211,6 +234,21 @@ def _write(written: Written, caller: Caller) -> tuple[str, bytes, bytes]:
     if isinstance(written, Compact):
         return "compact", written.encoded, b""
     return ("text", written.encode("utf-8", "replace"), b"") if isinstance(written, str) else ("json", written, b"")
+
+
+def pack_contents(contents: list[dict[str, Any]] | None) -> bytes:
+    return pack({"is": "done", "kind": "contents"}, orjson.dumps(contents))
+
+
+def read_contents(head: Mapping[str, Any], body: memoryview) -> list[dict[str, Any]] | None:
+    """What `pack_contents` wrote. Raises BadMessage."""
+    try:
+        found: list[dict[str, Any]] | None = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadMessage(f"the contents of a resource are no JSON: {error}") from None
+    if head.get("kind") != "contents" or not isinstance(found, list | None):
+        raise BadMessage("the contents of a resource cannot be read")
+    return found
 
 
 def read_outcome(head: Mapping[str, Any], body: memoryview) -> Outcome:

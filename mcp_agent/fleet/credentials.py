@@ -54,6 +54,8 @@ SUBSCRIBE: dict[Role, tuple[str, ...]] = {
     "member": (
         *(f"agent.{_NAME}.*.{verb}.*" for verb in ("call", "read", "cancel", "copy")),
         f"agent.{_NAME}.who",
+        # To notice another daemon with its name.
+        f"agent.{_NAME}.beat",
         "agent.who",
         *(f"$SRV.{verb}{part}" for verb in _SERVICE_VERBS for part in ("", f".{SERVICE}", f".{SERVICE}.{_NAME}")),
         f"_INBOX.box.{_NAME}.>",

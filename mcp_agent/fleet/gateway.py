@@ -21,12 +21,14 @@ from mcp_agent.calls.observers import CallObserver
 from mcp_agent.calls.shaping import Shaper
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
+from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus, BusError, FleetError
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.subjects import boxes_in
 from mcp_agent.protocol.methods import new_call_id
+from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
@@ -73,6 +75,9 @@ class Gateway:
     ) -> Dispatcher:
         self.gate = gate
         return _GatewayDispatcher(gate, context, shaper, threads, observers, gateway=self)
+
+    def resources(self, gate: Gate) -> Resources:
+        return BoxResources(gate, self)
 
     async def join(self, daemon: Daemon) -> None:
         """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError."""

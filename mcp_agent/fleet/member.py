@@ -10,7 +10,7 @@ import platform
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -18,11 +18,12 @@ import orjson
 from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
-from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, TimedOut
+from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, NotPermitted, TimedOut
 from mcp_agent.fleet.call_protocol import LEASE_S, BadMessage, pack, unpack
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
-from mcp_agent.fleet.member_copies import MemberCopies
+from mcp_agent.fleet.member_tools import MemberTools
+from mcp_agent.fleet.nats_service import NatsService
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from mcp_agent.logs import event
 from registry.gate import Access
@@ -52,14 +53,14 @@ class Member:
         self._labels = dict(config.label)
         self._daemon = daemon
         self._bus: Bus | None = None
-        self._copies = MemberCopies(daemon)
         self._joined_at = 0.0
         # Why it had to leave again: another daemon has the name.
         self.refusal: FleetError | None = None
+        self._tools = MemberTools(daemon)
         self._calls = MemberCalls(
-            self._copies.run, self._access, lambda: self._connection.is_connected, lease_s=lease_s
+            self._tools.dispatcher, daemon.methods, self._access, lambda: self._connection.is_connected, lease_s=lease_s
         )
-        self._ends: list[Callable[[], Awaitable[None]]] = []
+        self._service = NatsService(self.box, self.boot, self._labels, lambda: self._calls.count)
         self._about: tuple[dict[str, Any], list[dict[str, Any]], str] | None = None
         self._has_changed = asyncio.Event()
 
@@ -70,7 +71,7 @@ class Member:
         self._bus = bus = await Bus.connect(
             self._url, name=f"mcp-agent box {self.box}", credentials=self._creds, inbox_prefix=prefix
         )
-        self._copies.join(bus)
+        self._tools.join(bus)
         try:
             await self._check_name(bus)
             for subject, serve in (
@@ -78,12 +79,13 @@ class Member:
                 (beat_subject(self.box), self._hear_namesake),
                 (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
                 (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
-                (verb_subject(self.box, self.boot, "copy", "*"), self._copies.sender.serve),
+                (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
             ):
-                self._ends.append(await bus.subscribe(subject, serve))
+                await bus.subscribe(subject, serve)
             self._joined_at = time.monotonic()
-            self._ends.append(await bus.subscribe(WHO, self._serve_question))
+            await bus.subscribe(WHO, self._serve_question)
             await self._beat(bus, with_facts=True)
+            await self._offer_service(bus)
         except BusError as error:
             await bus.close()
             raise FleetError(f"{self.box} could not join the fleet at {self._url}: {error}") from None
@@ -93,12 +95,21 @@ class Member:
         self._daemon.hub.observe(self._on_change)
         event(log, logging.INFO, "fleet.joined", box=self.box, boot=self.boot)
 
+    async def _offer_service(self, bus: Bus) -> None:
+        """Be seen by the tools of NATS. It is a courtesy: credentials that do not allow it are no reason to fail."""
+        for subject, serve in self._service.subscriptions():
+            try:
+                await bus.subscribe(subject, serve)
+            except NotPermitted:
+                event(log, logging.INFO, "fleet.no_service", subject=subject)
+                return
+
     async def follow(self) -> None:
         """Until cancelled, send a beat every ten seconds, and at once when the facts have changed; then leave."""
         bus = self._connection
         expiry = [
             asyncio.create_task(self._calls.expire()),
-            asyncio.create_task(self._copies.sender.expire(lambda: bus.is_connected)),
+            asyncio.create_task(self._tools.sender.expire(lambda: bus.is_connected)),
         ]
         try:
             while True:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from mcp_agent.calls.call import Call, Outcome
+from mcp_agent.calls.call import Call
+from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.fleet.bus import BusError, Message
 from mcp_agent.fleet.call_protocol import (
     HOLD_S,
@@ -17,14 +18,17 @@ from mcp_agent.fleet.call_protocol import (
     MOST_PIECE_BYTES,
     REMEMBER_S,
     AskedCall,
+    AskedResource,
     BadMessage,
     pack,
+    pack_contents,
     pack_outcome,
-    read_call,
+    read_asked,
     unpack,
 )
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.logs import event
+from mcp_agent.protocol.methods import Methods
 from registry.gate import Access
 from tools.context import LogLevel
 
@@ -40,6 +44,9 @@ _MOST_ASSEMBLED_BYTES = 4 * MOST_CALL_BYTES
 # Progress is passed on at once, but not more often than that.
 _PROGRESS_EVERY_S = 0.05
 _SWEEP_EVERY_S = 5.0
+
+# What a message has that is more than a question under an id.
+_WORK = frozenset(("tool", "resource"))
 
 Key = tuple[str, str]
 
@@ -85,18 +92,20 @@ class _Assembly:
 
 
 class MemberCalls:
-    """Runs calls of gateways, as `run` does it. `access` is what they may use at this moment."""
+    """Runs calls of gateways through the dispatcher of the box. `access` is what they may use at this moment."""
 
     def __init__(
         self,
-        run: Callable[[Call], Awaitable[Outcome]],
+        dispatcher: Dispatcher,
+        methods: Methods,
         access: Callable[[], Access],
         is_connected: Callable[[], bool],
         *,
         lease_s: float = LEASE_S,
     ) -> None:
         self._lease_s = lease_s
-        self._run_call = run
+        self._dispatcher = dispatcher
+        self._methods = methods
         self._access = access
         self._is_connected = is_connected
         self._calls: OrderedDict[Key, _ServedCall] = OrderedDict()
@@ -104,6 +113,8 @@ class MemberCalls:
         self._assemblies: dict[Key, _Assembly] = {}
         self._remembered_bytes = 0
         self._running = 0
+        # How many calls there have been.
+        self.count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -124,13 +135,13 @@ class MemberCalls:
                 head, _ = unpack(self._assemble(key))
             served = self._calls.get(key)
             if served is None:
-                if key in self._forgotten or "tool" not in head:
+                if key in self._forgotten or head.keys().isdisjoint(_WORK):
                     await message.respond(pack({"is": "unknown"}))
                     return
                 if self._running >= _MOST_RUNNING:
                     await message.respond(pack({"is": "busy", "running": self._running}))
                     return
-                served = self._start(key, read_call(head, gateway, self._access()))
+                served = self._start(key, read_asked(head, gateway, self._access()))
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", gateway=gateway, message=str(error))
             await message.respond(pack({"is": "bad", "message": str(error)}))
@@ -184,8 +195,20 @@ class MemberCalls:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _start(self, key: Key, asked: AskedCall) -> _ServedCall:
+    def _start(self, key: Key, asked: AskedCall | AskedResource) -> _ServedCall:
         served = self._calls[key] = _ServedCall(_now())
+        work = self._read_resource(asked) if isinstance(asked, AskedResource) else self._call(key, served, asked)
+        self._running += 1
+        self.count += 1
+        served.task = _loop().create_task(self._run(key, served, work))
+        self._tasks.add(served.task)
+        served.task.add_done_callback(self._tasks.discard)
+        return served
+
+    async def _read_resource(self, asked: AskedResource) -> bytes:
+        return pack_contents(await self._methods.read_resource(asked.caller, asked.uri))
+
+    async def _call(self, key: Key, served: _ServedCall, asked: AskedCall) -> bytes:
         loop = _loop()
 
         def add(to: deque[Any], what: tuple[Any, ...]) -> None:
@@ -208,16 +231,12 @@ class MemberCalls:
             tell if asked.wants_log else None,
             asked.narrowing,
         )
-        self._running += 1
-        served.task = loop.create_task(self._run(key, served, call))
-        self._tasks.add(served.task)
-        served.task.add_done_callback(self._tasks.discard)
-        return served
+        return pack_outcome(await self._dispatcher.call(call), call.caller)
 
-    async def _run(self, key: Key, served: _ServedCall, call: Call) -> None:
+    async def _run(self, key: Key, served: _ServedCall, work: Coroutine[Any, Any, bytes]) -> None:
         answer = pack({"is": "cancelled"})
         try:
-            answer = pack_outcome(await self._run_call(call), call.caller)
+            answer = await work
         finally:
             self._running -= 1
             served.task = None

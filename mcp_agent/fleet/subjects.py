@@ -22,6 +22,7 @@ EVERY_BEAT = "agent.*.beat"
 _BOX = BOX_NAME.pattern
 # A reference that a result gave, wherever in the arguments it stands.
 _REFERENCE = re.compile(rf"(?:ax://[a-z0-9_-]{{1,40}}/[0-9a-f]{{20}}|undo://[0-9a-z]+)-({_BOX})(?:[/?].*)?", re.DOTALL)
+_RESOURCE = re.compile(rf"{_REFERENCE.pattern}|session://[0-9a-z]+-({_BOX})(?:\?.*)?", re.DOTALL)
 _CURSOR = re.compile(rf"c1_[A-Za-z0-9_-]+\.({_BOX})")
 # Ids that mean something only in these arguments.
 _ID = re.compile(rf"[0-9a-z]+-({_BOX})")
@@ -44,6 +45,12 @@ def beat_subject(box: str) -> str:
 def gateway_of(subject: str) -> str:
     """The gateway, or for `copy` the box, that a message on a subject of `verb_subject` comes from."""
     return subject.rpartition(".")[2]
+
+
+def box_of_uri(uri: str) -> str | None:
+    """The box that has a resource: a session, an artifact or a former state of a file."""
+    match = _RESOURCE.fullmatch(uri)
+    return None if match is None else match[1] or match[2]
 
 
 def boxes_in(arguments: Mapping[str, Any]) -> Iterable[str]:

@@ -252,13 +252,20 @@ class Methods:
 
     async def _resources_read(self, request: Request) -> Payload:
         uri = _uri(request)
-        for kind in self._resources:
-            contents = await kind.read(request.caller, uri)
-            if contents is not None:
-                return {"contents": contents}
+        contents = await self.read_resource(request.caller, uri)
+        if contents is not None:
+            return {"contents": contents}
         # The era without handshakes has retired the code that the other one defines.
         code = INVALID_PARAMS if request.conversation is None else _RESOURCE_NOT_FOUND
         raise RpcError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:200]})
+
+    async def read_resource(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
+        """The contents of a resource; None if there is none for this caller."""
+        for kind in self._resources:
+            contents = await kind.read(caller, uri)
+            if contents is not None:
+                return contents
+        return None
 
     def _resources_subscribe(self, request: Request) -> Payload:
         assert request.conversation is not None, "the other era subscribes with subscriptions/listen"

@@ -25,7 +25,7 @@ from tools.kit.spec import Tool
 TOOLS_URI = "host://tools"
 _ONE_TOOL = f"{TOOLS_URI}/{{name}}"
 _ONE_SESSION = f"{session_uri('{id}')}{{?since}}"
-_SESSION_URI = re.compile(r"session://(?P<id>[a-z0-9]+)(\?since=(?P<since>\d{1,18}))?")
+_SESSION_URI = re.compile(r"session://(?P<id>[a-z0-9_-]+)(\?since=(?P<since>\d{1,18}))?")
 # Control characters become six bytes each: even then a page fits one message.
 _SESSION_PAGE_BYTES = 128 * 1024
 

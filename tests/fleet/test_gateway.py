@@ -225,3 +225,17 @@ async def test_a_model_is_told_what_box_means(gateway: Daemon) -> None:
     told = (await gateway.rpc("initialize", **params))["result"]["instructions"]
     assert told.startswith("These tools act on the boxes of a fleet: `box` is the name of one")
     assert str(gateway.home) not in told
+
+
+async def test_resources_are_read_from_the_box_in_their_name(gateway: Daemon) -> None:
+    session = (await call(gateway, "shell_start_session", command="echo hello; exec cat", box="two"))["session_id"]
+    await call(gateway, "shell_send_input", session_id=session, input="", wait_ms=10_000, until="hello")
+    read = await gateway.rpc("resources/read", uri=f"session://{session}")
+    assert "hello" in read["result"]["contents"][0]["text"]
+    await call(gateway, "shell_stop_session", session_id=session)
+    for content in ("old", "new"):
+        written = await call(gateway, "fs_write", path="resource.txt", content=content, box="one")
+    read = await gateway.rpc("resources/read", uri=f"undo://{written['undo_id']}")
+    assert read["result"]["contents"][0]["text"] == "old"
+    missing = await gateway.rpc("resources/read", uri="undo://0123-one")
+    assert "Resource not found" in missing["error"]["message"]

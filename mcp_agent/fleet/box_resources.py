@@ -1,0 +1,51 @@
+"""The resources of boxes, read through a gateway: a session, an artifact, what a file held before a change.
+
+They are not listed here. A client reads what a result has named, and the name of the box is in the reference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_agent.calls.call import Caller
+from mcp_agent.fleet.subjects import box_of_uri
+from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, RpcError
+from registry.gate import Gate
+from tools.kit.errors import ToolError
+
+if TYPE_CHECKING:
+    from mcp_agent.fleet.gateway import Gateway
+
+# Who may use no tool of the category may read nothing of it either.
+_CATEGORIES = {"session": "shell", "undo": "filesystem"}
+
+
+class BoxResources:
+    def __init__(self, gate: Gate, gateway: Gateway) -> None:
+        self._gate = gate
+        self._gateway = gateway
+
+    def entries(self, caller: Caller) -> list[dict[str, Any]]:
+        return []
+
+    def templates(self, caller: Caller) -> list[dict[str, Any]]:
+        return []
+
+    async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
+        box = self._gateway.directory.boxes.get(box_of_uri(uri) or "")
+        if box is None or not self._may_read(caller, uri.partition("://")[0]):
+            return None
+        try:
+            return await self._gateway.calls.read_resource(box, caller, uri)
+        except ToolError as error:
+            raise RpcError(INTERNAL_ERROR, f"{error.code}: {error.message}") from None
+
+    async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
+        return None
+
+    def _may_read(self, caller: Caller, scheme: str) -> bool:
+        category = _CATEGORIES.get(scheme)
+        if scheme == "undo" and self._gate.deny(caller.access).paths is not None:
+            # The path is known to the box alone, and the rule to the gateway alone.
+            return False
+        return category is None or self._gate.offers(caller.access, category)
