@@ -8,6 +8,7 @@ import os
 import time
 from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcp_agent import __version__
 from mcp_agent.calls.observers import Metrics
@@ -32,6 +33,9 @@ from tools.files.journal import Journal
 from tools.files.paths import OpenPaths
 from tools.kit.records import mutable
 from tools.search.engine import Engine
+
+if TYPE_CHECKING:
+    from mcp_agent.fleet.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +72,8 @@ class Daemon(Host):
     refusals: Refusals
     paths: OpenPaths
     recent_results: RecentResults
+    # Of a daemon that has the tools of boxes instead of its own.
+    gateway: Gateway | None = None
     started_at: float = field(default_factory=time.time)
     reloads: int = 0
     rejections: int = 0

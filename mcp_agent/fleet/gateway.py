@@ -55,6 +55,8 @@ class Gateway:
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
+        # The boxes of the calls that are under way there, by the id of the call.
+        self.places: dict[str, str] = {}
         # The default box of a conversation or a token, set by `box_use`.
         self._defaults: OrderedDict[str, str] = OrderedDict()
 
@@ -115,6 +117,11 @@ class Gateway:
             if len(self._defaults) > _MOST_DEFAULTS:
                 self._defaults.popitem(last=False)
         return "conversation" if caller.conversations else "token"
+
+    def call_facts(self, call: Call) -> Mapping[str, Any]:
+        """What the audit log of a gateway has of a call besides: where it ran."""
+        box = self.places.get(call.id)
+        return {} if box is None else {"box": box}
 
     def caller_of(self, ctx: ToolContext) -> Caller:
         """Who called a tool of the gateway itself."""
@@ -251,6 +258,13 @@ class _GatewayDispatcher(Dispatcher):
         super().__init__(gate, context, shaper, threads, observers)
         self._gateway = gateway
 
+    async def call(self, call: Call) -> Outcome:
+        try:
+            return await super().call(call)
+        finally:
+            # Only now: the audit log has it.
+            self._gateway.places.pop(call.id, None)
+
     async def _carry_out(self, call: Call) -> Outcome:
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
@@ -264,6 +278,7 @@ class _GatewayDispatcher(Dispatcher):
                 del self._gateway.under_way[call.id]
         try:
             box, call = self._gateway.choose_box(call, tool)
+            self._gateway.places[call.id] = box.name
             return await self._gateway.calls.call(box, call, grant)
         except ToolError as error:
             return await self._fail(error, call, grant.form)
