@@ -92,7 +92,7 @@ function start(root) {
     if (store.state.gateway && ONLY_ON_BOXES.includes(found[0])) {
       leaveView();
       current = undefined;
-      fill(main, h("div", { class: `view view-${found[0]}` }, h("div", { class: "page-head" }, h("div", {}, h("h1", {}, found[1]), h("p", {}, "They are on the boxes of the fleet: choose one.")))), boxBar(found[0]));
+      fill(main, h("div", { class: `view view-${found[0]}` }, h("div", { class: "page-head" }, h("div", {}, h("h1", {}, found[1]), h("p", {}, "They are on the boxes of the fleet: choose one."))), boxBar(found[0])));
       return;
     }
     const view = (await import(`./views/${found[0]}.js`)).default;
@@ -108,7 +108,7 @@ function start(root) {
       onLeave: (end) => ends.push(end),
     };
     const page = h("div", { class: `view view-${found[0]}` });
-    fill(main, boxBar(found[0]), page);
+    fill(main, PER_BOX.includes(found[0]) && store.state.gateway && h("div", { class: "view box-place" }, boxBar(found[0])), page);
     current = view;
     leaveView = () => {
       for (const end of ends.splice(0)) end();
@@ -121,7 +121,6 @@ function start(root) {
   function boxBar(id) {
     const bar = h("div", { class: "box-bar", hidden: true });
     async function paint() {
-      if (!store.state.gateway || !PER_BOX.includes(id)) return;
       const { boxes } = await get("boxes").catch(() => ({ boxes: [] }));
       bar.hidden = false;
       const first = ONLY_ON_BOXES.includes(id) ? "Choose a box" : `${store.state.gateway} (this gateway)`;

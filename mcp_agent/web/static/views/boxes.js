@@ -17,23 +17,8 @@ export default { id: "boxes", mount };
 const call = (tool, args) => post("call", { tool, arguments: args });
 
 function mount(root, app) {
-  let end = () => {};
-  function show() {
-    end();
-    const ends = [];
-    const [name, tab] = app.rest();
-    // What this part of the view watches ends with it, and not only with the view.
-    const part = { ...app, watch: (keys, paint) => { ends.push(app.store.watch(keys, paint)); paint(); } };
-    ends.push((name ? showBox(root, part, name, TABS.some(([id]) => id === tab) ? tab : "sessions") : showList(root, part)) ?? (() => {}));
-    end = () => { for (const each of ends.splice(0)) each(); };
-  }
-  const onHash = () => { if (location.hash.startsWith("#/boxes")) show(); };
-  window.addEventListener("hashchange", onHash);
-  show();
-  return () => {
-    window.removeEventListener("hashchange", onHash);
-    end();
-  };
+  const [name, tab] = app.rest();
+  return name ? showBox(root, app, name, TABS.some(([id]) => id === tab) ? tab : "sessions") : showList(root, app);
 }
 
 /** Call `work` now and again a while after each time it has ended. Returns a function that ends it. */
@@ -98,7 +83,7 @@ function showList(root, app) {
 }
 
 function showBox(root, app, name, tab) {
-  const state = h("span", { class: "row tight" });
+  const state = h("div", { class: "row" });
   const body = h("div", { class: "stack box-body" });
   fill(
     root,
@@ -115,7 +100,7 @@ function showBox(root, app, name, tab) {
   const endFacts = repeat(async () => {
     try {
       box = await get(`boxes/${encodeURIComponent(name)}`);
-      fill(state, dot(box), h("span", { class: "small muted" }, heard(box)), labels(box));
+      fill(state, dot(box), h("span", { class: "small muted nowrap" }, heard(box)), labels(box));
       for (const paint of onBox) paint(box);
     } catch (error) {
       if (error.status === 404) fill(state, h("span", { class: "dot bad" }), h("span", {}, "This box has left the fleet."));
@@ -297,7 +282,7 @@ function boxHealth(body, app, name, onBox) {
         tile("Version", box.version, `start ${box.boot}`),
         tile("Folder", h("span", { class: "mono break box-path" }, box.directory), "relative paths count from here"),
       ),
-      h("section", { class: "card" }, h("header", {}, h("h2", {}, "Tools that gateways may use there")), h("div", { class: "body stack" }, [...byCategory].map(([category, tools]) => h("div", { class: "stack tight" }, h("h3", { class: "small muted" }, category), h("div", { class: "row wrap tight" }, tools.map((each) => h("span", { class: `chip ${each.effect}` }, each.name))))))),
+      h("section", { class: "card" }, h("header", {}, h("h2", {}, "Tools that gateways may use there")), h("div", { class: "body stack" }, [...byCategory].map(([category, tools]) => h("div", { class: "stack tight" }, h("h3", { class: "small muted" }, category), h("div", { class: "box-tools" }, tools.map((each) => h("span", { class: `chip ${each.effect}` }, each.name))))))),
     );
   });
 }
