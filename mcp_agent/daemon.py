@@ -72,7 +72,7 @@ class Daemon(Host):
     refusals: Refusals
     paths: OpenPaths
     recent_results: RecentResults
-    # Whose tools this daemon offers, if it is the gateway of a fleet.
+    # Of a daemon that has the tools of boxes instead of its own.
     gateway: Gateway | None = None
     started_at: float = field(default_factory=time.time)
     reloads: int = 0

@@ -5,7 +5,7 @@ output of the sessions it shows, the lines of the audit log, and the news that t
 
     GET /ui/stream?sessions=ID:OFFSET,ID:OFFSET
 
-    event: hello     first; the id of this start of the daemon
+    event: hello     first; the id of this start of the daemon, and its name if it is the gateway of a fleet
     event: changed   {"topic": "tools" | "sessions"}: ask again
     event: line      one line of the audit log
     event: missed    lines were left out, because the page was too slow: ask again
@@ -66,7 +66,11 @@ class PageStream:
         hub.observe(feed.add_topic)
         audit.listeners.add(feed.add_line)
         try:
-            yield _frame("hello", {"boot": hub.boot, "version": __version__})
+            gateway = self._daemon.gateway
+            yield _frame(
+                "hello",
+                {"boot": hub.boot, "version": __version__, "gateway": None if gateway is None else gateway.name},
+            )
             while True:
                 feed.woken.clear()
                 frames = [*feed.take(), *(_output(log, item) for log, item in cursor.take(_AT_ONCE_BYTES))]

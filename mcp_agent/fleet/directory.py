@@ -116,10 +116,13 @@ class Directory:
         return self._connection
 
     def is_away(self, box: Box) -> bool:
-        return time.monotonic() - box.heard_at > AWAY_S
+        return self.silence_s(box) > AWAY_S
+
+    def silence_s(self, box: Box) -> float:
+        return time.monotonic() - box.heard_at
 
     def silence(self, box: Box) -> str:
-        return f"{time.monotonic() - box.heard_at:.0f} s"
+        return f"{self.silence_s(box):.0f} s"
 
     def holders(self, tool: str) -> list[Box]:
         """The boxes that have a tool, by name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property
@@ -36,7 +36,7 @@ from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
-from tools.kit.errors import BoxNeeded, InvalidParams, NotFound, ToolDisabled, ToolError
+from tools.kit.errors import BoxNeeded, BoxUnreachable, InvalidParams, NotFound, ToolDisabled, ToolError
 from tools.kit.spec import Tool
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,8 @@ class Gateway:
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
+        # The boxes of the calls that are under way there, by the id of the call.
+        self.places: dict[str, str] = {}
         # The default box of a conversation or a token, set by `box_use`.
         self._defaults: OrderedDict[str, str] = OrderedDict()
 
@@ -139,6 +141,11 @@ class Gateway:
                 self._defaults.popitem(last=False)
         return "conversation" if caller.conversations else "token"
 
+    def call_facts(self, call: Call) -> Mapping[str, Any]:
+        """What the audit log of a gateway has of a call besides: where it ran."""
+        box = self.places.get(call.id)
+        return {} if box is None else {"box": box}
+
     def caller_of(self, ctx: ToolContext) -> Caller:
         """Who called a tool of the gateway itself."""
         return self.under_way[ctx.call_id].caller
@@ -170,6 +177,35 @@ class Gateway:
             name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None
         }
         return {**row, **facts, "output": output}
+
+    async def call_as_program(
+        self,
+        caller: Caller,
+        box: Box,
+        name: str,
+        needed: str,
+        arguments: Mapping[str, Any],
+        report: Callable[[float, float | None, str | None], None] | None = None,
+    ) -> dict[str, Any]:
+        """The object that a call gives on a box, for a caller who may use the tool `needed`. Raises ToolError."""
+        assert self.gate is not None, "only a tool that was admitted calls others"
+        try:
+            _, grant = self.gate.admit(caller.access, needed)
+        except UnknownTool as error:
+            raise NotFound(str(error)) from None
+        program = replace(caller, transport=OPENAPI, form="json")
+        outcome = await self.calls.call(
+            box, Call(new_call_id(), program, name, arguments, report), grant._replace(form="json")
+        )
+        if isinstance(outcome, Success):
+            return outcome.result.as_object()
+        if isinstance(outcome, Failure):
+            raise outcome.error
+        raise BoxUnreachable(
+            f"{box.name} refused the call: {outcome.message if isinstance(outcome, Refusal) else 'a page'}",
+            hint="it may have another version of mcp-agent",
+            may_have_run=False,
+        )
 
     def find_box(self, asked: str) -> Box:
         """The box that a name or labels mean. Raises NotFound, BoxNeeded, InvalidParams."""
@@ -245,6 +281,13 @@ class _GatewayDispatcher(Dispatcher):
         super().__init__(gate, context, shaper, threads, observers)
         self._gateway = gateway
 
+    async def call(self, call: Call) -> Outcome:
+        try:
+            return await super().call(call)
+        finally:
+            # Only now: the audit log has it.
+            self._gateway.places.pop(call.id, None)
+
     async def _carry_out(self, call: Call) -> Outcome:
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
@@ -258,6 +301,7 @@ class _GatewayDispatcher(Dispatcher):
                 del self._gateway.under_way[call.id]
         try:
             box, call = self._gateway.choose_box(call, tool)
+            self._gateway.places[call.id] = box.name
             return await self._gateway.calls.call(box, call, grant)
         except ToolError as error:
             return await self._fail(error, call, grant.form)

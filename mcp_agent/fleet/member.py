@@ -23,6 +23,7 @@ from mcp_agent.fleet.call_protocol import LEASE_S, BadMessage, pack, unpack
 from mcp_agent.fleet.call_signatures import Trust
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
+from mcp_agent.fleet.member_tools import MemberTools
 from mcp_agent.fleet.member_watches import MemberWatches
 from mcp_agent.fleet.nats_service import NatsService
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
@@ -57,8 +58,9 @@ class Member:
         self._joined_at = 0.0
         # Why it had to leave again: another daemon has the name.
         self.refusal: FleetError | None = None
+        self._tools = MemberTools(daemon)
         self._calls = MemberCalls(
-            daemon.dispatcher, daemon.methods, self._access, lambda: self._connection.is_connected, lease_s=lease_s
+            self._tools.dispatcher, daemon.methods, self._access, lambda: self._connection.is_connected, lease_s=lease_s
         )
         self._watches = MemberWatches(daemon, lambda: daemon.gate.offers(self._access(), "shell"))
         self._service = NatsService(self.box, self.boot, self._labels, lambda: self._calls.count)
@@ -77,6 +79,7 @@ class Member:
             self._url, name=f"mcp-agent box {self.box}", credentials=self._creds, inbox_prefix=prefix
         )
         self._watches.max_payload = lambda: bus.max_payload
+        self._tools.join(bus)
         try:
             await self._check_name(bus)
             for subject, serve in (
@@ -85,6 +88,7 @@ class Member:
                 (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
                 (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
                 (verb_subject(self.box, self.boot, "read", "*"), trust.guard(self._watches.serve)),
+                (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
             ):
                 await bus.subscribe(subject, serve)
             self._joined_at = time.monotonic()
@@ -112,7 +116,10 @@ class Member:
     async def follow(self) -> None:
         """Until cancelled, send a beat every ten seconds, and at once when the facts have changed; then leave."""
         bus = self._connection
-        expiry = asyncio.create_task(self._calls.expire())
+        expiry = [
+            asyncio.create_task(self._calls.expire()),
+            asyncio.create_task(self._tools.sender.expire(lambda: bus.is_connected)),
+        ]
         try:
             while True:
                 self._has_changed.clear()
@@ -126,7 +133,8 @@ class Member:
                 except BusError as error:
                     event(log, logging.DEBUG, "fleet.beat_not_sent", message=str(error))
         finally:
-            expiry.cancel()
+            for task in expiry:
+                task.cancel()
             self._daemon.hub.unobserve(self._on_change)
             await asyncio.shield(self._leave(bus))
 
