@@ -14,7 +14,8 @@ from mcp_agent.fleet.call_protocol import HOLD_S, BadMessage, pack, unpack
 from mcp_agent.fleet.subjects import verb_subject
 from mcp_agent.fleet.watch_protocol import Form, Opening
 
-_ANSWER_S = HOLD_S + 1.5
+# Longer than a busy box takes: a read that is given up is read once more.
+_ANSWER_S = HOLD_S + 6.0
 _RETRY_S = 0.05
 # After an answer of that size it is worth it to have several reads under way.
 _MUCH_BYTES = 32 * 1024
@@ -83,10 +84,20 @@ class BoxWatch:
         self._session = session
         self._form: Form = form
         self._id: str | None = None
+        self._reads: deque[asyncio.Task[tuple[dict[str, Any], memoryview]]] = deque()
+        self._is_abandoned = False
+
+    def abandon(self) -> None:
+        """This start of the box is gone: what it has answered is still given, and nothing more is waited for."""
+        self._is_abandoned = True
+        for read in self._reads:
+            read.cancel()
 
     async def open(self) -> None:
         """Begin at `at`. Raises WatchEnded; waits while the gateway has no connection of its own."""
         while self._id is None:
+            if self._is_abandoned:
+                raise Unreachable("it runs anew")
             id_ = secrets.token_hex(8)
             head = {"watch": id_, "open": self.at, "form": self._form}
             if self._session is not None:
@@ -120,15 +131,20 @@ class BoxWatch:
 
     async def _read(self) -> AsyncGenerator[Batch, None]:
         """Read on, several reads at a time while there is much. Returns when the box has given the watch up."""
-        reads: deque[asyncio.Task[tuple[dict[str, Any], memoryview]]] = deque()
+        reads = self._reads
         wanted, expected = 1, 0
         whole: list[memoryview] = []
         rows: list[Any] = []
         try:
             while True:
-                while len(reads) < wanted:
+                while len(reads) < wanted and not self._is_abandoned:
                     reads.append(asyncio.create_task(self._request(self._question())))
-                head, body = await reads[0]
+                if self._is_abandoned and (not reads or reads[0].cancelled() or reads[0].cancelling()):
+                    raise Unreachable("it runs anew")
+                await asyncio.wait((reads[0],))
+                if reads[0].cancelled():
+                    raise Unreachable("it runs anew")
+                head, body = reads[0].result()
                 if head.get("is") == "unknown":
                     return
                 if head.get("is") != "output":
@@ -158,6 +174,7 @@ class BoxWatch:
             for read in reads:
                 read.cancel()
             await asyncio.gather(*reads, return_exceptions=True)
+            reads.clear()
 
     def _question(self) -> dict[str, Any]:
         asked: dict[str, Any] = {"watch": self._id, "hold": HOLD_S}

@@ -183,9 +183,14 @@ class FleetWatch:
 
     def _consider(self, name: str) -> None:
         """Watch a box if it has something for this watcher."""
-        if name in self._tasks or (self._box is not None and name != self._box):
+        if self._box is not None and name != self._box:
             return
         box = self._directory.boxes.get(name)
+        if name in self._tasks:
+            watch = self._watches.get(name)
+            if box is not None and watch is not None and watch.boot != box.boot:
+                watch.abandon()
+            return
         # To one who asked for a single box it is said that it has left.
         has_news = self._box is not None and not self._is_over if box is None else self._is_needed(box)
         if has_news:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from tests.support.daemon import Daemon
 from tests.support.event_stream import EventStream, Heard, events, text
 from tests.support.fleet import Fleet, Program, call, running_fleet
 from tests.support.nats import NatsServer, nats_server
+from tests.support.sockets import authorised, connected
 from tests.support.waiting import PATIENCE_S, eventually
 
+LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 _VERSION = "2025-11-25"
+_MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -316,3 +320,33 @@ async def test_a_gateway_that_is_asked_who_listens_names_the_client(gateway: Dae
     async with events(gateway), gateway.http() as http:
         health = await eventually(lambda: http.get("/health"), lambda found: found.json()["clients"]["streams"] > 0)
     assert health.status_code == 200
+
+
+@pytest.mark.alone
+async def test_a_client_that_stops_reading_delays_nobody_and_costs_little(tmp_path: Path) -> None:
+    size = (1024 if LONG else 160) * _MIB
+    with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
+        programs = [fleet.member("one"), fleet.gateway()]
+        gateway = _daemon(programs[1])
+        session = await _start(gateway, "one", f"read go; yes | head -c {size}")
+        query = f"?session_id={session}&since=0"
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(3):
+                _, sleeper = await stack.enter_async_context(connected(gateway))
+                sleeper.write(authorised(gateway, f"GET /events{query} HTTP/1.1"))
+            stream = await stack.enter_async_context(events(gateway, query))
+            before = [_resident_bytes(program) for program in programs]
+            most = list(before)
+            await call(gateway, "shell_send_input", session_id=session, input="\n")
+            taken = 0
+            while (heard := await stream.next()).name != "shell_session_exit":
+                assert heard.name == "shell_session_output"
+                taken += len(heard.data["chunk"])
+                if taken // (16 * _MIB) != (taken - len(heard.data["chunk"])) // (16 * _MIB):
+                    most = [max(old, _resident_bytes(each)) for old, each in zip(most, programs, strict=True)]
+    assert taken == size
+    assert [grown - at_first <= 64 * _MIB for grown, at_first in zip(most, before, strict=True)] == [True, True]
+
+
+def _resident_bytes(program: Program) -> int:
+    return int(Path(f"/proc/{_daemon(program).process.pid}/statm").read_text().split()[1]) * 4_096
