@@ -39,6 +39,7 @@ _NAMESAKE_S = 2.0
 _SAME_TIME_S = 10.0
 # All members answer a gateway that starts; a little apart, so that a large fleet does not answer in one instant.
 _ANSWER_WITHIN_S = 0.1
+_BETWEEN_BEATS_S = 0.02
 
 
 class Member:
@@ -132,6 +133,8 @@ class Member:
                     await self._beat(bus)
                 except BusError as error:
                     event(log, logging.DEBUG, "fleet.beat_not_sent", message=str(error))
+                # Many sessions that begin and end at once are told together.
+                await asyncio.sleep(_BETWEEN_BEATS_S)
         finally:
             for task in expiry:
                 task.cancel()

@@ -56,7 +56,9 @@ class MemberWatches:
         elif watch is None or len(watch.reads) >= MOST_READS:
             await message.respond(pack({"is": "unknown"}))
         else:
-            watch.ask(message, head.get("hold", HOLD_S), answer_bytes(self.max_payload(), head.get("most")))
+            hold = head.get("hold")
+            hold_s = float(hold) if isinstance(hold, int | float) else HOLD_S
+            watch.ask(message, hold_s, answer_bytes(self.max_payload(), head.get("most")))
 
     async def stop(self) -> None:
         """Give watchers that read on what there is to the end."""
@@ -245,7 +247,9 @@ class _TailAnswers:
         rows: list[list[Any]] = []
         parts: list[bytes] = []
         for each in list(cursor.behind):
-            self._skip(cursor, each)
+            lost = _skip(cursor, each)
+            if lost is not None:
+                rows.append(_row(each, lost))
         for each, item in cursor.take(most_bytes):
             if len(rows) >= MOST_FRAMES:
                 break
@@ -258,12 +262,16 @@ class _TailAnswers:
             rows.append(_row(each, item))
         return ({"frames": rows}, parts) if rows else None
 
-    def _skip(self, cursor: OutputCursor, output: OutputLog) -> None:
-        stop = output.end if output.exit is None else output.exit.offset
-        if stop - cursor.place(output) > 2 * RATE_BYTES:
-            newest = output.mark(stop - MOST_CHUNK_BYTES)
-            if newest is not None:
-                cursor.move(output, newest.end if isinstance(newest, Lost) else newest.offset)
+
+def _skip(cursor: OutputCursor, output: OutputLog) -> Lost | None:
+    """Leave out what is too much for a client on an MCP wire: the newest output is worth most."""
+    stop = output.end if output.exit is None else output.exit.offset
+    place = cursor.place(output)
+    if stop - place <= 2 * RATE_BYTES or (newest := output.mark(stop - MOST_CHUNK_BYTES)) is None:
+        return None
+    to = newest.end if isinstance(newest, Lost) else newest.offset
+    cursor.move(output, to)
+    return Lost(place, to)
 
 
 def _row(output: OutputLog, item: Item) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mcp_agent.fleet.bus import Bus, Message
 from tests.support.daemon import Daemon
 from tests.support.event_stream import EventStream, Heard, events, text
 from tests.support.fleet import Fleet, Program, call, running_fleet
@@ -194,27 +195,27 @@ async def test_an_id_of_an_earlier_start_of_a_box_is_a_declared_gap(gateway: Dae
     await call(gateway, "shell_stop_session", session_id=session)
 
 
-async def test_a_session_that_nobody_watches_costs_no_traffic(gateway: Daemon, server: NatsServer) -> None:
-    from mcp_agent.fleet.bus import Bus, Message
-
+async def test_a_session_that_nobody_watches_costs_no_traffic(tmp_path: Path) -> None:
     reads: list[str] = []
 
     async def note(message: Message) -> None:
         reads.append(message.subject)
 
-    spy = await Bus.connect(server.url, name="spy", inbox_prefix="_INBOX.spy")
-    try:
-        # What other tests watched is given up by then.
-        await spy.subscribe("agent.*.*.read.gw1", note)
-        session = await _start(gateway, "one", "seq 1 1000; read go")
-        await call(gateway, "shell_send_input", session_id=session, input="", wait_ms=PATIENCE_S * 1000, until="^1000$")
-        assert reads == []
-        async with events(gateway, f"?session_id={session}&since=0") as stream:
-            await stream.next("shell_session_output")
-        assert reads
-    finally:
-        await spy.close()
-    await call(gateway, "shell_stop_session", session_id=session)
+    with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
+        fleet.member("one")
+        gateway = _daemon(fleet.gateway())
+        spy = await Bus.connect(server.url, name="spy", inbox_prefix="_INBOX.spy")
+        try:
+            await spy.subscribe("agent.*.*.read.*", note)
+            session = await _start(gateway, "one", "seq 1 1000; read go")
+            printed = {"session_id": session, "input": "", "wait_ms": 20_000, "until": "^1000$"}
+            assert (await call(gateway, "shell_send_input", **printed))["matched"] is True
+            assert reads == []
+            async with events(gateway, f"?session_id={session}&since=0") as stream:
+                await stream.next("shell_session_output")
+            assert reads
+        finally:
+            await spy.close()
 
 
 @pytest.mark.parametrize("wire", ["get", "sse", "named", "listen"])
