@@ -119,9 +119,7 @@ async def test_no_call_is_lost_or_runs_twice_while_the_servers_of_a_cluster_are_
             time.sleep(1)
             server.start()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(runs.kill(9, restart_one))
-            group.create_task(runs.run_all())
+        await runs.run_with_kills(12, restart)
     assert [number for number, answer in runs.outcomes.items() if answer.get("exit_code") != 0] == []
     assert runs.ran() == Counter(range(CALLS))
 
