@@ -56,6 +56,8 @@ class Config:
     label: tuple[tuple[str, str], ...]
     # None: the active one.
     fleet_profile: str | None
+    # Whose signature a call must have; empty: none is needed.
+    fleet_trust: tuple[str, ...]
     log_level: str
     # None is the default of the program, "builtin" the built-in engine, and the empty string is no pruning.
     pruner_url: str | None
@@ -155,6 +157,7 @@ class Config:
             self.mounts_dir,
             self.copies_dir,
             self.fleet_dir,
+            *(() if self.creds is None else (self.creds,)),
         )
         return tuple(dict.fromkeys((*own, *(path.resolve() for path in own))))
 

@@ -22,6 +22,8 @@ BOX_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9][\w./-]{0,39}")
 _LABEL_VALUE = re.compile(r"[\w.:/-]{0,80}")
 _MOST_LABELS = 32
+# In the text form of NATS.
+_PUBLIC_KEY = re.compile(r"[A-Z2-7]{56}")
 
 
 class BadConfig(UserError):
@@ -171,6 +173,17 @@ def _parse_labels(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(pairs.items()))
 
 
+def _parse_keys(value: Any) -> tuple[str, ...]:
+    keys = value.split(",") if isinstance(value, str) else value
+    if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
+        raise ValueError("needs public keys, separated by commas")
+    cleaned = tuple(key.strip() for key in keys if key.strip())
+    for key in cleaned:
+        if _PUBLIC_KEY.fullmatch(key) is None:
+            raise ValueError(f"{key[:70]!r} is no public key; `mcp-agent fleet key` shows that of a gateway")
+    return cleaned
+
+
 _TEXT = Kind("text", _parse_text)
 _PATH = Kind("path", _parse_path)
 _FOLDER = Kind("folder", _parse_folder)
@@ -184,6 +197,7 @@ _SERVICE_URL = Kind("URL", parse_service_url)
 _PORT = _number(0, 65_535)
 _BOX_NAME = Kind("name", _parse_box_name)
 _LABELS = Kind("labels", _parse_labels)
+_KEYS = Kind("keys", _parse_keys)
 
 
 class Setting(NamedTuple):
@@ -292,6 +306,14 @@ SETTINGS = (
         "profile for calls that come by way of a gateway",
         "the active one",
         fleet_key="profile",
+    ),
+    Setting(
+        "fleet_trust",
+        _KEYS,
+        (),
+        "public key of a gateway whose signed calls alone are taken; may be given several times",
+        "no signature is needed",
+        fleet_key="trust",
     ),
     Setting("log_level", _LEVEL, "info", f"how much to log: {', '.join(LEVELS)}"),
     Setting(

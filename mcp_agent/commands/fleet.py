@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
+from mcp_agent.commands.serve_gateway import gateway_config
 from mcp_agent.commands.token import parse_lifetime
 from mcp_agent.config import Config, load
 from mcp_agent.fleet.bus_errors import FleetError
+from mcp_agent.fleet.call_signatures import make_signing_key
 from mcp_agent.fleet.credentials import FleetKeys, Role
 from mcp_agent.fleet.nats_config import write_accounts, write_server_config
 from mcp_agent.printing import print_json
@@ -16,7 +19,7 @@ from mcp_agent.security.state_folder import secure_state_dir
 from mcp_agent.tables import Cell, print_table
 from tools.files.disk import NEW_FLAGS, open_descriptor, write_all
 
-_WORDS: dict[Role, str] = {"member": "box", "gateway": "gateway", "observer": "observer"}
+_WORDS: dict[Role, str] = {"member": "box", "gateway": "gateway", "observer": "observer", "leaf": "leaf node"}
 
 
 def init(options: argparse.Namespace) -> int:
@@ -41,12 +44,13 @@ def init(options: argparse.Namespace) -> int:
 
 def invite(options: argparse.Namespace) -> int:
     config = load(vars(options))
-    role: Role = "gateway" if options.gateway else "observer" if options.observer else "member"
+    role: Role = options.role or "member"
     lifetime_s = None if options.expires is None else parse_lifetime(options.expires)
     path = Path(options.out or f"{options.name}.creds").absolute()
     if path.exists():
         raise FleetError(f"{path} exists; move it away, or name another with --out")
-    text = _keys(config).invite(options.name, role, lifetime_s)
+    keys = _keys(config)
+    text = keys.invite(options.name, role, lifetime_s)
     try:
         with open_descriptor(path, NEW_FLAGS) as descriptor:
             write_all(descriptor, text.encode())
@@ -61,6 +65,11 @@ def invite(options: argparse.Namespace) -> int:
         case "observer":
             inbox = f"--inbox-prefix _INBOX.observer.{options.name}"
             print(f"there:  nats --server nats://SERVER:4222 --creds {path.name} {inbox} micro ls")
+        case "leaf":
+            remote = f'{{ url: "nats-leaf://SERVER:7422", credentials: "{path.name}", account: {keys.account()} }}'
+            print("in its nats-server.conf, beside the same nats-accounts.conf:")
+            print(f"  leafnodes {{ remotes: [{remote}] }}")
+            print("and in that of the server: leafnodes { listen: 0.0.0.0:7422 }")
     return 0
 
 
@@ -97,6 +106,20 @@ def revoke(options: argparse.Namespace) -> int:
     accounts = write_accounts(keys)
     print(f"{count} file{'s' if count > 1 else ''} for {options.name} revoked in {accounts}")
     print("copy it beside the configuration of every NATS server and let them read it: nats-server --signal reload")
+    return 0
+
+
+def key(options: argparse.Namespace) -> int:
+    config = gateway_config(vars(options))
+    secure_state_dir(config)
+    public, is_new = make_signing_key(config.fleet_dir)
+    if is_new:
+        print(
+            f"a key is made in {config.fleet_dir}; a gateway that runs signs with it after its next start",
+            file=sys.stderr,
+        )
+    print("in config.toml of each box, under [fleet], with the keys of all gateways:", file=sys.stderr)
+    print(f'trust = ["{public}"]')
     return 0
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from mcp_agent import runtime_file
 from mcp_agent.commands.serve import compose, serve_daemon
-from mcp_agent.config import config_folder, default_box_name, load
+from mcp_agent.config import Config, config_folder, default_box_name, load
 from mcp_agent.config import state_folder as default_state_folder
 from mcp_agent.security import state_folder
 from mcp_agent.settings import BOX_NAME
 from registry.user_error import UserError
 
 
-def serve_gateway(options: argparse.Namespace) -> int:
-    given: dict[str, Any] = vars(options)
-    # A daemon of the same user may run on the same machine, with tokens and profiles of its own.
+def gateway_config(given: Mapping[str, Any]) -> Config:
+    """The settings of a gateway. A daemon of the same user may run on the same machine, with tokens of its own."""
     own = {"state_dir": str(default_state_folder() / "gateway"), "config": str(config_folder() / "gateway-tools.json")}
-    config = load({**given, **{name: place for name, place in own.items() if given.get(name) is None}})
+    return load({**given, **{name: place for name, place in own.items() if given.get(name) is None}})
+
+
+def serve_gateway(options: argparse.Namespace) -> int:
+    config = gateway_config(vars(options))
     if config.fleet is None:
         raise UserError("a gateway needs a fleet: --fleet nats://host:4222, or url in [fleet] of config.toml")
     name = options.name or default_box_name()
@@ -30,8 +34,9 @@ def serve_gateway(options: argparse.Namespace) -> int:
     config = replace(config, fleet=None)
     state_folder.secure_state_dir(config)
     runtime_file.claim_state_dir(config)
+    from mcp_agent.fleet.call_signatures import load_signer
     from mcp_agent.fleet.gateway import Gateway
 
-    made = Gateway(url, credentials, name)
+    made = Gateway(url, credentials, name, load_signer(config.fleet_dir))
     daemon = compose(config, options, made)
     return serve_daemon(daemon, options, join=lambda: made.join(daemon), followers=[made.follow])

@@ -40,6 +40,9 @@ from tools.kit.errors import TooLarge as CallTooLarge
 _ANSWER_S = HOLD_S + 1.0
 _SIGN_OF_LIFE_S = 1.5
 _SILENT_S = 4.5
+_FIND_S = 1.0
+# A box that is marked has this long to say that it is there after all: a call to a dead one fails in 50 ms.
+_MARKED_S = 0.04
 # A new call waits so long for the gateway's own connection, and for boxes that come back after it.
 _RECONNECT_S = 10.0
 _SETTLE_S = 5.0
@@ -238,7 +241,8 @@ class _Asking:
 
     async def _find_again(self) -> None:
         """Nobody serves the subject of the call: find out whether the box is gone, was restarted, or comes back."""
-        boot = await self._directory.ask_boot(self._box.name)
+        # Nobody answers at once if the box is gone; one that is there may be far away.
+        boot = await self._directory.ask_boot(self._box.name, _FIND_S)
         if boot is not None and boot != self.boot:
             if self._is_sent:
                 raise OutcomeUnknown(
@@ -276,7 +280,7 @@ class _Asking:
 
     async def _check_alive(self) -> None:
         """A box that was silent for long gets one short question before it is given a call."""
-        if await self._directory.ask_boot(self._box.name) is None:
+        if await self._directory.ask_boot(self._box.name, _MARKED_S) is None:
             raise self._unreachable(f"{self._box.name} has not been heard of for {self._directory.silence(self._box)}")
         self.boot = self._box.boot
 

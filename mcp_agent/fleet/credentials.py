@@ -1,4 +1,4 @@
-"""Who may do what on the bus: three roles with a signing key each, and a credentials file for each box and gateway.
+"""Who may do what on the bus: a few roles with a signing key each, and a credentials file for each box and gateway.
 
 The server knows the roles, not the boxes: inviting one more changes nothing there. A name is bound by NATS: a member
 serves and beats only as itself, and a call carries the name of the gateway in its subject because no other is allowed.
@@ -7,7 +7,6 @@ serves and beats only as itself, and a call carries the name of the gateway in i
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,18 +27,17 @@ from mcp_agent.fleet.nats_jwt import (
     scope,
     user_token,
 )
+from mcp_agent.settings import BOX_NAME
 from tools.files.disk import folder_lock, read_small_file, replace_file
 
-Role = Literal["member", "gateway", "observer"]
+Role = Literal["member", "gateway", "observer", "leaf"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-# A part of subjects.
-_FIT = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _NAME = "{{name()}}"
-_SERVICE_VERBS = ("PING", "INFO", "STATS")
 # What the services of members are called for the `nats` tools.
 SERVICE = "mcp-agent"
 
+_EVERYTHING = ("agent.>", "_INBOX.>", "$SRV.>")
 PUBLISH: dict[Role, tuple[str, ...]] = {
     # Its own name is asked for before it is taken; and it pulls files that other boxes offer.
     "member": (f"agent.{_NAME}.beat", f"agent.{_NAME}.who", f"agent.*.*.copy.{_NAME}"),
@@ -49,6 +47,8 @@ PUBLISH: dict[Role, tuple[str, ...]] = {
         "agent.who",
     ),
     "observer": ("$SRV.>",),
+    # The NATS server of a site, in front of its boxes: it passes on what is theirs, and is trusted like any server.
+    "leaf": _EVERYTHING,
 }
 SUBSCRIBE: dict[Role, tuple[str, ...]] = {
     "member": (
@@ -57,11 +57,12 @@ SUBSCRIBE: dict[Role, tuple[str, ...]] = {
         # To notice another daemon with its name.
         f"agent.{_NAME}.beat",
         "agent.who",
-        *(f"$SRV.{verb}{part}" for verb in _SERVICE_VERBS for part in ("", f".{SERVICE}", f".{SERVICE}.{_NAME}")),
+        *(f"$SRV.*{place}" for place in ("", f".{SERVICE}", f".{SERVICE}.{_NAME}")),
         f"_INBOX.box.{_NAME}.>",
     ),
     "gateway": ("agent.*.beat", f"_INBOX.gateway.{_NAME}.>"),
     "observer": ("agent.*.beat", f"_INBOX.observer.{_NAME}.>"),
+    "leaf": _EVERYTHING,
 }
 _KEYS = ("operator", "account", "system", *ROLES)
 
@@ -103,7 +104,7 @@ class FleetKeys:
 
     def invite(self, name: str, role: Role, lifetime_s: int | None) -> str:
         """The text of a credentials file. Raises FleetError for a name that does not fit, and if there are no keys."""
-        if _FIT.fullmatch(name) is None:
+        if BOX_NAME.fullmatch(name) is None:
             raise FleetError(f"{name[:60]!r} must be lower-case letters, digits, - and _, at most 40 of them")
         with self._changing() as document:
             keys = self._keys(document)
@@ -151,6 +152,10 @@ class FleetKeys:
     def accounts_folder(self) -> Path:
         """Where the accounts for the server were written last."""
         return Path(self._read().get("accounts_folder", self._folder))
+
+    def account(self) -> str:
+        """The public key of the account that all of the fleet are in."""
+        return self._keys(self._read())["account"].public
 
     def server_accounts(self) -> str:
         """The part of the configuration of nats-server that makes it believe these keys. It holds no secret."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import fnmatch
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -35,10 +36,10 @@ _SWEEP_EVERY_S = 5.0
 # Members answer the question who they are at once; those of a fleet far away take a moment.
 _GATHER_S = 0.25
 _ASK_S = 2.0
-# A box that is marked has this long to say that it is there after all: a call to a dead one fails in 50 ms.
-_ASK_BOOT_S = 0.04
 _ASKED_AT_ONCE = 16
 _MOST_BOXES = 20_000
+_MOST_TOOLS = 2_000
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 # Many boxes come and go at once, and the list of tools is made for all of them together.
 _COALESCE_S = 0.05
 
@@ -77,6 +78,8 @@ class Directory:
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._change: asyncio.TimerHandle | None = None
         self._used_sets: Counter[str] = Counter()
+        # What `holders` found, until a box comes, goes or has other tools.
+        self._holders: dict[str, list[Box]] = {}
 
     async def join(self, bus: Bus) -> None:
         """Listen to beats, and ask all members who they are. Returns when those nearby have answered."""
@@ -122,8 +125,12 @@ class Directory:
 
     def holders(self, tool: str) -> list[Box]:
         """The boxes that have a tool, by name."""
-        sets = {key for key, tools in self.tool_sets.items() if any(each["name"] == tool for each in tools)}
-        return sorted((box for box in self.boxes.values() if box.tools in sets), key=lambda box: box.name)
+        found = self._holders.get(tool)
+        if found is None:
+            sets = {key for key, tools in self.tool_sets.items() if any(each["name"] == tool for each in tools)}
+            found = sorted((box for box in self.boxes.values() if box.tools in sets), key=lambda box: box.name)
+            self._holders[tool] = found
+        return found
 
     def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> list[Box]:
         """The boxes with these labels whose name fits a glob, by name."""
@@ -138,10 +145,10 @@ class Directory:
         order = sorted(self._used_sets.items(), key=lambda item: (-item[1], item[0]))
         return [(self.tool_sets[key], count) for key, count in order if key in self.tool_sets]
 
-    async def ask_boot(self, name: str) -> str | None:
-        """The boot id of a box, asked for now; None if it does not answer at once."""
+    async def ask_boot(self, name: str, within_s: float) -> str | None:
+        """The boot id of a box, asked for now; None if it does not answer in time."""
         try:
-            head, _ = unpack(await self._bus.request(who_subject(name), b"{}", _ASK_BOOT_S))
+            head, _ = unpack(await self._bus.request(who_subject(name), b"{}", within_s))
             self._take(name, head)
         except (BusError, BadMessage):
             return None
@@ -185,7 +192,7 @@ class Directory:
         if isinstance(said, dict):
             tools = str(said.get("tools", ""))
             if isinstance(head.get("tool_list"), list):
-                self.tool_sets[tools] = head["tool_list"]
+                self.tool_sets[tools] = [each for each in head["tool_list"][:_MOST_TOOLS] if _is_tool(each)]
             if tools not in self.tool_sets:
                 return False
             labels = said.get("labels")
@@ -233,6 +240,7 @@ class Directory:
                 event(log, logging.INFO, "fleet.box_not_known", box=name, message=str(error))
 
     def _plan_change(self) -> None:
+        self._holders.clear()
         if self._change is None:
             self._change = asyncio.get_running_loop().call_later(_COALESCE_S, self._notify)
 
@@ -241,6 +249,17 @@ class Directory:
             self._change.cancel()
             self._change = None
         self.on_change()
+
+
+def _is_tool(entry: Any) -> bool:
+    """Whether a gateway can offer what a box says of a tool. Boxes may have other versions, and need not mean well."""
+    if not isinstance(entry, dict) or _TOOL_NAME.fullmatch(str(entry.get("name", ""))) is None:
+        return False
+    kinds = (("schema", dict), ("listed", dict), ("hints", dict), ("aliases", list), ("known_as", list))
+    if any(not isinstance(entry.get(key), kind | None) for key, kind in kinds):
+        return False
+    schemas = [entry[key] for key in ("schema", "listed") if entry.get(key)]
+    return all(isinstance(schema.get("properties", {}), dict) for schema in schemas)
 
 
 def parse_labels(text: str) -> dict[str, str]:

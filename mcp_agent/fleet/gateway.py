@@ -8,21 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, SharedContext, Success
+from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.observers import CallObserver
-from mcp_agent.calls.shaping import Shaper
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus, BusError, FleetError
+from mcp_agent.fleet.call_signatures import Signer
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
@@ -45,12 +43,13 @@ _ROW_BYTES = 2_000
 class Gateway:
     """What a gateway knows of its fleet, and how a call finds its box."""
 
-    def __init__(self, url: str, credentials: Path | None, name: str) -> None:
+    def __init__(self, url: str, credentials: Path | None, name: str, signer: Signer | None = None) -> None:
         self.name = name
         self.directory = Directory()
         self.calls = BoxCalls(self.directory, name)
         self._url = url
         self._credentials = credentials
+        self._signer = signer
         self._bus: Bus | None = None
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
@@ -67,16 +66,12 @@ class Gateway:
     def tools(self, _: Profiles, taken: Collection[str]) -> list[Tool]:
         return remote_tools(self.directory, taken)
 
-    def dispatcher(
-        self,
-        gate: Gate,
-        context: SharedContext,
-        shaper: Shaper,
-        threads: Executor,
-        observers: Sequence[CallObserver],
-    ) -> Dispatcher:
+    def dispatcher(self, gate: Gate, *others: Any) -> Dispatcher:
+        """What runs the calls of this gateway; made of what every dispatcher is made of."""
         self.gate = gate
-        return _GatewayDispatcher(gate, context, shaper, threads, observers, gateway=self)
+        made = _GatewayDispatcher(gate, *others)
+        made.gateway = self
+        return made
 
     def resources(self, gate: Gate) -> Resources:
         return BoxResources(gate, self)
@@ -89,6 +84,8 @@ class Gateway:
             credentials=self._credentials,
             inbox_prefix=f"_INBOX.gateway.{self.name}",
         )
+        if self._signer is not None:
+            bus.seal = self._signer.seal
         self.calls.join(bus)
         self.directory.on_change = daemon.refresh_catalog
         try:
@@ -201,10 +198,10 @@ class Gateway:
             )
         return fitting[0]
 
-    def choose_box(self, call: Call, tool: Tool) -> tuple[Box, Call]:
+    def choose_box(self, call: Call, tool: RemoteTool) -> tuple[Box, Call]:
         """The box that a call is for, and the call as the box knows it. Raises ToolError."""
         arguments = call.arguments
-        asked = arguments.get(BOX)
+        asked = None if tool.has_own_box else arguments.get(BOX)
         if asked is not None:
             if not isinstance(asked, str):
                 raise _invalid_box("box must be a string: the name of a box, or labels such as gpu=1")
@@ -245,25 +242,14 @@ class Gateway:
 class _GatewayDispatcher(Dispatcher):
     """Sends the calls of remote tools to their box. All others are run here."""
 
-    def __init__(
-        self,
-        gate: Gate,
-        context: SharedContext,
-        shaper: Shaper,
-        threads: Executor,
-        observers: Sequence[CallObserver],
-        *,
-        gateway: Gateway,
-    ) -> None:
-        super().__init__(gate, context, shaper, threads, observers)
-        self._gateway = gateway
+    gateway: Gateway
 
     async def call(self, call: Call) -> Outcome:
         try:
             return await super().call(call)
         finally:
             # Only now: the audit log has it.
-            self._gateway.places.pop(call.id, None)
+            self.gateway.places.pop(call.id, None)
 
     async def _carry_out(self, call: Call) -> Outcome:
         try:
@@ -271,15 +257,15 @@ class _GatewayDispatcher(Dispatcher):
         except (UnknownTool, ToolDisabled):
             return await super()._carry_out(call)
         if not isinstance(tool, RemoteTool):
-            self._gateway.under_way[call.id] = call
+            self.gateway.under_way[call.id] = call
             try:
                 return await super()._carry_out(call)
             finally:
-                del self._gateway.under_way[call.id]
+                del self.gateway.under_way[call.id]
         try:
-            box, call = self._gateway.choose_box(call, tool)
-            self._gateway.places[call.id] = box.name
-            return await self._gateway.calls.call(box, call, grant)
+            box, call = self.gateway.choose_box(call, tool)
+            self.gateway.places[call.id] = box.name
+            return await self.gateway.calls.call(box, call, grant)
         except ToolError as error:
             return await self._fail(error, call, grant.form)
 

@@ -19,7 +19,8 @@ from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, NotPermitted, TimedOut
-from mcp_agent.fleet.call_protocol import LEASE_S, BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import LEASE_S, MOST_PIECE_BYTES, BadMessage, pack, unpack
+from mcp_agent.fleet.call_signatures import Trust
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
 from mcp_agent.fleet.member_tools import MemberTools
@@ -67,6 +68,10 @@ class Member:
     async def join(self) -> None:
         """Connect, and take the name. Raises FleetError, also if another daemon has the name."""
         self._check_profile()
+        try:
+            trust = Trust(self._daemon.config.fleet_trust)
+        except ValueError as error:
+            raise FleetError(f"fleet.trust: {error}") from None
         prefix = f"_INBOX.box.{self.box}"
         self._bus = bus = await Bus.connect(
             self._url, name=f"mcp-agent box {self.box}", credentials=self._creds, inbox_prefix=prefix
@@ -77,8 +82,8 @@ class Member:
             for subject, serve in (
                 (who_subject(self.box), self._serve_who),
                 (beat_subject(self.box), self._hear_namesake),
-                (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
-                (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
+                (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
+                (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
                 (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
             ):
                 await bus.subscribe(subject, serve)
@@ -233,7 +238,7 @@ class Member:
     def _described(self) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
         """What changes seldom: the facts, the tools, and the hash of both. Made again when the tools change."""
         if self._about is None:
-            tools = [describe_tool(tool) for tool in self._daemon.gate.visible(self._access())]
+            tools = fitting_tools([describe_tool(tool) for tool in self._daemon.gate.visible(self._access())])
             about = {
                 "labels": self._labels,
                 "directory": str(self._daemon.directory),
@@ -266,6 +271,18 @@ def describe_tool(tool: Tool) -> dict[str, Any]:
         "known_as": tool.known_as,
         "hints": tool.hints,
     }
+
+
+def fitting_tools(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many of the tools as one message has room for: mounted servers can have hundreds."""
+    room = MOST_PIECE_BYTES
+    for place, tool in enumerate(tools):
+        room -= len(orjson.dumps(tool)) + 1
+        if room < 0:
+            left_out = len(tools) - place
+            event(log, logging.WARNING, "fleet.too_many_tools", offered=place, left_out=left_out)
+            return tools[:place]
+    return tools
 
 
 def _digest(value: Any) -> str:

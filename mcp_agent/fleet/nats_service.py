@@ -14,9 +14,9 @@ import orjson
 
 from mcp_agent import __version__
 from mcp_agent.fleet.bus import Message
+from mcp_agent.fleet.credentials import SERVICE
 from mcp_agent.fleet.subjects import verb_subject
 
-_NAME = "mcp-agent"
 _TYPE = "io.nats.micro.v1"
 
 
@@ -31,9 +31,18 @@ class NatsService:
         self._subject = verb_subject(box, boot, "call", "*")
 
     def subscriptions(self) -> Iterator[tuple[str, Callable[[Message], Awaitable[None]]]]:
-        for verb, answer in (("PING", self._ping), ("INFO", self._info), ("STATS", self._stats)):
-            for place in ("", f".{_NAME}", f".{_NAME}.{self._box}"):
-                yield f"$SRV.{verb}{place}", answer
+        """One for each way to name services: all, those of a name, this one. Each takes every question."""
+        for place in ("", f".{SERVICE}", f".{SERVICE}.{self._box}"):
+            yield f"$SRV.*{place}", self._answer
+
+    async def _answer(self, message: Message) -> None:
+        match message.subject.split(".")[1]:
+            case "PING":
+                await self._ping(message)
+            case "INFO":
+                await self._info(message)
+            case "STATS":
+                await self._stats(message)
 
     async def _ping(self, message: Message) -> None:
         await message.respond(orjson.dumps(self._identity("ping")))
@@ -53,7 +62,7 @@ class NatsService:
     def _identity(self, kind: str) -> dict[str, Any]:
         return {
             "type": f"{_TYPE}.{kind}_response",
-            "name": _NAME,
+            "name": SERVICE,
             "id": self._box,
             "version": __version__,
             "metadata": self._metadata,

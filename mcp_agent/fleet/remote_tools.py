@@ -22,6 +22,8 @@ class RemoteTool(Tool):
     """A tool of boxes. Its calls are sent there, and the function is never called."""
 
     given_listed_schema: Mapping[str, Any] = field(default_factory=dict)
+    # It takes an argument of the name that ours has; then a box is chosen with `box_use` alone.
+    has_own_box: bool = False
 
     @cached_property
     def listed_schema(self) -> dict[str, Any]:
@@ -51,7 +53,8 @@ def remote_tools(directory: Directory, taken: Collection[str]) -> list[Tool]:
 def _remote_tool(name: str, entry: Mapping[str, Any], *, takes_box: bool) -> RemoteTool:
     effect = entry.get("effect")
     schema, listed = entry.get("schema") or {"type": "object"}, entry.get("listed") or {"type": "object"}
-    if takes_box:
+    has_own_box = BOX in schema.get("properties", {})
+    if takes_box and not has_own_box:
         schema, listed = _with_box(schema), _with_box(listed)
     return RemoteTool(
         name=name,
@@ -71,6 +74,7 @@ def _remote_tool(name: str, entry: Mapping[str, Any], *, takes_box: bool) -> Rem
         hints={str(key): str(value) for key, value in (entry.get("hints") or {}).items()},
         given_description=str(entry.get("description") or name),
         given_listed_schema=listed,
+        has_own_box=has_own_box,
     )
 
 

@@ -34,6 +34,10 @@ def verb_subject(box: str, boot: str, verb: Verb, gateway: str) -> str:
     return f"agent.{box}.{boot}.{verb}.{gateway}"
 
 
+def is_verb_subject(subject: str) -> bool:
+    return subject.startswith("agent.") and subject.count(".") == 4
+
+
 def who_subject(box: str) -> str:
     return f"agent.{box}.who"
 

@@ -13,10 +13,12 @@ import pytest
 from mcp_agent.fleet.bus import Bus, BusError, Disconnected, FleetError, Message, NoResponders, NotPermitted
 from mcp_agent.fleet.credentials import FleetKeys, Role
 from tests.support.daemon import command
-from tests.support.nats import REFUSED, NatsServer, nats_server
+from tests.support.fleet import call, running_fleet
+from tests.support.nats import REFUSED, NatsServer, free_port, nats_server, own_address
 from tests.support.waiting import PATIENCE_S, eventually
 
 _PREFIX = {"member": "_INBOX.box", "gateway": "_INBOX.gateway", "observer": "_INBOX.observer"}
+_NAMES = {"member": "gpu1", "gateway": "main", "observer": "eyes"}
 
 
 class Fleet:
@@ -120,8 +122,7 @@ async def test_beats_of_members_reach_gateways_and_observers(fleet: Fleet) -> No
     ],
 )
 async def test_what_a_role_may_not_publish(fleet: Fleet, role: Role, subject: str) -> None:
-    name = {"member": "gpu1", "gateway": "main", "observer": "eyes"}[role]
-    async with fleet.connected(name, role) as bus:
+    async with fleet.connected(_NAMES[role], role) as bus:
         with pytest.raises(NotPermitted):
             await bus.request(subject, b"", PATIENCE_S)
 
@@ -153,8 +154,7 @@ async def test_what_a_role_may_not_publish(fleet: Fleet, role: Role, subject: st
     ],
 )
 async def test_what_a_role_may_not_hear(fleet: Fleet, role: Role, subject: str) -> None:
-    name = {"member": "gpu1", "gateway": "main", "observer": "eyes"}[role]
-    async with fleet.connected(name, role) as bus:
+    async with fleet.connected(_NAMES[role], role) as bus:
         with pytest.raises(NotPermitted):
             await bus.subscribe(subject, answer)
 
@@ -191,6 +191,49 @@ async def test_a_member_answers_a_request_once_and_to_an_inbox_only(fleet: Fleet
             assert await served.get() == ""
         await gateway.request("agent.gpu2.b00t.call.main", b"", PATIENCE_S)
         assert [message.subject for message in reached] == ["agent.gpu2.b00t.call.main"]
+
+
+async def test_a_fleet_with_credentials_serves_calls_and_shows_its_boxes_to_an_observer(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    with running_fleet(tmp_path, fleet.server.url) as programs:
+        programs.member("gpu1", "--no-listen", "--creds", str(fleet.credentials("gpu1", "member")))
+        gateway = programs.gateway("main", "--creds", str(fleet.credentials("main", "gateway"))).daemon
+        assert gateway is not None
+        assert (await call(gateway, "shell_exec", command="echo hello"))["stdout"] == "hello\n"
+        async with fleet.connected("eyes", "observer") as observer:
+            for place in ("", ".mcp-agent", ".mcp-agent.gpu1"):
+                for verb in ("PING", "INFO", "STATS"):
+                    answer = json.loads(await observer.request(f"$SRV.{verb}{place}", b"", PATIENCE_S))
+                    assert (answer["name"], answer["id"]) == ("mcp-agent", "gpu1")
+                    assert answer["type"] == f"io.nats.micro.v1.{verb.lower()}_response"
+
+
+async def test_boxes_behind_a_leaf_node_are_in_the_fleet_and_as_bound_as_the_others(tmp_path: Path) -> None:
+    keys = FleetKeys(tmp_path / "keys")
+    keys.create()
+    (tmp_path / "site.creds").write_text(keys.invite("site", "leaf", None))
+    host = own_address()
+    port = free_port(host)
+    hub = f"{keys.server_accounts()}\nleafnodes {{ listen: {host}:{port} }}"
+    remote = f'url: "nats-leaf://{host}:{port}", credentials: "{tmp_path}/site.creds", account: {keys.account()}'
+    leaf = f"{keys.server_accounts()}\nleafnodes {{ remotes: [{{ {remote} }}] }}"
+    with nats_server(tmp_path, hub) as server, nats_server(tmp_path, leaf) as site:
+        async with (
+            Fleet(keys, site, tmp_path).connected("gpu1", "member") as member,
+            Fleet(keys, server, tmp_path).connected("main", "gateway") as gateway,
+        ):
+            await member.subscribe("agent.gpu1.b00t.call.*", answer)
+
+            async def ask() -> bytes:
+                try:
+                    return await gateway.request("agent.gpu1.b00t.call.main", b"", 1)
+                except BusError:
+                    return b""
+
+            assert await eventually(ask) == b"agent.gpu1.b00t.call.main"
+            with pytest.raises(NotPermitted):
+                await member.request("agent.gpu2.b00t.call.main", b"", PATIENCE_S)
 
 
 async def test_credentials_that_expired_are_refused(fleet: Fleet) -> None:
