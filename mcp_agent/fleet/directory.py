@@ -13,7 +13,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -79,6 +79,8 @@ class Directory:
         self._change: asyncio.TimerHandle | None = None
         self._used_sets: Counter[str] = Counter()
         # What `holders` found, until a box comes, goes or has other tools.
+        # All of them by name; empty while that must be made anew.
+        self._by_name: list[Box] = []
         self._holders: dict[str, list[Box]] = {}
 
     async def join(self, bus: Bus) -> None:
@@ -132,13 +134,14 @@ class Directory:
             self._holders[tool] = found
         return found
 
-    def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> list[Box]:
+    def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> Sequence[Box]:
         """The boxes with these labels whose name fits a glob, by name."""
-        wanted = labels or {}
-        fitting = (box for box in self.boxes.values() if box.fits(wanted))
-        if names != "*":
-            fitting = (box for box in fitting if fnmatch.fnmatchcase(box.name, names))
-        return sorted(fitting, key=lambda box: box.name)
+        if len(self._by_name) != len(self.boxes):
+            self._by_name = sorted(self.boxes.values(), key=lambda box: box.name)
+        if not labels and names == "*":
+            return self._by_name
+        wanted, fits_name = labels or {}, re.compile(fnmatch.translate(names)).match
+        return [box for box in self._by_name if box.fits(wanted) and fits_name(box.name)]
 
     def counted_sets(self) -> list[tuple[list[dict[str, Any]], int]]:
         """Every set of tools, with the number of boxes that have it, the most common first."""
@@ -207,6 +210,8 @@ class Directory:
     def _put(self, box: Box, tools: str) -> None:
         is_new = box.name not in self.boxes
         self.boxes[box.name] = box
+        if is_new:
+            self._by_name = []
         if not is_new and box.tools == tools:
             return
         if not is_new:
@@ -219,6 +224,7 @@ class Directory:
 
     def _remove(self, name: str) -> None:
         self._release(self.boxes.pop(name).tools)
+        self._by_name = []
         event(log, logging.INFO, "fleet.box_left", box=name)
         self._plan_change()
 
