@@ -54,8 +54,6 @@ class Gateway:
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
-        # The boxes of the calls that are under way there, by the id of the call.
-        self.places: dict[str, str] = {}
         # The default box of a conversation or a token, set by `box_use`.
         self._defaults: OrderedDict[str, str] = OrderedDict()
 
@@ -114,11 +112,6 @@ class Gateway:
             if len(self._defaults) > _MOST_DEFAULTS:
                 self._defaults.popitem(last=False)
         return "conversation" if caller.conversations else "token"
-
-    def call_facts(self, call: Call) -> Mapping[str, Any]:
-        """What the audit log of a gateway has of a call besides: where it ran."""
-        box = self.places.get(call.id)
-        return {} if box is None else {"box": box}
 
     def caller_of(self, ctx: ToolContext) -> Caller:
         """Who called a tool of the gateway itself."""
@@ -227,8 +220,11 @@ class Gateway:
         default = self.default_of(caller)
         if default is not None:
             box = next((box for box in holders if box.name == default), None)
-            if box is not None:
-                return box
+            if box is None:
+                # Never on another machine than the one that was chosen.
+                why = f"has no {tool.name}" if default in self.directory.boxes else "has left the fleet"
+                raise BoxNeeded(f"{default}, your default box, {why}", hint="pass box, or choose another with box_use")
+            return box
         if len(holders) == 1:
             return holders[0]
         if not holders:
@@ -244,13 +240,6 @@ class _GatewayDispatcher(Dispatcher):
 
     gateway: Gateway
 
-    async def call(self, call: Call) -> Outcome:
-        try:
-            return await super().call(call)
-        finally:
-            # Only now: the audit log has it.
-            self.gateway.places.pop(call.id, None)
-
     async def _carry_out(self, call: Call) -> Outcome:
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
@@ -262,12 +251,13 @@ class _GatewayDispatcher(Dispatcher):
                 return await super()._carry_out(call)
             finally:
                 del self.gateway.under_way[call.id]
+        name = ""
         try:
             box, call = self.gateway.choose_box(call, tool)
-            self.gateway.places[call.id] = box.name
+            name = box.name
             return await self.gateway.calls.call(box, call, grant)
         except ToolError as error:
-            return await self._fail(error, call, grant.form)
+            return replace(await self._fail(error, call, grant.form), box=name)
 
 
 def labels_of(text: str) -> Mapping[str, str]:
