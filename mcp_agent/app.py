@@ -124,7 +124,7 @@ def compose_daemon(
     )
     metrics = Metrics(gate)
     recent_results = RecentResults()
-    auditor = AuditObserver(audit, gate, None if gateway is None else gateway.call_facts)
+    auditor = AuditObserver(audit, gate)
     observers: list[CallObserver] = [auditor, metrics, recent_results] if observed else []
     dispatcher = _dispatcher(
         config,

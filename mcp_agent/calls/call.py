@@ -164,6 +164,8 @@ class Success:
     result: Result
     written: Written
     whole_bytes: int | None = None
+    # The box of the fleet that ran it, on a gateway.
+    box: str = ""
 
     @property
     def answer(self) -> Result:
@@ -187,6 +189,7 @@ class Failure:
     error: ToolError
     written: Written
     whole_bytes: int | None = None
+    box: str = ""
 
     @property
     def answer(self) -> ToolError:

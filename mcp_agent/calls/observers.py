@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from typing import Any, Protocol
@@ -59,13 +59,9 @@ class AuditObserver(CallObserver):
     arguments, because a short secret can be found by trying.
     """
 
-    def __init__(
-        self, audit: AuditLog, gate: Gate, more_facts: Callable[[Call], Mapping[str, Any]] | None = None
-    ) -> None:
-        """`more_facts` gives what the host knows of a call besides."""
+    def __init__(self, audit: AuditLog, gate: Gate) -> None:
         self._audit = audit
         self._gate = gate
-        self._more_facts = more_facts
 
     def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         caller = call.caller
@@ -78,7 +74,6 @@ class AuditObserver(CallObserver):
             "form": None if outcome is None or isinstance(outcome, Refusal) else written_form(outcome.written),
             **({"gateway": caller.gateway} if caller.gateway else {}),
             **({"claimed_user": caller.user} if caller.user else {}),
-            **({} if self._more_facts is None else self._more_facts(call)),
             "tool": call.tool[:100],
             "args": argument_shapes(call.arguments, {} if tool is None else tool.argument_fields),
             "outcome": "CANCELLED" if outcome is None else outcome.code,
@@ -101,6 +96,8 @@ class AuditObserver(CallObserver):
                 facts["rule"] = outcome.error.rule
         if whole_bytes is not None:
             facts["whole_bytes"] = whole_bytes
+        if isinstance(outcome, Success | Failure) and outcome.box:
+            facts["box"] = outcome.box
         self._audit.write(facts)
 
     def observe_client(self, caller: Caller, client_version: str, protocol: str) -> None:

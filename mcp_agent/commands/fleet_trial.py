@@ -61,7 +61,8 @@ def _announce(fleet: Running) -> None:
         sys.stdout.buffer.flush()
         return
     command, token_file = own_command(), shlex.quote(fleet.token_file)
-    authorization = f'"Authorization: Bearer $(cat {token_file})"'
+    curl = f'curl -s -H "Authorization: Bearer $(cat {token_file})" --json'
+    read = f'{{"path": "hello.txt", "box": "{BOXES[1]}"}}'
     lines = [
         "",
         f"  {paint('A fleet on this machine: a NATS server, a gateway, and two boxes.', 'bold', sys.stdout)}",
@@ -71,8 +72,8 @@ def _announce(fleet: Running) -> None:
         f"  boxes  {', '.join(BOXES)}",
         "",
         "  In another terminal:",
-        f"    curl -s -H {authorization} -d '{{}}' {fleet.url}/tools/boxes",
-        f'    curl -s -H {authorization} -d \'{{"path":"hello.txt","box":"{BOXES[1]}"}}\' {fleet.url}/tools/fs_read',
+        f"    {curl} '{{}}' {fleet.url}/tools/boxes",
+        f"    {curl} '{read}' {fleet.url}/tools/fs_read",
         f"    {command} connect claude-code --url {fleet.url}/mcp --token-file {token_file}",
         "",
         f"  A fleet of several machines begins with: {command} fleet init",

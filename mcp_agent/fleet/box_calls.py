@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from mcp_agent.calls.call import Call, Caller, Outcome
@@ -74,7 +75,7 @@ class BoxCalls:
         data = pack_call(call, grant)
         if len(data) > MOST_CALL_BYTES:
             raise CallTooLarge(f"the call has {len(data)} bytes, and one to a box may have {MOST_CALL_BYTES}")
-        return await self._ask(box, call.id, data, read_outcome, call)
+        return await self._ask(box, call.id, data, partial(read_outcome, box=box.name), call)
 
     async def read_resource(self, box: Box, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         """The contents of a resource of a box; None if it has none for this caller. Raises BoxUnreachable."""

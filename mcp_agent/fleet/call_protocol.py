@@ -251,8 +251,8 @@ def read_contents(head: Mapping[str, Any], body: memoryview) -> list[dict[str, A
     return found
 
 
-def read_outcome(head: Mapping[str, Any], body: memoryview) -> Outcome:
-    """The outcome that `pack_outcome` wrote. Raises BadMessage."""
+def read_outcome(head: Mapping[str, Any], body: memoryview, box: str) -> Outcome:
+    """The outcome that `pack_outcome` wrote on a box. Raises BadMessage."""
     try:
         if head["kind"] == "refusal":
             return Refusal(head["code"], head["message"], head["data"], head["reason"])
@@ -262,10 +262,10 @@ def read_outcome(head: Mapping[str, Any], body: memoryview) -> Outcome:
             case "page" if isinstance(written, Compact | Blocks):
                 return Page(written)
             case "success":
-                return Success(RemoteResult(written, head["exit"], head["undo"]), written, head["whole"])
+                return Success(RemoteResult(written, head["exit"], head["undo"]), written, head["whole"], box)
             case "failure":
                 error = RemoteError(head["code"], head["message"], head.get("rule"), written)
-                return Failure(error, written, head["whole"])
+                return Failure(error, written, head["whole"], box)
     except (KeyError, TypeError, ValueError) as error:
         raise BadMessage(f"the outcome of a call cannot be read: {error!r}") from None
     raise BadMessage(f"there is no outcome {head['kind']!r}")

@@ -47,7 +47,7 @@ class Signer:
     """Signs what a gateway sends to boxes."""
 
     def __init__(self, key: Key) -> None:
-        self._key = key
+        self._sign = key.signer()
         self._public = public_bytes(key.public)
 
     def seal(self, subject: str, payload: bytes) -> bytes:
@@ -55,7 +55,7 @@ class Signer:
         if not is_verb_subject(subject):
             return payload
         stamp = _TIME.pack(int(time.time() * 1000))
-        return b"".join((_MARK, stamp, self._public, self._key.sign(_content(subject, stamp, payload)), payload))
+        return b"".join((_MARK, stamp, self._public, self._sign(_content(subject, stamp, payload)), payload))
 
 
 class Trust:

@@ -18,7 +18,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from mcp_agent.fleet.bus import BusError, Message
 from mcp_agent.fleet.call_protocol import HOLD_S, MOST_PIECE_BYTES, BadMessage, pack, unpack
@@ -39,7 +39,8 @@ SEND = "box_send"
 # An offer that nobody has asked for in so long is taken back.
 OFFER_S = 120.0
 _MOST_OFFERS = 200
-_HASHED_AT_ONCE = 4 * 1024 * 1024
+_HASHED_AT_ONCE = 1024 * 1024
+_PIECE_HEAD = pack({"is": "piece"}, b"")
 
 
 @record
@@ -69,13 +70,20 @@ class _OfferedFile:
         self.digest: asyncio.Task[str] | None = None
         self._hash = hashlib.sha256()
         self._hashed_to = 0
+        # Every answer is made in it: the system takes as long to give fresh memory as to send it.
+        self._answer = bytearray(_PIECE_HEAD) + bytearray(MOST_PIECE_BYTES)
 
-    def read(self, start: int, most: int) -> bytes:
-        data = os.pread(self.descriptor, most, start)
+    def answer(self, start: int, most: int) -> memoryview:
+        """The answer with a piece of the file. It is gone with the next one."""
+        size = self._read(start, memoryview(self._answer)[len(_PIECE_HEAD) :][:most])
+        return memoryview(self._answer)[: len(_PIECE_HEAD) + size]
+
+    def _read(self, start: int, place: memoryview) -> int:
+        size = os.preadv(self.descriptor, [place], start)
         if start == self._hashed_to:
-            self._hash.update(data)
-            self._hashed_to += len(data)
-        return data
+            self._hash.update(place[:size])
+            self._hashed_to += size
+        return size
 
     async def hash_rest(self) -> str:
         async with self.turn:
@@ -86,7 +94,8 @@ class _OfferedFile:
         return disk.identity(os.fstat(self.descriptor)) != disk.identity(self.status)
 
     def _hash_rest(self) -> str:
-        while self._hashed_to < self.status.st_size and self.read(self._hashed_to, _HASHED_AT_ONCE):
+        place = memoryview(bytearray(_HASHED_AT_ONCE))
+        while self._hashed_to < self.status.st_size and self._read(self._hashed_to, place):
             pass
         return self._hash.hexdigest()
 
@@ -132,12 +141,9 @@ class CopySender:
         elif head.get("digest"):
             answer = await self._answer_digest(offered)
         else:
-            answer = await self._answer_piece(offered, head)
-        try:
-            await message.respond(answer)
-        except BusError as error:
-            # It asks again.
-            event(log, logging.DEBUG, "fleet.answer_not_sent", message=str(error))
+            await self._send_piece(offered, head, message)
+            return
+        await _respond(message, answer)
 
     async def expire(self, is_connected: Callable[[], bool]) -> None:
         """Until cancelled, take back offers that nobody asks for."""
@@ -151,17 +157,19 @@ class CopySender:
                     del self._offers[ticket]
                     os.close(offered.descriptor)
 
-    async def _answer_piece(self, offered: _OfferedFile, head: dict[str, Any]) -> bytes:
+    async def _send_piece(self, offered: _OfferedFile, head: dict[str, Any], message: Message) -> None:
         start, most = head.get("from"), head.get("most")
         if not isinstance(start, int) or not isinstance(most, int) or start < 0 or most < 1:
-            return pack({"is": "gone"})
+            await _respond(message, pack({"is": "gone"}))
+            return
         async with offered.turn:
             offered.used_at = time.monotonic()
+            answer: bytes | memoryview
             try:
-                data = await asyncio.to_thread(offered.read, start, min(most, MOST_PIECE_BYTES))
+                answer = await asyncio.to_thread(offered.answer, start, min(most, MOST_PIECE_BYTES))
             except OSError as error:
-                return pack({"is": "failed", "message": (error.strerror or str(error)).lower()})
-        return pack({"is": "piece"}, data)
+                answer = pack({"is": "failed", "message": (error.strerror or str(error)).lower()})
+            await _respond(message, answer)
 
     async def _answer_digest(self, offered: _OfferedFile) -> bytes:
         if offered.digest is None:
@@ -176,6 +184,15 @@ class CopySender:
             return pack({"is": "failed", "message": (error.strerror or str(error)).lower()})
         # The content that was sent and hashed may be of two times.
         return pack({"is": "changed"} if offered.is_changed else {"is": "digest", "sha256": digest})
+
+
+async def _respond(message: Message, answer: bytes | memoryview) -> None:
+    try:
+        # The client of NATS copies any buffer into its message, and declares only bytes.
+        await message.respond(cast("bytes", answer))
+    except BusError as error:
+        # It asks again.
+        event(log, logging.DEBUG, "fleet.answer_not_sent", message=str(error))
 
 
 def _open(ctx: ToolContext, path: str) -> tuple[int, str]:

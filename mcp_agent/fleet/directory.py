@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import fnmatch
 import logging
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -37,6 +38,8 @@ _GATHER_S = 0.25
 _ASK_S = 2.0
 _ASKED_AT_ONCE = 16
 _MOST_BOXES = 20_000
+_MOST_TOOLS = 2_000
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 # Many boxes come and go at once, and the list of tools is made for all of them together.
 _COALESCE_S = 0.05
 
@@ -80,6 +83,8 @@ class Directory:
         self._change: asyncio.TimerHandle | None = None
         self._used_sets: Counter[str] = Counter()
         # What `holders` found, until a box comes, goes or has other tools.
+        # All of them by name; empty while that must be made anew.
+        self._by_name: list[Box] = []
         self._holders: dict[str, list[Box]] = {}
 
     async def join(self, bus: Bus) -> None:
@@ -133,13 +138,14 @@ class Directory:
             self._holders[tool] = found
         return found
 
-    def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> list[Box]:
+    def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> Sequence[Box]:
         """The boxes with these labels whose name fits a glob, by name."""
-        wanted = labels or {}
-        fitting = (box for box in self.boxes.values() if box.fits(wanted))
-        if names != "*":
-            fitting = (box for box in fitting if fnmatch.fnmatchcase(box.name, names))
-        return sorted(fitting, key=lambda box: box.name)
+        if len(self._by_name) != len(self.boxes):
+            self._by_name = sorted(self.boxes.values(), key=lambda box: box.name)
+        if not labels and names == "*":
+            return self._by_name
+        wanted, fits_name = labels or {}, re.compile(fnmatch.translate(names)).match
+        return [box for box in self._by_name if box.fits(wanted) and fits_name(box.name)]
 
     def counted_sets(self) -> list[tuple[list[dict[str, Any]], int]]:
         """Every set of tools, with the number of boxes that have it, the most common first."""
@@ -198,7 +204,7 @@ class Directory:
         if isinstance(said, dict):
             tools = str(said.get("tools", ""))
             if isinstance(head.get("tool_list"), list):
-                self.tool_sets[tools] = head["tool_list"]
+                self.tool_sets[tools] = [each for each in head["tool_list"][:_MOST_TOOLS] if _is_tool(each)]
             if tools not in self.tool_sets:
                 return False
             labels = said.get("labels")
@@ -214,6 +220,8 @@ class Directory:
     def _put(self, box: Box, tools: str) -> None:
         is_new = box.name not in self.boxes
         self.boxes[box.name] = box
+        if is_new:
+            self._by_name = []
         if not is_new and box.tools == tools:
             return
         if not is_new:
@@ -226,6 +234,7 @@ class Directory:
 
     def _remove(self, name: str) -> None:
         self._release(self.boxes.pop(name).tools)
+        self._by_name = []
         event(log, logging.INFO, "fleet.box_left", box=name)
         self._plan_change()
         self._tell(name)
@@ -261,6 +270,17 @@ class Directory:
             self._change.cancel()
             self._change = None
         self.on_change()
+
+
+def _is_tool(entry: Any) -> bool:
+    """Whether a gateway can offer what a box says of a tool. Boxes may have other versions, and need not mean well."""
+    if not isinstance(entry, dict) or _TOOL_NAME.fullmatch(str(entry.get("name", ""))) is None:
+        return False
+    kinds = (("schema", dict), ("listed", dict), ("hints", dict), ("aliases", list), ("known_as", list))
+    if any(not isinstance(entry.get(key), kind | None) for key, kind in kinds):
+        return False
+    schemas = [entry[key] for key in ("schema", "listed") if entry.get(key)]
+    return all(isinstance(schema.get("properties", {}), dict) for schema in schemas)
 
 
 def parse_labels(text: str) -> dict[str, str]:

@@ -155,7 +155,7 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
     return boxes, box_use, box_run, box_copy_tool(gateway)
 
 
-def _filtered(directory: Directory, text: str | None) -> list[Box]:
+def _filtered(directory: Directory, text: str | None) -> Sequence[Box]:
     from mcp_agent.fleet.directory import parse_labels
 
     if not text:

@@ -8,17 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, SharedContext, Success
+from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.observers import CallObserver
-from mcp_agent.calls.shaping import Shaper
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
@@ -61,8 +58,6 @@ class Gateway:
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
-        # The boxes of the calls that are under way there, by the id of the call.
-        self.places: dict[str, str] = {}
         # The default box of a conversation or a token, set by `box_use`.
         self._defaults: OrderedDict[str, str] = OrderedDict()
 
@@ -73,16 +68,12 @@ class Gateway:
     def tools(self, _: Profiles, taken: Collection[str]) -> list[Tool]:
         return remote_tools(self.directory, taken)
 
-    def dispatcher(
-        self,
-        gate: Gate,
-        context: SharedContext,
-        shaper: Shaper,
-        threads: Executor,
-        observers: Sequence[CallObserver],
-    ) -> Dispatcher:
+    def dispatcher(self, gate: Gate, *others: Any) -> Dispatcher:
+        """What runs the calls of this gateway; made of what every dispatcher is made of."""
         self.gate = gate
-        return _GatewayDispatcher(gate, context, shaper, threads, observers, gateway=self)
+        made = _GatewayDispatcher(gate, *others)
+        made.gateway = self
+        return made
 
     def resources(self, gate: Gate) -> Resources:
         return BoxResources(gate, self)
@@ -140,11 +131,6 @@ class Gateway:
             if len(self._defaults) > _MOST_DEFAULTS:
                 self._defaults.popitem(last=False)
         return "conversation" if caller.conversations else "token"
-
-    def call_facts(self, call: Call) -> Mapping[str, Any]:
-        """What the audit log of a gateway has of a call besides: where it ran."""
-        box = self.places.get(call.id)
-        return {} if box is None else {"box": box}
 
     def caller_of(self, ctx: ToolContext) -> Caller:
         """Who called a tool of the gateway itself."""
@@ -253,8 +239,11 @@ class Gateway:
         default = self.default_of(caller)
         if default is not None:
             box = next((box for box in holders if box.name == default), None)
-            if box is not None:
-                return box
+            if box is None:
+                # Never on another machine than the one that was chosen.
+                why = f"has no {tool.name}" if default in self.directory.boxes else "has left the fleet"
+                raise BoxNeeded(f"{default}, your default box, {why}", hint="pass box, or choose another with box_use")
+            return box
         if len(holders) == 1:
             return holders[0]
         if not holders:
@@ -268,25 +257,7 @@ class Gateway:
 class _GatewayDispatcher(Dispatcher):
     """Sends the calls of remote tools to their box. All others are run here."""
 
-    def __init__(
-        self,
-        gate: Gate,
-        context: SharedContext,
-        shaper: Shaper,
-        threads: Executor,
-        observers: Sequence[CallObserver],
-        *,
-        gateway: Gateway,
-    ) -> None:
-        super().__init__(gate, context, shaper, threads, observers)
-        self._gateway = gateway
-
-    async def call(self, call: Call) -> Outcome:
-        try:
-            return await super().call(call)
-        finally:
-            # Only now: the audit log has it.
-            self._gateway.places.pop(call.id, None)
+    gateway: Gateway
 
     async def _carry_out(self, call: Call) -> Outcome:
         try:
@@ -294,17 +265,18 @@ class _GatewayDispatcher(Dispatcher):
         except (UnknownTool, ToolDisabled):
             return await super()._carry_out(call)
         if not isinstance(tool, RemoteTool):
-            self._gateway.under_way[call.id] = call
+            self.gateway.under_way[call.id] = call
             try:
                 return await super()._carry_out(call)
             finally:
-                del self._gateway.under_way[call.id]
+                del self.gateway.under_way[call.id]
+        name = ""
         try:
-            box, call = self._gateway.choose_box(call, tool)
-            self._gateway.places[call.id] = box.name
-            return await self._gateway.calls.call(box, call, grant)
+            box, call = self.gateway.choose_box(call, tool)
+            name = box.name
+            return await self.gateway.calls.call(box, call, grant)
         except ToolError as error:
-            return await self._fail(error, call, grant.form)
+            return replace(await self._fail(error, call, grant.form), box=name)
 
 
 def labels_of(text: str) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, NotPermitted, TimedOut
-from mcp_agent.fleet.call_protocol import LEASE_S, BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import LEASE_S, MOST_PIECE_BYTES, BadMessage, pack, unpack
 from mcp_agent.fleet.call_signatures import Trust
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
@@ -247,7 +247,7 @@ class Member:
     def _described(self) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
         """What changes seldom: the facts, the tools, and the hash of both. Made again when the tools change."""
         if self._about is None:
-            tools = [describe_tool(tool) for tool in self._daemon.gate.visible(self._access())]
+            tools = fitting_tools([describe_tool(tool) for tool in self._daemon.gate.visible(self._access())])
             about = {
                 "labels": self._labels,
                 "directory": str(self._daemon.directory),
@@ -281,6 +281,18 @@ def describe_tool(tool: Tool) -> dict[str, Any]:
         "known_as": tool.known_as,
         "hints": tool.hints,
     }
+
+
+def fitting_tools(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many of the tools as one message has room for: mounted servers can have hundreds."""
+    room = MOST_PIECE_BYTES
+    for place, tool in enumerate(tools):
+        room -= len(orjson.dumps(tool)) + 1
+        if room < 0:
+            left_out = len(tools) - place
+            event(log, logging.WARNING, "fleet.too_many_tools", offered=place, left_out=left_out)
+            return tools[:place]
+    return tools
 
 
 def _digest(value: Any) -> str:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,10 +31,14 @@ class Key:
     public: str
 
     def sign(self, data: bytes) -> bytes:
+        return self.signer()(data)
+
+    def signer(self) -> Callable[[bytes], bytes]:
+        """The function that signs, for many messages: reading the seed takes as long as a signature."""
         import nkeys
 
-        signature: bytes = nkeys.from_seed(bytearray(self.seed.encode())).sign(data)
-        return signature
+        sign: Callable[[bytes], bytes] = nkeys.from_seed(bytearray(self.seed.encode())).sign
+        return sign
 
 
 def new_key(kind: Kind) -> Key:

@@ -11,6 +11,8 @@ import orjson
 
 from mcp_agent.fleet.bus import Bus
 from mcp_agent.fleet.directory import AWAY_S, Directory
+from mcp_agent.fleet.member import fitting_tools
+from mcp_agent.fleet.remote_tools import remote_tools
 from mcp_agent.fleet.subjects import box_of_uri, boxes_in
 from tests.support.fleet import Swarm
 from tests.support.nats import nats_server
@@ -72,6 +74,37 @@ async def test_a_beat_that_cannot_be_read_is_ignored(tmp_path: Path) -> None:
         await swarm.beat()
         await eventually(lambda: box.heard_at > heard_at)
         assert list(directory.boxes) == ["box0000"]
+
+
+async def test_what_a_box_says_of_its_tools_is_taken_as_far_as_it_can_be_offered(tmp_path: Path) -> None:
+    with nats_server(tmp_path) as server:
+        boxes = await Bus.connect(server.url, name="swarm", inbox_prefix="_INBOX.swarm")
+        gateway = await Bus.connect(server.url, name="gateway", inbox_prefix="_INBOX.gateway.gw")
+        odd: list[Any] = [
+            5,
+            {},
+            {"name": "a tool"},
+            {"name": "a", "schema": []},
+            {"name": "b", "schema": {"properties": 5}},
+            {"name": "c", "aliases": "none"},
+            {"name": "d", "hints": []},
+        ]
+        try:
+            await Swarm(boxes, 1, [*odd, *_TOOLS, {"name": "boxes"}]).join()
+            directory = Directory()
+            await directory.join(gateway)
+            await eventually(lambda: directory.boxes)
+            (tool,) = remote_tools(directory, {"boxes"})
+            assert (tool.name, tool.effect, tool.listed_schema) == ("fs_read", "read", {"type": "object"})
+        finally:
+            await gateway.close()
+            await boxes.close()
+
+
+def test_a_box_offers_as_many_tools_as_one_message_holds() -> None:
+    tools = [{"name": f"tool{number}", "description": "x" * 100_000} for number in range(12)]
+    assert [tool["name"] for tool in fitting_tools(tools)] == [f"tool{number}" for number in range(8)]
+    assert fitting_tools(tools[:3]) == tools[:3]
 
 
 def test_the_box_is_read_from_ids_and_from_nothing_else() -> None:

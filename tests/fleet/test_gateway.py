@@ -186,19 +186,21 @@ async def test_a_client_that_leaves_cancels_its_call_on_the_box(gateway: Daemon,
     await eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 
-async def test_the_box_writes_its_own_audit_line_with_the_caller_and_the_gateway(gateway: Daemon, fleet: Fleet) -> None:
+async def test_the_box_and_the_gateway_each_write_an_audit_line_under_one_id(gateway: Daemon, fleet: Fleet) -> None:
     await call(gateway, "fs_list", path=".", box="one")
 
-    def lines() -> list[dict[str, Any]]:
-        files = (fleet.folder / "one" / "state" / "audit").iterdir()
+    def lines(program: str) -> list[dict[str, Any]]:
+        files = (fleet.folder / program / "state" / "audit").iterdir()
         every = [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
         return [line for line in every if line.get("tool") == "fs_list"]
 
-    (line, *_) = await eventually(lines)
+    (line, *_) = await eventually(lambda: lines("one"))
     assert (line["client"], line["gateway"], line["transport"]) == ("fleet/owner", "gw", "openapi")
+    (own, *_) = await eventually(lambda: lines("gw"))
+    assert (own["client"], own["box"], own["req"]) == ("owner", "one", line["req"])
 
 
-async def test_the_same_answer_comes_over_a_gateway_as_from_the_box(gateway: Daemon, fleet: Fleet) -> None:
+async def test_a_gateway_answers_as_the_box_does_and_never_with_another_box(gateway: Daemon, fleet: Fleet) -> None:
     direct = fleet.member("three", "--port", "0").daemon
     assert direct is not None
     await eventually(lambda: call(gateway, "boxes"), lambda found: found["total"] == 3)
@@ -216,8 +218,12 @@ async def test_the_same_answer_comes_over_a_gateway_as_from_the_box(gateway: Dae
                 async with daemon.http(**headers) as client:
                     answers.append((await client.post(path, json={**message, "params": params})).json())
             assert answers[0] == answers[1]
+    await call(gateway, "box_use", box="three")
     fleet.programs.pop().stop()
     await eventually(lambda: call(gateway, "boxes"), lambda found: found["total"] == 2)
+    gone = await call(gateway, "fs_list", path=".")
+    assert gone["error"]["message"] == "three, your default box, has left the fleet"
+    await call(gateway, "box_use", box="")
 
 
 async def test_a_model_is_told_what_box_means(gateway: Daemon) -> None:

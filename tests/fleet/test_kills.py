@@ -32,7 +32,13 @@ class _Runs:
         self.outcomes: dict[int, dict[str, Any]] = {}
         self._has_more = asyncio.Condition()
 
-    async def run_all(self) -> None:
+    async def run_with_kills(self, times: int, kill: Callable[[], None]) -> None:
+        """Run all calls, and kill `times` times, spread evenly over them."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._kill(times, kill))
+            group.create_task(self._run_all())
+
+    async def _run_all(self) -> None:
         numbers = iter(range(CALLS))
         async with self._gateway.http() as client, asyncio.TaskGroup() as group:
 
@@ -52,8 +58,7 @@ class _Runs:
             for _ in range(AT_ONCE):
                 group.create_task(work())
 
-    async def kill(self, times: int, kill: Callable[[], None]) -> None:
-        """Kill `times` times, spread evenly over the calls."""
+    async def _kill(self, times: int, kill: Callable[[], None]) -> None:
         for step in range(1, times + 1):
             async with self._has_more:
                 await self._has_more.wait_for(lambda: len(self.outcomes) >= step * CALLS // (times + 1))  # noqa: B023
@@ -72,9 +77,7 @@ async def test_no_call_is_lost_or_runs_twice_while_the_nats_server_is_killed(tmp
             server.kill()
             server.start()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(runs.kill(12 if LONG else 3, restart))
-            group.create_task(runs.run_all())
+        await runs.run_with_kills(12 if LONG else 3, restart)
     assert [number for number, answer in runs.outcomes.items() if answer.get("exit_code") != 0] == []
     assert runs.ran() == Counter(range(CALLS))
 
@@ -88,9 +91,7 @@ async def test_no_call_runs_twice_while_its_box_is_killed(tmp_path: Path) -> Non
             member.kill()
             member.start()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(runs.kill(4 if LONG else 1, restart))
-            group.create_task(runs.run_all())
+        await runs.run_with_kills(4 if LONG else 1, restart)
     answered = {number for number, answer in runs.outcomes.items() if answer.get("exit_code") == 0}
     ran = runs.ran()
     assert [number for number, count in ran.items() if count > 1] == []
@@ -106,6 +107,8 @@ async def test_no_call_is_lost_or_runs_twice_while_the_servers_of_a_cluster_are_
     with nats_cluster(tmp_path) as servers, running_fleet(tmp_path, servers[0].url) as fleet:
         fleet.member("one")
         fleet.member("two")
+        # The gateway begins on another server than the boxes.
+        fleet.url = servers[1].url
         runs = _Runs(_daemon(fleet.gateway()), tmp_path / "ran.log", box="one")
         turns = itertools.cycle(servers)
 
@@ -116,9 +119,7 @@ async def test_no_call_is_lost_or_runs_twice_while_the_servers_of_a_cluster_are_
             time.sleep(1)
             server.start()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(runs.kill(9, restart_one))
-            group.create_task(runs.run_all())
+        await runs.run_with_kills(9, restart_one)
     assert [number for number, answer in runs.outcomes.items() if answer.get("exit_code") != 0] == []
     assert runs.ran() == Counter(range(CALLS))
 

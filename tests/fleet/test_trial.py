@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -117,7 +118,9 @@ def test_on_a_terminal_it_says_what_to_do_next(home: Path, place: Path) -> None:
     with on_a_terminal(home, "fleet", "try", TMPDIR=str(place)) as terminal:
         shown = terminal.wait_for("Ctrl-C ends all of it")
         assert "/mcp" in shown
-        assert "/tools/boxes" in shown
+        for line, expected in zip(re.findall(r"^ +(curl .+)$", shown, re.MULTILINE), ("one", "box two"), strict=True):
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=True)
+            assert expected in done.stdout
         assert terminal.interrupt() == 0
     assert list(place.iterdir()) == []
 

@@ -33,7 +33,8 @@ async def _join(url: str, number: int, places: asyncio.Semaphore) -> Bus:
         bus = await Bus.connect(url, name=f"box {name}", inbox_prefix=f"_INBOX.box.{name}")
 
         async def answer(message: Message) -> None:
-            await message.respond(pack({**facts, "tool_list": tools, "joined": True}))
+            has = orjson.loads(message.data).get("has", ())
+            await message.respond(pack({**facts, **({} if digest in has else {"tool_list": tools})}))
 
         async def announce(_: Message) -> None:
             await bus.publish(beat_subject(name), pack(facts))
