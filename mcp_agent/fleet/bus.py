@@ -127,6 +127,7 @@ class Bus:
     """One connection to NATS, made anew for ever. While it is lost nothing is buffered: everything raises."""
 
     def __init__(self, servers: list[Server], name: str, credentials: Path | None, inbox_prefix: str) -> None:
+        self._given_servers = servers
         self._servers = random.sample(servers, len(servers))
         self._name = name
         self._credentials = credentials
@@ -137,8 +138,8 @@ class Bus:
         self._requests: dict[str, _Request] = {}
         self._served: list[_Served] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        # By subject in lower case, as nats-py tells it: until when it is believed.
-        self._refusals: dict[str, float] = {}
+        # By kind and subject in lower case, as nats-py tells it: until when it is believed.
+        self._refusals: dict[tuple[str, str], float] = {}
         self._client: Client | None = None
         # When the present connection was made, by the clock of the event loop.
         self.connected_at = 0.0
@@ -219,14 +220,15 @@ class Bus:
         """
         served = _Served(subject, serve, asyncio.Semaphore(_SERVED_AT_ONCE))
         client = self._connected_client()
-        self._refusals.pop(subject.lower(), None)
+        refusal = ("subscription", subject.lower())
+        self._refusals.pop(refusal, None)
         await self._subscribe_client(client, served)
         try:
             await self._settle(client)
         except BusError:
             await self._unsubscribe(served)
             raise
-        if subject.lower() in self._refusals:
+        if refusal in self._refusals:
             await self._unsubscribe(served)
             raise NotPermitted(f"the credentials do not allow to subscribe to {subject}")
         self._served.append(served)
@@ -286,7 +288,7 @@ class Bus:
             raise Disconnected("the connection to NATS broke", is_sent=False)
 
     def _is_refused(self, subject: str) -> bool:
-        until = self._refusals.get(subject.lower())
+        until = self._refusals.get(("publish", subject.lower()))
         return until is not None and asyncio.get_running_loop().time() < until
 
     # Receiving
@@ -362,22 +364,19 @@ class Bus:
             note_error=self._note_error,
             note_end=lost.set,
         )
-        self._remember_servers(client)
+        self._remember_servers(client, server)
         self._lost = lost
         self._max_payload = client.max_payload
         self._client = client
         self.connected_at = asyncio.get_running_loop().time()
         self._found.set()
 
-    def _remember_servers(self, client: Client) -> None:
+    def _remember_servers(self, client: Client, named_by: Server) -> None:
         """The servers of a cluster name each other; any of them will do when this one is gone."""
-        known = {(server.host, server.port) for server in self._servers}
-        prefix = self._servers[0].url.partition("://")[0]
-        for uri in client.discovered_servers:
-            if uri.hostname and (uri.hostname, uri.port) not in known:
-                user = self._servers[0].url.partition("://")[2].rpartition("@")
-                url = f"{prefix}://{user[0]}{user[1]}{uri.hostname}:{uri.port}"
-                self._servers.append(Server(url, uri.hostname, uri.port or 4222, has_user=bool(user[1])))
+        known = {(server.host, server.port) for server in self._given_servers}
+        found = {(uri.hostname, uri.port) for uri in client.discovered_servers if uri.hostname and uri.port} - known
+        self._servers = [*self._given_servers, *(named_by.names(host, port) for host, port in found)]
+        random.shuffle(self._servers)
 
     async def _keep_connected(self) -> None:
         while True:
@@ -400,7 +399,6 @@ class Bus:
                 except (CannotConnect, FleetError) as problem:
                     level = logging.WARNING if attempt == 4 else logging.DEBUG
                     _logger.log(level, "%s; trying on", problem)
-            random.shuffle(self._servers)
             _logger.info("connected to NATS again")
 
     def _drop_client(self) -> None:
@@ -421,19 +419,20 @@ class Bus:
         """What nats-py tells only here. A refused subject fails its requests; the rest is for the log."""
         found = _REFUSAL.search(str(error))
         if found is None:
-            _logger.debug("NATS: %s", describe(error))
+            is_loss = type(error).__name__ == "SlowConsumerError"
+            _logger.log(logging.WARNING if is_loss else logging.DEBUG, "NATS: %s", describe(error))
             return
-        kind, subject = found[1], found[2]
-        if subject not in self._refusals:
+        kind, subject = found[1].lower(), found[2].lower()
+        if (kind, subject) not in self._refusals:
             _logger.warning("the credentials do not allow %s", f"{kind} to {subject}")
         if len(self._refusals) >= _REFUSALS:
             self._refusals.pop(next(iter(self._refusals)))
-        self._refusals[subject] = asyncio.get_running_loop().time() + _REFUSAL_S
-        for request in self._requests.values():
-            if request.subject.lower() == subject and not request.answer.done():
-                request.answer.set_exception(
-                    NotPermitted(f"the credentials do not allow to publish to {request.subject}")
-                )
+        self._refusals[kind, subject] = asyncio.get_running_loop().time() + _REFUSAL_S
+        if kind == "publish":
+            for request in self._requests.values():
+                if request.subject.lower() == subject and not request.answer.done():
+                    message = f"the credentials do not allow to publish to {request.subject}"
+                    request.answer.set_exception(NotPermitted(message))
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
