@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from mcp_agent.fleet.box_watch import Batch, BoxStops, BoxWatch, Idle, NoSuchSession, SwitchedOff, Unreachable
 from mcp_agent.fleet.bus import Bus
-from mcp_agent.fleet.call_protocol import MOST_PIECE_BYTES
 from mcp_agent.fleet.directory import Box, Directory
 from mcp_agent.fleet.watch_protocol import MOST_TAIL_BYTES, Form, Opening
 from mcp_agent.settings import BOX_NAME
@@ -25,8 +24,9 @@ from tools.kit.records import mutable
 
 log = logging.getLogger(__name__)
 
-# A watcher of a single box has so many reads under way.
+# A watcher of a single box has so many reads under way. Larger ones cost no less, and others wait longer behind them.
 _READS = 4
+_READ_BYTES = 300_000
 # A read of a watcher of many boxes asks for less, but not for less than that.
 _LEAST_BYTES = 64 * 1024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
@@ -323,7 +323,7 @@ class FleetWatch:
         if self._form == "tail":
             return
         reads = max(1, _READS // len(self._watches))
-        most_bytes = max(_LEAST_BYTES, min(MOST_PIECE_BYTES, _READS * MOST_PIECE_BYTES // (reads * len(self._watches))))
+        most_bytes = max(_LEAST_BYTES, min(_READ_BYTES, _READS * _READ_BYTES // (reads * len(self._watches))))
         for watch in self._watches.values():
             watch.most_reads, watch.most_bytes = reads, most_bytes
 
