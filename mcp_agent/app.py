@@ -177,6 +177,7 @@ def compose_daemon(
         refusals=Refusals(lambda facts: audit.note("login_refused", **facts)),
         paths=paths,
         recent_results=recent_results,
+        gateway=gateway,
     )
 
 

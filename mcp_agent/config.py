@@ -118,6 +118,11 @@ class Config:
         return self.state_dir / "journal"
 
     @property
+    def copies_dir(self) -> Path:
+        """Where files are that another box of the fleet has not sent whole yet."""
+        return self.state_dir / "copies"
+
+    @property
     def artifacts_dir(self) -> Path:
         return self.state_dir / "artifacts"
 
@@ -150,6 +155,7 @@ class Config:
             self.runtime_file,
             self.mcp_sessions_file,
             self.mounts_dir,
+            self.copies_dir,
             self.fleet_dir,
             *(() if self.creds is None else (self.creds,)),
         )

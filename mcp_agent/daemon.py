@@ -34,6 +34,7 @@ from tools.kit.records import mutable
 from tools.search.engine import Engine
 
 if TYPE_CHECKING:
+    from mcp_agent.fleet.gateway import Gateway
     from registry.edits import Edit
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,8 @@ class Daemon(Host):
     refusals: Refusals
     paths: OpenPaths
     recent_results: RecentResults
+    # Of a daemon that has the tools of boxes instead of its own.
+    gateway: Gateway | None = None
     started_at: float = field(default_factory=time.time)
     reloads: int = 0
     rejections: int = 0

@@ -44,4 +44,8 @@ def owner_api(
         FileViews(daemon).routes,
         Connections(daemon, tokens, connected).routes,
     ]
+    if daemon.gateway is not None:
+        from mcp_agent.admin.box_views import BoxViews
+
+        groups.append(BoxViews(daemon.gateway).routes)
     return Api(groups, str(daemon.file.path))

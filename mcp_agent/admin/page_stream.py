@@ -5,7 +5,7 @@ output of the sessions it shows, the lines of the audit log, and the news that t
 
     GET /ui/stream?sessions=ID:OFFSET,ID:OFFSET
 
-    event: hello     first; the id of this start of the daemon
+    event: hello     first; the id of this start of the daemon, and its name if it is the gateway of a fleet
     event: changed   {"topic": "tools" | "sessions"}: ask again
     event: line      one line of the audit log
     event: missed    lines were left out, because the page was too slow: ask again
@@ -59,15 +59,18 @@ class PageStream:
         cursor = OutputCursor(frozenset(places))
         for log in hub.logs:
             if log.session_id in places:
-                since = places[log.session_id]
-                cursor.add(log, min(since if since >= 0 else max(0, log.end + since), log.end))
+                cursor.add(log, log.absolute(places[log.session_id]))
         cursor.wake = feed.woken.set
         now = asyncio.get_running_loop().time
         hub.follow(cursor, lambda: True)
         hub.observe(feed.add_topic)
         audit.listeners.add(feed.add_line)
         try:
-            yield _frame("hello", {"boot": hub.boot, "version": __version__})
+            gateway = self._daemon.gateway
+            yield _frame(
+                "hello",
+                {"boot": hub.boot, "version": __version__, "gateway": None if gateway is None else gateway.name},
+            )
             while True:
                 feed.woken.clear()
                 frames = [*feed.take(), *(_output(log, item) for log, item in cursor.take(_AT_ONCE_BYTES))]

@@ -45,6 +45,10 @@ class Dispatcher:
         self._threads = threads
         self._observers = observers
 
+    def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
+        """One that runs the tools of another gate in the same way."""
+        return Dispatcher(gate, self._context, self._shaper, self._threads, observers)
+
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
         began = time.perf_counter()

@@ -8,7 +8,6 @@ A client that stops reading delays nobody. It loses only bytes that the spool ha
 from __future__ import annotations
 
 import asyncio
-import itertools
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -35,11 +34,14 @@ class EventHub:
         # The cursors of /events, each with the question whether its client may hear of sessions.
         self._cursors: dict[OutputCursor, MayHear] = {}
         self._logs: dict[str, OutputLog] = {}
-        self._numbers = itertools.count(1)
+        # The number of the newest event: starts, output and exits of all sessions are counted in one sequence.
+        self.last_number = 0
         # Logs whose child waits for a lossless client to read on, each with what resumes it (backpressure).
         self._waiting: dict[OutputLog, Callable[[], None]] = {}
         # Called with what is different now, for those who look again by themselves.
         self._observers: set[Callable[[Topic], None]] = set()
+        # Called when a client on an MCP wire has opened or closed its stream.
+        self.on_listener: Callable[[], None] = lambda: None
         self.is_closed = False
         # How many gap events there were, and how many bytes they were about.
         self.gaps = 0
@@ -71,13 +73,14 @@ class EventHub:
                 if not may_hear():
                     cursor.revoke()
 
-    def add_log(self, log: OutputLog) -> None:
-        """Make a session known. Every client gets all of its output, from the first byte on."""
-        log.publish(self._numbers.__next__)
+    def add_log(self, log: OutputLog, offset: int = 0) -> None:
+        """Make a session known. Every client gets all of its output, from the byte `offset` on."""
+        self._take_number()
+        log.publish(self._take_number)
         self._logs[log.session_id] = log
         self._notify_observers("sessions")
         for cursor in self._all_cursors():
-            cursor.add(log, 0)
+            cursor.add(log, offset)
 
     def notify_output(self, log: OutputLog) -> None:
         """Wake every client that follows `log`: it has more output, or has ended. Returns at once, copies nothing."""
@@ -86,7 +89,7 @@ class EventHub:
 
     def notify_exit(self, log: OutputLog, exit_code: int, signal: str | None, ended_by: EndedBy | None = None) -> None:
         """The leader has ended, and all that it printed is in the log."""
-        log.exit = Exit(next(self._numbers), log.end, exit_code, signal, ended_by)
+        log.exit = Exit(self._take_number(), log.end, exit_code, signal, ended_by)
         self.notify_output(log)
         self._notify_observers("sessions")
 
@@ -97,6 +100,12 @@ class EventHub:
         for cursor in self._all_cursors():
             cursor.drop(log)
         self._notify_observers("sessions")
+
+    def resume(self, cursor: OutputCursor, number: int) -> None:
+        """Give `cursor` all that came after the event with `number`, as far as it is stored."""
+        for log in self._logs.values():
+            if log.exit is None or log.exit.number > number:
+                cursor.add(log, log.offset_after(number))
 
     def observe(self, observer: Callable[[Topic], None]) -> None:
         """Call `observer` whenever tools or sessions are different from before. It must be fast."""
@@ -116,6 +125,11 @@ class EventHub:
         else:
             self.add(subscription)
         return subscription
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether a client on an MCP wire has an open stream on which it may hear of sessions."""
+        return any(subscription.hears_sessions for subscription in self._subscriptions)
 
     def add(self, subscription: Subscription) -> None:
         self._subscriptions.add(subscription)
@@ -161,6 +175,10 @@ class EventHub:
             subscription.close()
         for cursor in self._cursors:
             cursor.close()
+
+    def _take_number(self) -> int:
+        self.last_number += 1
+        return self.last_number
 
     def _notify_observers(self, topic: Topic) -> None:
         for observer in self._observers:

@@ -54,6 +54,11 @@ class OutputCursor:
         self._places.pop(log, None)
         self.behind.pop(log, None)
 
+    @property
+    def is_following(self) -> bool:
+        """Whether there is a session that may still have something for this client."""
+        return bool(self._places)
+
     def place(self, log: OutputLog) -> int:
         return self._places[log]
 

@@ -41,6 +41,8 @@ class Subscription:
         self._allowance = float(RATE_BYTES)
         self._sent_at = 0.0
         self.is_closed = False
+        # Whether the client has its stream open.
+        self._is_read = False
         cursor.wake = self._woken.set
 
     def offer(self, event: Change) -> None:
@@ -55,6 +57,10 @@ class Subscription:
         self._woken.set()
 
     @property
+    def hears_sessions(self) -> bool:
+        return self._is_read and self._may_hear()
+
+    @property
     def unsent(self) -> int:
         """How many answers wait for the client to take them."""
         return len(self._answers)
@@ -65,28 +71,32 @@ class Subscription:
         What is pending then is still given. An event that `encode` gives None for is left out.
         """
         loop = asyncio.get_running_loop()
-        while True:
-            self._woken.clear()
-            while self._answers or self._pending:
-                if self._answers:
-                    yield self._answers.popleft()
-                    continue
-                change = next(iter(self._pending))
-                del self._pending[change]
-                if (message := encode(change)) is not None:
-                    yield message
-            if self.cursor.behind and (self.is_closed or loop.time() >= self._sent_at + COALESCE_S):
-                for event in self._due_output(loop.time()):
-                    while self._answers:
+        self._set_read(is_read=True)
+        try:
+            while True:
+                self._woken.clear()
+                while self._answers or self._pending:
+                    if self._answers:
                         yield self._answers.popleft()
-                    if (message := encode(event)) is not None:
+                        continue
+                    change = next(iter(self._pending))
+                    del self._pending[change]
+                    if (message := encode(change)) is not None:
                         yield message
-            if self.is_closed:
-                return
-            if self.cursor.behind:
-                await self._wait_for_output()
-            else:
-                await self._woken.wait()
+                if self.cursor.behind and (self.is_closed or loop.time() >= self._sent_at + COALESCE_S):
+                    for event in self._due_output(loop.time()):
+                        while self._answers:
+                            yield self._answers.popleft()
+                        if (message := encode(event)) is not None:
+                            yield message
+                if self.is_closed:
+                    return
+                if self.cursor.behind:
+                    await self._wait_for_output()
+                else:
+                    await self._woken.wait()
+        finally:
+            self._set_read(is_read=False)
 
     async def _wait_for_output(self) -> None:
         """Return when the time has come for output that waits, or an event or an answer is there."""
@@ -107,6 +117,10 @@ class Subscription:
         self.close()
         self._hub.add(successor)
         return successor
+
+    def _set_read(self, *, is_read: bool) -> None:
+        self._is_read = is_read
+        self._hub.on_listener()
 
     def close(self) -> None:
         self.is_closed = True

@@ -39,8 +39,8 @@ SERVICE = "mcp-agent"
 
 _EVERYTHING = ("agent.>", "_INBOX.>", "$SRV.>")
 PUBLISH: dict[Role, tuple[str, ...]] = {
-    # Its own name is asked for before it is taken.
-    "member": (f"agent.{_NAME}.beat", f"agent.{_NAME}.who"),
+    # Its own name is asked for before it is taken; and it pulls files that other boxes offer.
+    "member": (f"agent.{_NAME}.beat", f"agent.{_NAME}.who", f"agent.*.*.copy.{_NAME}"),
     "gateway": (
         *(f"agent.*.*.{verb}.{_NAME}" for verb in ("call", "read", "cancel")),
         "agent.*.who",
@@ -52,7 +52,7 @@ PUBLISH: dict[Role, tuple[str, ...]] = {
 }
 SUBSCRIBE: dict[Role, tuple[str, ...]] = {
     "member": (
-        *(f"agent.{_NAME}.*.{verb}.*" for verb in ("call", "read", "cancel")),
+        *(f"agent.{_NAME}.*.{verb}.*" for verb in ("call", "read", "cancel", "copy")),
         f"agent.{_NAME}.who",
         # To notice another daemon with its name.
         f"agent.{_NAME}.beat",

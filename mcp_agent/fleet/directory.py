@@ -13,7 +13,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -58,6 +58,8 @@ class Box:
     tools: str = ""
     load: float = 0.0
     sessions: int = 0
+    # The number of the newest event of its sessions.
+    events: int = 0
     calls: int = 0
     heard_at: float = 0.0
 
@@ -73,12 +75,16 @@ class Directory:
         # The tools of boxes as they describe them, by hash.
         self.tool_sets: dict[str, list[dict[str, Any]]] = {}
         self.on_change: Callable[[], None] = lambda: None
+        # Called with the name of a box that was heard of, or has left.
+        self.listeners: set[Callable[[str], None]] = set()
         self._connection: Bus | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._change: asyncio.TimerHandle | None = None
         self._used_sets: Counter[str] = Counter()
         # What `holders` found, until a box comes, goes or has other tools.
+        # All of them by name; empty while that must be made anew.
+        self._by_name: list[Box] = []
         self._holders: dict[str, list[Box]] = {}
 
     async def join(self, bus: Bus) -> None:
@@ -115,10 +121,13 @@ class Directory:
         return self._connection
 
     def is_away(self, box: Box) -> bool:
-        return time.monotonic() - box.heard_at > AWAY_S
+        return self.silence_s(box) > AWAY_S
+
+    def silence_s(self, box: Box) -> float:
+        return time.monotonic() - box.heard_at
 
     def silence(self, box: Box) -> str:
-        return f"{time.monotonic() - box.heard_at:.0f} s"
+        return f"{self.silence_s(box):.0f} s"
 
     def holders(self, tool: str) -> list[Box]:
         """The boxes that have a tool, by name."""
@@ -129,18 +138,22 @@ class Directory:
             self._holders[tool] = found
         return found
 
-    def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> list[Box]:
+    def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> Sequence[Box]:
         """The boxes with these labels whose name fits a glob, by name."""
-        wanted = labels or {}
-        fitting = (box for box in self.boxes.values() if box.fits(wanted))
-        if names != "*":
-            fitting = (box for box in fitting if fnmatch.fnmatchcase(box.name, names))
-        return sorted(fitting, key=lambda box: box.name)
+        if len(self._by_name) != len(self.boxes):
+            self._by_name = sorted(self.boxes.values(), key=lambda box: box.name)
+        if not labels and names == "*":
+            return self._by_name
+        wanted, fits_name = labels or {}, re.compile(fnmatch.translate(names)).match
+        return [box for box in self._by_name if box.fits(wanted) and fits_name(box.name)]
 
     def counted_sets(self) -> list[tuple[list[dict[str, Any]], int]]:
         """Every set of tools, with the number of boxes that have it, the most common first."""
         order = sorted(self._used_sets.items(), key=lambda item: (-item[1], item[0]))
         return [(self.tool_sets[key], count) for key, count in order if key in self.tool_sets]
+
+    def has_category(self, box: Box, category: str) -> bool:
+        return any(tool["category"] == category for tool in self.tool_sets.get(box.tools, ()))
 
     async def ask_boot(self, name: str, within_s: float) -> str | None:
         """The boot id of a box, asked for now; None if it does not answer in time."""
@@ -179,12 +192,14 @@ class Directory:
         try:
             boot, facts = str(head["boot"]), str(head["facts"])
             load, sessions, calls = float(head["load"]), int(head["sessions"]), int(head["calls"])
+            events = int(head.get("events", 0))
         except (KeyError, TypeError, ValueError) as error:
             raise BadMessage(f"a beat of {name} cannot be read: {error!r}") from None
         box = self.boxes.get(name)
         if box is None:
             box = Box(name, boot)
         box.boot, box.load, box.sessions, box.calls, box.heard_at = boot, load, sessions, calls, time.monotonic()
+        box.events = events
         said = head.get("about")
         if isinstance(said, dict):
             tools = str(said.get("tools", ""))
@@ -199,11 +214,14 @@ class Directory:
             self._put(box, tools)
         elif box.facts != facts:
             return False
+        self._tell(name)
         return True
 
     def _put(self, box: Box, tools: str) -> None:
         is_new = box.name not in self.boxes
         self.boxes[box.name] = box
+        if is_new:
+            self._by_name = []
         if not is_new and box.tools == tools:
             return
         if not is_new:
@@ -216,8 +234,10 @@ class Directory:
 
     def _remove(self, name: str) -> None:
         self._release(self.boxes.pop(name).tools)
+        self._by_name = []
         event(log, logging.INFO, "fleet.box_left", box=name)
         self._plan_change()
+        self._tell(name)
 
     def _release(self, tools: str) -> None:
         self._used_sets[tools] -= 1
@@ -235,6 +255,10 @@ class Directory:
             except (BusError, BadMessage) as error:
                 # The next beat is a new chance.
                 event(log, logging.INFO, "fleet.box_not_known", box=name, message=str(error))
+
+    def _tell(self, name: str) -> None:
+        for listener in tuple(self.listeners):
+            listener(name)
 
     def _plan_change(self) -> None:
         self._holders.clear()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from mcp_agent.fleet.box_copy import box_copy_tool
 from mcp_agent.fleet.directory import Box, Directory
 from tools.context import ToolContext
 from tools.kit.errors import InvalidParams, NotFound
@@ -151,10 +152,10 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
         rows = await asyncio.gather(*(run(box) for box in found))
         return BoxRows(rows, sum("error" in row or bool(row.get("exit_code")) for row in rows))
 
-    return boxes, box_use, box_run
+    return boxes, box_use, box_run, box_copy_tool(gateway)
 
 
-def _filtered(directory: Directory, text: str | None) -> list[Box]:
+def _filtered(directory: Directory, text: str | None) -> Sequence[Box]:
     from mcp_agent.fleet.directory import parse_labels
 
     if not text:

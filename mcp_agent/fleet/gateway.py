@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,14 +24,17 @@ from mcp_agent.fleet.bus import Bus, BusError, FleetError
 from mcp_agent.fleet.call_signatures import Signer
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
+from mcp_agent.fleet.fleet_watch import FleetWatch, Place
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
+from mcp_agent.fleet.session_tail import SessionTail
 from mcp_agent.fleet.subjects import boxes_in
+from mcp_agent.fleet.watch_protocol import Form
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
-from tools.kit.errors import BoxNeeded, InvalidParams, NotFound, ToolDisabled, ToolError
+from tools.kit.errors import BoxNeeded, BoxUnreachable, InvalidParams, NotFound, ToolDisabled, ToolError
 from tools.kit.spec import Tool
 
 log = logging.getLogger(__name__)
@@ -52,6 +55,7 @@ class Gateway:
         self._credentials = credentials
         self._signer = signer
         self._bus: Bus | None = None
+        self._tail: SessionTail | None = None
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
@@ -92,14 +96,29 @@ class Gateway:
         except BusError as error:
             await bus.close()
             raise FleetError(f"the gateway could not join the fleet at {self._url}: {error}") from None
+        self._tail = SessionTail(daemon.hub, lambda: self.watch(form="tail"))
 
     async def follow(self) -> None:
         """Until cancelled, keep the directory; then leave."""
         try:
             await self.directory.follow()
         finally:
+            if self._tail is not None:
+                await self._tail.close()
             if self._bus is not None:
                 await asyncio.shield(self._bus.close())
+
+    def watch(
+        self,
+        *,
+        form: Form = "frames",
+        box: str | None = None,
+        session: str | None = None,
+        places: dict[str, Place] | None = None,
+    ) -> FleetWatch:
+        """A new watcher of the sessions of all boxes, or of one, or of one session there."""
+        assert self._bus is not None, "a gateway serves after it has joined"
+        return FleetWatch(self._bus, self.name, self.directory, form=form, box=box, session=session, places=places)
 
     def default_of(self, caller: Caller) -> str | None:
         return next((self._defaults[key] for key in _places(caller) if key in self._defaults), None)
@@ -145,6 +164,35 @@ class Gateway:
             name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None
         }
         return {**row, **facts, "output": output}
+
+    async def call_as_program(
+        self,
+        caller: Caller,
+        box: Box,
+        name: str,
+        needed: str,
+        arguments: Mapping[str, Any],
+        report: Callable[[float, float | None, str | None], None] | None = None,
+    ) -> dict[str, Any]:
+        """The object that a call gives on a box, for a caller who may use the tool `needed`. Raises ToolError."""
+        assert self.gate is not None, "only a tool that was admitted calls others"
+        try:
+            _, grant = self.gate.admit(caller.access, needed)
+        except UnknownTool as error:
+            raise NotFound(str(error)) from None
+        program = replace(caller, transport=OPENAPI, form="json")
+        outcome = await self.calls.call(
+            box, Call(new_call_id(), program, name, arguments, report), grant._replace(form="json")
+        )
+        if isinstance(outcome, Success):
+            return outcome.result.as_object()
+        if isinstance(outcome, Failure):
+            raise outcome.error
+        raise BoxUnreachable(
+            f"{box.name} refused the call: {outcome.message if isinstance(outcome, Refusal) else 'a page'}",
+            hint="it may have another version of mcp-agent",
+            may_have_run=False,
+        )
 
     def find_box(self, asked: str) -> Box:
         """The box that a name or labels mean. Raises NotFound, BoxNeeded, InvalidParams."""

@@ -23,6 +23,8 @@ from mcp_agent.fleet.call_protocol import LEASE_S, MOST_PIECE_BYTES, BadMessage,
 from mcp_agent.fleet.call_signatures import Trust
 from mcp_agent.fleet.directory import BEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
+from mcp_agent.fleet.member_tools import MemberTools
+from mcp_agent.fleet.member_watches import MemberWatches
 from mcp_agent.fleet.nats_service import NatsService
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from mcp_agent.logs import event
@@ -37,6 +39,7 @@ _NAMESAKE_S = 2.0
 _SAME_TIME_S = 10.0
 # All members answer a gateway that starts; a little apart, so that a large fleet does not answer in one instant.
 _ANSWER_WITHIN_S = 0.1
+_BETWEEN_BEATS_S = 0.02
 
 
 class Member:
@@ -56,9 +59,11 @@ class Member:
         self._joined_at = 0.0
         # Why it had to leave again: another daemon has the name.
         self.refusal: FleetError | None = None
+        self._tools = MemberTools(daemon)
         self._calls = MemberCalls(
-            daemon.dispatcher, daemon.methods, self._access, lambda: self._connection.is_connected, lease_s=lease_s
+            self._tools.dispatcher, daemon.methods, self._access, lambda: self._connection.is_connected, lease_s=lease_s
         )
+        self._watches = MemberWatches(daemon, lambda: daemon.gate.offers(self._access(), "shell"))
         self._service = NatsService(self.box, self.boot, self._labels, lambda: self._calls.count)
         self._about: tuple[dict[str, Any], list[dict[str, Any]], str] | None = None
         self._has_changed = asyncio.Event()
@@ -74,6 +79,8 @@ class Member:
         self._bus = bus = await Bus.connect(
             self._url, name=f"mcp-agent box {self.box}", credentials=self._creds, inbox_prefix=prefix
         )
+        self._watches.max_payload = lambda: bus.max_payload
+        self._tools.join(bus)
         try:
             await self._check_name(bus)
             for subject, serve in (
@@ -81,6 +88,8 @@ class Member:
                 (beat_subject(self.box), self._hear_namesake),
                 (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
                 (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
+                (verb_subject(self.box, self.boot, "read", "*"), trust.guard(self._watches.serve)),
+                (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
             ):
                 await bus.subscribe(subject, serve)
             self._joined_at = time.monotonic()
@@ -108,7 +117,10 @@ class Member:
     async def follow(self) -> None:
         """Until cancelled, send a beat every ten seconds, and at once when the facts have changed; then leave."""
         bus = self._connection
-        expiry = asyncio.create_task(self._calls.expire())
+        expiry = [
+            asyncio.create_task(self._calls.expire()),
+            asyncio.create_task(self._tools.sender.expire(lambda: bus.is_connected)),
+        ]
         try:
             while True:
                 self._has_changed.clear()
@@ -121,12 +133,16 @@ class Member:
                     await self._beat(bus)
                 except BusError as error:
                     event(log, logging.DEBUG, "fleet.beat_not_sent", message=str(error))
+                # Many sessions that begin and end at once are told together.
+                await asyncio.sleep(_BETWEEN_BEATS_S)
         finally:
-            expiry.cancel()
+            for task in expiry:
+                task.cancel()
             self._daemon.hub.unobserve(self._on_change)
             await asyncio.shield(self._leave(bus))
 
     async def _leave(self, bus: Bus) -> None:
+        await self._watches.stop()
         await self._calls.stop()
         try:
             await bus.publish(beat_subject(self.box), pack({"leaves": True, "boot": self.boot}))
@@ -223,6 +239,7 @@ class Member:
             "facts": digest,
             "load": round(os.getloadavg()[0], 2),
             "sessions": len(self._daemon.sessions.live),
+            "events": self._daemon.hub.last_number,
             "calls": self._calls.running,
             "about": about,
         }
@@ -244,7 +261,8 @@ class Member:
     def _on_change(self, topic: Topic) -> None:
         if topic == "tools":
             self._about = None
-            self._has_changed.set()
+        # A session that begins or ends is told at once, too: gateways know by that whether there is anything to read.
+        self._has_changed.set()
 
 
 def describe_tool(tool: Tool) -> dict[str, Any]:

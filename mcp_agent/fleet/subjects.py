@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from mcp_agent.settings import BOX_NAME
 
-Verb = Literal["call", "read", "cancel"]
+# The last one is between two boxes: the name in it is that of the box which pulls a file.
+Verb = Literal["call", "read", "cancel", "copy"]
 
 # Everybody who hears it says who they are.
 WHO = "agent.who"
@@ -46,7 +47,7 @@ def beat_subject(box: str) -> str:
 
 
 def gateway_of(subject: str) -> str:
-    """The gateway that a message on a subject of `verb_subject` comes from."""
+    """The gateway, or for `copy` the box, that a message on a subject of `verb_subject` comes from."""
     return subject.rpartition(".")[2]
 
 

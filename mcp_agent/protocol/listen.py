@@ -6,7 +6,16 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from mcp_agent.events.hub import EventHub
-from mcp_agent.events.types import Event, Gap, MayHear, ResourceUpdated, SessionExit, SessionOutput, ToolsChanged
+from mcp_agent.events.types import (
+    Event,
+    Gap,
+    MayHear,
+    ResourceUpdated,
+    SessionExit,
+    SessionOutput,
+    ToolsChanged,
+    session_uri,
+)
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import EventForm, session_notification
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, Message, RpcError
@@ -30,6 +39,7 @@ class Filter:
         self.tools = asked.get("toolsListChanged") is True
         self.uris = frozenset(uris)
         self.shell = asked.get(SHELL_KEY) is True
+        self.hears_sessions = self.shell or any(uri.startswith(session_uri("")) for uri in self.uris)
 
     def accepted_keys(self, *, may_hear: bool) -> dict[str, Any]:
         accepted: dict[str, Any] = {}
@@ -58,7 +68,7 @@ async def listen(message: Message, hub: EventHub, may_hear: MayHear, events: Eve
     assert message.id is not None, "a notification cannot be answered with a stream"
     wanted = Filter(message)
     meta = {eras.META_SUBSCRIPTION: message.id}
-    subscription = hub.subscribe(may_hear)
+    subscription = hub.subscribe(lambda: wanted.hears_sessions and may_hear())
     try:
         yield jsonrpc.notification(
             "notifications/subscriptions/acknowledged",

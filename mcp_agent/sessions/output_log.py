@@ -151,6 +151,10 @@ class OutputLog:
             self.spool.whole_bytes = 0
         self._numbers = array("Q", [take_number() for _ in self._numbers])
 
+    def absolute(self, offset: int) -> int:
+        """An offset that a client gave, within the output: a negative one counts from the end."""
+        return min(offset if offset >= 0 else max(0, self.end + offset), self.end)
+
     def excess(self) -> int:
         """The offset up to which old output must be freed before more is accepted; 0 if there is room."""
         return 0 if self.spool is None else self.spool.excess()

@@ -21,7 +21,6 @@ from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, asked_event_form
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
 from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.transports.events import named_frame
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -32,6 +31,7 @@ from mcp_agent.transports.http import (
     send_error,
     send_json,
 )
+from mcp_agent.transports.output_frames import named_frame
 from mcp_agent.transports.sse_frames import message_frame, send_frames
 from registry.gate import Gate
 

@@ -15,6 +15,7 @@ from tests.benchmarks import (
     daemon,
     filesystem,
     filesystem_peers,
+    fleet,
     open_terminal,
     policy,
     pruning,
@@ -37,6 +38,7 @@ _FAMILIES = (
     policy,
     additions,
     open_terminal,
+    fleet,
 )
 _FAILED = "FAILED"
 

@@ -19,6 +19,13 @@ from tests.support.daemon import COMMAND, Daemon, environment
 from tests.support.waiting import PATIENCE_S, eventually_sync
 
 
+class FleetDaemon(Daemon):
+    """A daemon whose state is not in the default place of its user: a machine may have several of them."""
+
+    def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return super().cli(*arguments, "--state-dir", str(self.home / "state"))
+
+
 @dataclass
 class Program:
     """A member or a gateway that can be killed and started again in the same folders."""
@@ -44,7 +51,7 @@ class Program:
         assert line, f"it did not start: {stderr.read_text()}"
         ready = json.loads(line)
         token = Path(ready["token_file"]).read_text().strip()
-        self.daemon = Daemon(
+        self.daemon = FleetDaemon(
             self.process, ready["url"] or "", token, self.home, self.home / "tools.json", ready, stderr
         )
         return self.daemon

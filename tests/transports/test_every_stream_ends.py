@@ -80,7 +80,7 @@ STREAMS = [
     Stream("a call without a session", _post("tools/call", _CALL), "Exchange._write_stream"),
     Stream("a stateless call", _stateless("tools/call", _CALL), "Exchange._write_stream"),
     Stream("subscriptions/listen", _stateless("subscriptions/listen", _LISTEN), "StreamableHttp._stateless"),
-    Stream("/events", _get("/events"), "Events.__call__"),
+    Stream("/events", _get("/events"), "EventsWire.__call__"),
 ]
 
 

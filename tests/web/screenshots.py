@@ -18,13 +18,26 @@ from typing import Any
 import httpx2
 from playwright.async_api import Browser
 
+from mcp_agent.fleet.directory import AWAY_S
 from mcp_agent.web import terminal_component
 from tests.support import ROOT
 from tests.support.browser import OpenPage, chromium, opened
 from tests.support.daemon import Daemon, running
+from tests.support.fleet import call, running_fleet
+from tests.support.nats import nats_server
 from tests.support.peers import WIRES
+from tests.support.waiting import eventually
 
 _VIEWS = ("tools", "sessions", "activity", "changes", "files", "try", "connect", "health")
+# The path in the view, and what is there when it is painted.
+_BOX_VIEWS = (
+    ("boxes", "", "a.box-row"),
+    ("boxes", "gpu1/sessions", ".session-chip"),
+    ("boxes", "gpu1/files", ".file-row"),
+    ("boxes", "gpu1/activity", ".box-call"),
+    ("boxes", "gpu1/health", ".tile"),
+    ("activity", "", ".box-bar select"),
+)
 _WIDTHS = {"narrow": (380, 800), "wide": (1440, 900), "huge": (2560, 1440)}
 _DOCS = ("tools", "sessions", "activity", "changes")
 _PROFILES: list[dict[str, Any]] = [
@@ -170,9 +183,52 @@ def _shrink(path: Path) -> None:
         picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
-async def _run(out: Path, is_for_docs: bool) -> None:
+async def _take_boxes(browser: Browser, folder: Path, out: Path) -> int:
+    """The views that only a gateway has, with three boxes of which one is gone."""
+    with nats_server(folder) as server, running_fleet(folder, server.url) as fleet:
+        fleet.member("gpu1", labels=("gpu=1", "zone=eu", "owner=vision"))
+        fleet.member("staging", labels=("zone=eu",))
+        gone = fleet.member("laptop-of-somebody-with-a-long-name", labels=("zone=home",))
+        gateway = fleet.gateway("front").daemon
+        assert gateway is not None
+        (folder / "gpu1" / "train.py").write_text("import torch\n\nprint(torch.cuda.device_count())\n")
+        await call(gateway, "shell_start_session", command=_PAINT, pty=True, box="gpu1")
+        await call(gateway, "shell_start_session", command="sleep 1000", box="gpu1")
+        await call(gateway, "shell_exec", command="nvidia-smi", box="gpu1")
+        await call(gateway, "fs_read", path="missing.py", box="gpu1")
+        await call(gateway, "fs_list", path=".", box="gpu1")
+        gone.kill()
+        async with gateway.http() as client:
+            await eventually(
+                lambda: client.get("/api/boxes"), lambda answer: answer.json()["away"] == 1, within_s=2 * AWAY_S
+            )
+        count = 0
+        for scheme in ("light", "dark"):
+            for width, (pixels, height) in _WIDTHS.items():
+                size: Any = {"width": pixels, "height": height}
+                async with opened(browser, gateway, viewport=size, color_scheme=scheme) as window:
+                    for view, part, ready in _BOX_VIEWS:
+                        await window.view(view, part)
+                        await window.page.locator(ready).first.wait_for()
+                        if part.endswith("files"):
+                            await window.page.locator(".file-row", has_text="train.py").click()
+                            await window.page.locator(".source").wait_for()
+                        await window.page.evaluate("document.fonts.ready")
+                        await window.page.wait_for_timeout(500)
+                        name = "-".join(filter(None, (view, *part.split("/")[1:], scheme, width)))
+                        await window.page.screenshot(path=out / f"{name}.png", full_page=width != "huge")
+                        count += 1
+        return count
+
+
+async def _run(out: Path, is_for_docs: bool, *, is_of_boxes: bool = False) -> None:
     out.mkdir(parents=True, exist_ok=True)
     terminal_component.fetch()
+    if is_of_boxes:
+        with tempfile.TemporaryDirectory() as temporary:
+            async with chromium() as browser:
+                print(f"{await _take_boxes(browser, Path(temporary), out)} pictures in {out}")
+        return
     every = [f"{view}-{scheme}-{width}" for view in _VIEWS for scheme in ("light", "dark") for width in _WIDTHS]
     names = [f"{view}-light-wide" for view in _DOCS] if is_for_docs else every
     with tempfile.TemporaryDirectory() as temporary:
@@ -193,5 +249,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "screenshots")
     parser.add_argument("--docs", action="store_true", help="only the pictures of the documentation")
+    parser.add_argument("--boxes", action="store_true", help="only the views of a gateway")
     options = parser.parse_args()
-    asyncio.run(_run(options.out, options.docs))
+    asyncio.run(_run(options.out, options.docs, is_of_boxes=options.boxes))

@@ -20,6 +20,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from tools.files import disk, trees
@@ -58,13 +59,30 @@ class Journal:
         Mode, owner, attributes, hard links and links to it are kept. Raises StaleRev if somebody else has changed
         the file since it was seen, AlreadyExists if it came to be; then, and on any error, nothing is changed.
         """
+        return self._write(target, fill, seen, None)
+
+    def place(self, target: Path, whole: Path, *, seen: os.stat_result | None) -> Receipt:
+        """Make `target` the file `whole`, which is in the same folder. It is not copied where that can be avoided.
+
+        Everything else is as with `write`. `whole` is gone then; on any error it is still there.
+        """
+        receipt = self._write(target, partial(disk.copy_out, whole), seen, whole)
+        whole.unlink(missing_ok=True)
+        return receipt
+
+    def _write(
+        self, target: Path, fill: Callable[[int], None], seen: os.stat_result | None, whole: Path | None
+    ) -> Receipt:
+        """Write with `fill`, or take over the file `whole`, whose content `fill` would write."""
         self.protected.check_write(target)
         with self.lock(target), self._change("create" if seen is None else "write", target) as (change, at):
             if seen is not None and (seen.st_nlink > 1 or not stat.S_ISREG(seen.st_mode)):
                 return self._write_in_place(change, at, fill, seen)
             temporary = change.temporary
+            is_whole = whole is not None and _take_over(at.with_name(whole.name), temporary)
             try:
-                descriptor = os.open(temporary, disk.NEW_FLAGS, 0o600 if seen is not None else 0o666)
+                flags = disk.WRITE_FLAGS if is_whole else disk.NEW_FLAGS
+                descriptor = os.open(temporary, flags, 0o600 if seen is not None else 0o666)
             except OSError as error:
                 if seen is None or error.errno not in _IN_PLACE_ERRORS:
                     raise
@@ -72,7 +90,8 @@ class Journal:
             try:
                 try:
                     change.note(new=disk.inode(os.fstat(descriptor)))
-                    fill(descriptor)
+                    if not is_whole:
+                        fill(descriptor)
                     if seen is not None and not disk.give_status(at, seen, descriptor):
                         temporary.unlink()
                         return self._write_in_place(change, at, fill, seen)
@@ -478,6 +497,15 @@ def _nameless_file(path: Path) -> Iterator[int]:
     with disk.open_descriptor(path, disk.NEW_FLAGS) as descriptor:
         path.unlink()
         yield descriptor
+
+
+def _take_over(whole: Path, temporary: Path) -> bool:
+    """Give a file its second name; False where the file system has none."""
+    try:
+        os.link(whole, temporary, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _not_undoable(target: Path, status: os.stat_result, problem: str | None) -> NotUndoable:

@@ -1,13 +1,14 @@
 // The frame of the page: navigation, the view that is open, messages, dialogs, and the login.
 
-import { ApiError, logOut } from "./api.js";
-import { button, field, fill, h, icon } from "./dom.js";
+import { ApiError, get, logOut } from "./api.js";
+import { button, field, fill, h, icon, select } from "./dom.js";
 import { readSetting, writeSetting } from "./settings.js";
 import { createStore } from "./store.js";
 import { createStream } from "./stream.js";
 
 const LONGEST_PRESS_MS = 1_000;
 const VIEWS = [
+  ["boxes", "Boxes", "box"],
   ["tools", "Tools", "tools"],
   ["sessions", "Sessions", "sessions"],
   ["activity", "Activity", "activity"],
@@ -17,6 +18,11 @@ const VIEWS = [
   ["connect", "Connect", "connect"],
   ["health", "Health", "health"],
 ];
+
+// On a gateway, views that a box has, too; and those that only a box has: there the tools of a gateway work.
+const PER_BOX = ["sessions", "files", "activity", "health"];
+const ONLY_ON_BOXES = ["sessions", "files"];
+const NOT_ON_GATEWAYS = ["changes"];
 
 const THEME_KEY = "mcp-agent-theme";
 
@@ -72,7 +78,7 @@ function start(root) {
 
   async function route() {
     const id = location.hash.replace(/^#\//, "").split("/")[0] || "tools";
-    const found = VIEWS.find(([name]) => name === id) ?? VIEWS[0];
+    const found = VIEWS.find(([name]) => name === id) ?? VIEWS.find(([name]) => name === "tools");
     for (const link of nav.children) link.toggleAttribute("aria-current", false);
     const link = nav.querySelector(`[data-id="${found[0]}"]`);
     link?.setAttribute("aria-current", "page");
@@ -83,6 +89,12 @@ function start(root) {
       return;
     }
     const turn = ++opening;
+    if (store.state.gateway && ONLY_ON_BOXES.includes(found[0])) {
+      leaveView();
+      current = undefined;
+      fill(main, h("div", { class: `view view-${found[0]}` }, h("div", { class: "page-head" }, h("div", {}, h("h1", {}, found[1]), h("p", {}, "They are on the boxes of the fleet: choose one."))), boxBar(found[0])));
+      return;
+    }
     const view = (await import(`./views/${found[0]}.js`)).default;
     if (turn !== opening || store.state.connection === "out") return;
     leaveView();
@@ -96,13 +108,32 @@ function start(root) {
       onLeave: (end) => ends.push(end),
     };
     const page = h("div", { class: `view view-${found[0]}` });
-    fill(main, page);
+    fill(main, PER_BOX.includes(found[0]) && store.state.gateway && h("div", { class: "view box-place" }, boxBar(found[0])), page);
     current = view;
     leaveView = () => {
       for (const end of ends.splice(0)) end();
     };
     const end = view.mount(page, mine);
     if (end) ends.push(end);
+  }
+
+  /** On a gateway: whose sessions, files, calls and state the view shows, and the way to those of a box. */
+  function boxBar(id) {
+    const bar = h("div", { class: "box-bar", hidden: true });
+    async function paint() {
+      const { boxes } = await get("boxes").catch(() => ({ boxes: [] }));
+      bar.hidden = false;
+      const first = ONLY_ON_BOXES.includes(id) ? "Choose a box" : `${store.state.gateway} (this gateway)`;
+      const names = [["", first], ...boxes.map((box) => [box.name, box.away ? `${box.name} (away)` : box.name])];
+      fill(bar, icon("box", 18), select(names, "", (name) => name && app.go(`boxes/${encodeURIComponent(name)}/${id}`), { aria: { label: "Box" } }));
+    }
+    paint();
+    return bar;
+  }
+
+  function paintNav() {
+    const current = nav.querySelector("[aria-current]")?.dataset.id;
+    fill(nav, VIEWS.filter(([id]) => (store.state.gateway ? !NOT_ON_GATEWAYS.includes(id) : id !== "boxes")).map(([id, title, name]) => h("a", { href: `#/${id}`, data: { id }, aria: { current: id === current ? "page" : undefined } }, icon(name), h("span", {}, title))));
   }
 
   async function leave() {
@@ -144,7 +175,14 @@ function start(root) {
     );
   }
 
-  fill(nav, VIEWS.map(([id, title, name]) => h("a", { href: `#/${id}`, data: { id } }, icon(name), h("span", {}, title))));
+  paintNav();
+  store.watch(["gateway"], () => {
+    paintNav();
+    if (store.state.gateway) {
+      current = undefined;
+      route();
+    }
+  });
   store.watch(["connection"], paintConnection);
   store.watch(["board"], paintProblems);
   paintConnection();

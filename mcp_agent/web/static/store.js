@@ -8,13 +8,13 @@
 //      that key, until the view is left. What only this view needs, it gets with `get` of api.js itself.
 //   4. A change of the daemon is made with `post`; what is different then arrives by the stream, in every open page.
 //
-// Keys: connection ("connecting", "live", "lost", "out"), boot, board, sessions, status, lines (the audit log, newest
+// Keys: connection ("connecting", "live", "lost", "out"), boot, gateway (its name, of the gateway of a fleet), board, sessions, status, lines (the audit log, newest
 // first), output (see stream.js).
 
 const MOST_LINES = 10_000;
 
 export function createStore() {
-  const state = { connection: "connecting", boot: undefined, board: undefined, sessions: undefined, status: undefined, lines: [] };
+  const state = { connection: "connecting", boot: undefined, gateway: undefined, board: undefined, sessions: undefined, status: undefined, lines: [] };
   const watchers = new Set();
   const known = new Set();
   let waiting = new Set();

@@ -99,6 +99,18 @@ def away() -> Iterator[Path]:
             'bench.patch("file", type="replace_first", pattern="ol", replacement="bol")',
             [{"file": "old"}, {"file": "bold"}],
         ),
+        (
+            'bench.journal.place(bench.folder / "file", bench.folder / "taken", seen=(bench.folder / "file").stat())',
+            [{"file": "old"}, {"file": "theirs"}],
+        ),
+        (
+            'bench.journal.place(bench.folder / "twin", bench.folder / "taken", seen=(bench.folder / "twin").stat())',
+            [{"twin": "old", "twin2": "old"}, {"twin": "theirs", "twin2": "theirs"}],
+        ),
+        (
+            'bench.journal.place(bench.folder / "made", bench.folder / "taken", seen=None)',
+            [{"made": None}, {"made": "theirs"}],
+        ),
     ],
 )
 def test_killed_at_any_step_leaves_the_old_or_the_new(

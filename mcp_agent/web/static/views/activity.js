@@ -57,7 +57,7 @@ function mount(root, app) {
     if (kind === "events" && isCall) return false;
     if (kind === "errors" && (isCall ? line.outcome === "ok" : !["policy_rejected", "login_refused"].includes(line.event))) return false;
     if (isCall && !own.checked && line.transport === "page") return false;
-    return !text || `${line.tool ?? ""} ${line.client ?? ""} ${line.program ?? ""} ${line.outcome ?? ""} ${line.event ?? ""} ${line.transport ?? ""}`.toLowerCase().includes(text);
+    return !text || `${line.tool ?? ""} ${line.client ?? ""} ${line.program ?? ""} ${line.outcome ?? ""} ${line.event ?? ""} ${line.transport ?? ""} ${line.box ?? ""}`.toLowerCase().includes(text);
   }
 
   function filter() {
@@ -92,7 +92,7 @@ function mount(root, app) {
         { type: "button", class: "log-button", aria: { expanded: String(isOpen) }, data: { line: lineKey(line) }, on: { click: () => open(line) } },
         h("span", { class: "log-time muted" }, format.clock(line.at)),
         h("span", { class: `log-tool ${isCall ? "mono" : ""} clip` }, isCall ? line.tool : (EVENTS[line.event] ?? line.event)),
-        h("span", { class: "log-who clip muted" }, isCall ? [line.client, line.program].filter(Boolean).join(" · ") : (line.by ?? line.address ?? "")),
+        h("span", { class: "log-who clip muted" }, isCall ? [line.box && `on ${line.box}`, line.client, line.program].filter(Boolean).join(" · ") : (line.by ?? line.address ?? "")),
         h("span", { class: "log-outcome" }, isCall ? h("span", { class: `chip ${line.outcome === "ok" ? "good" : "bad"}` }, line.outcome) : h("span", { class: "chip" }, "event")),
         h("span", { class: "log-ms number muted" }, isCall ? format.duration(line.ms) : ""),
         h("span", { class: "log-bytes number muted" }, isCall ? format.bytes(line.bytes) : ""),

@@ -7,11 +7,11 @@ import * as format from "../format.js";
 const IMAGES = /\.(png|jpe?g|gif|webp|avif|bmp|ico|svg)$/i;
 const LINES = 2_000;
 
-export default { id: "files", mount };
+export default { id: "files", mount: (root, app) => mountFiles(root, app) };
 
-const call = (tool, args) => post("call", { tool, arguments: args });
-
-function mount(root, app) {
+/** With `box`, the files of a box of the fleet, from the folder `start` on: only what tools can show. */
+export function mountFiles(root, app, { box, start } = {}) {
+  const call = (tool, args) => post("call", { tool, arguments: box ? { ...args, box } : args });
   const where = h("input", { class: "input mono", spellcheck: false, autocomplete: "off", aria: { label: "Path" } });
   where.addEventListener("input", () => { isTyping = true; });
   const list = h("div", { class: "card file-list" });
@@ -25,7 +25,8 @@ function mount(root, app) {
   const tabs = h("div", { class: "tabs", role: "group", aria: { label: "What to look at" } });
   const browser = h("div", { class: "stack" }, h("form", { class: "row", on: { submit: (event) => { event.preventDefault(); openPath(where.value.trim()); } } }, h("div", { class: "grow" }, where), h("button", { class: "button", type: "submit" }, "Go")), crumbs, h("div", { class: "split even" }, list, detail));
   const artifacts = h("div", { class: "stack", hidden: true });
-  fill(root, h("div", { class: "page-head" }, h("div", {}, h("h1", {}, "Files"), h("p", {}, "The files of this machine as the tools see them, under the rules of the active profile.")), tabs), browser, artifacts);
+  if (box) fill(root, browser);
+  else fill(root, h("div", { class: "page-head" }, h("div", {}, h("h1", {}, "Files"), h("p", {}, "The files of this machine as the tools see them, under the rules of the active profile.")), tabs), browser, artifacts);
 
   function show(which) {
     fill(tabs, [["browser", "Files"], ["artifacts", "Artifacts"]].map(([id, text]) => button(text, () => show(id), { aria: { pressed: String(id === which) } })));
@@ -93,9 +94,9 @@ function mount(root, app) {
     list.querySelector(`[data-path="${CSS.escape(path)}"]`)?.setAttribute("aria-current", "true");
     const body = h("div", { class: "file-body" }, h("p", { class: "muted body" }, "Loading…"));
     const facts = h("p", { class: "small muted" }, size === undefined ? "" : format.bytes(size));
-    fill(detail, h("header", {}, h("div", { class: "grow" }, h("h2", { class: "break mono" }, path.slice(path.lastIndexOf("/") + 1)), facts), button("Download", () => download("files/content", { path }, path.slice(path.lastIndexOf("/") + 1)), { icon: "download" })), body);
+    fill(detail, h("header", {}, h("div", { class: "grow" }, h("h2", { class: "break mono" }, path.slice(path.lastIndexOf("/") + 1)), facts), !box && button("Download", () => download("files/content", { path }, path.slice(path.lastIndexOf("/") + 1)), { icon: "download" })), body);
     try {
-      if (IMAGES.test(path)) {
+      if (IMAGES.test(path) && !box) {
         image = URL.createObjectURL(await blob("files/content", { path }));
         fill(body, h("div", { class: "picture" }, h("img", { src: image, alt: path.slice(path.lastIndexOf("/") + 1) })));
         return;
@@ -162,7 +163,7 @@ function mount(root, app) {
 
   show("browser");
   rest("Choose one on the left. Text is shown with line numbers, images as they are.");
-  const asked = app.rest().join("/");
+  const asked = box ? start : app.rest().join("/");
   if (asked) openPath(asked.startsWith("/") ? asked : `/${asked}`);
   else {
     get("files/start").then(({ path }) => turn === 0 && openFolder(path)).catch((error) => fill(list, empty("folder", "No files", error.hint ? `${error.message}. ${error.hint}` : error.message)));

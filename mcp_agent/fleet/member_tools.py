@@ -1,0 +1,62 @@
+"""What a member can do for gateways besides the tools of its box: offer a file, pull one, and show its sessions.
+
+No list has these, and they need no switches of their own. Each is allowed to a gateway that may use a tool here which
+can do the same, under the same deny rules; and each has its line in the audit log.
+"""
+
+from __future__ import annotations
+
+from mcp_agent.calls.call import Call, Outcome
+from mcp_agent.calls.dispatcher import Dispatcher
+from mcp_agent.calls.observers import AuditObserver, CallTrace
+from mcp_agent.daemon import Daemon
+from mcp_agent.fleet.bus import Bus
+from mcp_agent.fleet.copy_receiver import RECEIVE, CopyReceiver
+from mcp_agent.fleet.copy_sender import SEND, CopySender
+from mcp_agent.fleet.session_reports import SESSIONS, session_tool
+from registry.catalog import Catalog
+from registry.gate import Access, Gate, Grant, Shape
+from tools.kit.spec import Tool
+
+# The tool that a gateway must be allowed to use here.
+NEEDS = {SEND: "fs_read", RECEIVE: "fs_write", SESSIONS: "shell_send_input"}
+
+
+class MemberTools:
+    def __init__(self, daemon: Daemon) -> None:
+        self.sender = CopySender()
+        self._receiver = CopyReceiver(daemon.config.box_name, daemon.config.copies_dir)
+        gate = _MemberGate(daemon.gate, Catalog((self.sender.tool, self._receiver.tool, session_tool(daemon.sessions))))
+        own = daemon.dispatcher.with_gate(gate, (CallTrace(), AuditObserver(daemon.audit, gate)))
+        self.dispatcher: Dispatcher = _MemberDispatcher(daemon.dispatcher, own)
+
+    def join(self, bus: Bus) -> None:
+        self._receiver.join(bus)
+
+
+class _MemberDispatcher(Dispatcher):
+    """Runs the calls of gateways: those of this module here, and all others as the box does."""
+
+    def __init__(self, usual: Dispatcher, own: Dispatcher) -> None:
+        self._usual = usual
+        self._own = own
+
+    async def call(self, call: Call) -> Outcome:
+        return await (self._own if call.tool in NEEDS else self._usual).call(call)
+
+
+class _MemberGate(Gate):
+    """Admits a call if the box admits the tool that it needs."""
+
+    def __init__(self, gate: Gate, catalog: Catalog) -> None:
+        super().__init__(catalog, gate.profiles)
+        self._gate = gate
+
+    def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
+        _, grant = self._gate.admit(access, NEEDS[name])
+        tool = self.catalog.by_name[name]
+        # A gateway reads the answer, and no model.
+        return tool, grant._replace(form="json", deadline_s=tool.deadline_s)
+
+    def form(self, access: Access) -> Shape:
+        return "json"

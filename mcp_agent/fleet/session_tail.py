@@ -1,0 +1,141 @@
+"""The newest output of the sessions of all boxes, for the clients of a gateway on MCP wires.
+
+Those hear output coalesced and rate-limited. All of them share one watch on each box, which is rate-limited there: what
+it brings goes into small logs in memory, and from there it takes the same way as the output of a daemon's own sessions.
+Nothing is read while no such client has a stream open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mcp_agent.events.hub import EventHub, Topic
+from mcp_agent.events.types import Notice
+from mcp_agent.fleet.fleet_watch import FleetWatch, Missed
+from mcp_agent.sessions.output_log import OutputLog, Stream
+
+# A client whose stream broke has so long to come back before the watch ends.
+_LINGER_S = 60.0
+# Ended sessions whose exit a client may not have taken yet.
+_MOST_ENDED = 64
+_MOST_BYTES = 64 * 1024 * 1024
+_MOST_LOG_BYTES = 512 * 1024
+_LEAST_LOG_BYTES = 16 * 1024
+
+
+class TailLog(OutputLog):
+    """The end of a session's output, in memory. It begins at `start`; what is skipped is lost to its readers."""
+
+    def __init__(self, session_id: str, box: str, start: int) -> None:
+        super().__init__(session_id, Path(), 0)
+        self.box = box
+        self.end = start
+        self._has_no_file = True
+
+    def extend(self, stream: Stream, data: bytes, keep_bytes: int) -> None:
+        self.append(stream, data)
+        self._evict_recent(keep_bytes)
+
+    def skip(self, to: int) -> None:
+        if to > self.end:
+            self._evict_recent(0)
+            self._starts.append(self.end << 1)
+            self._numbers.append(0 if self._take_number is None else self._take_number())
+            self.end = to
+
+
+class SessionTail:
+    """Follows the boxes while somebody listens on an MCP wire."""
+
+    def __init__(self, hub: EventHub, watch: Callable[[], FleetWatch]) -> None:
+        self._hub = hub
+        self._new_watch = watch
+        self._logs: dict[str, TailLog] = {}
+        self._ended: deque[TailLog] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        hub.on_listener = self._look
+        hub.observe(self._on_change)
+
+    async def close(self) -> None:
+        self._hub.on_listener = lambda: None
+        self._hub.unobserve(self._on_change)
+        self._stop_lingering()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _on_change(self, topic: Topic) -> None:
+        if topic == "tools":
+            self._look()
+
+    def _look(self) -> None:
+        """Follow if somebody listens; stop a while after the last one left."""
+        if self._hub.has_listeners:
+            self._stop_lingering()
+            if self._task is None:
+                self._task = asyncio.create_task(self._follow())
+        elif self._task is not None and self._linger is None:
+            self._linger = asyncio.get_running_loop().call_later(_LINGER_S, self._task.cancel)
+
+    def _stop_lingering(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+
+    async def _follow(self) -> None:
+        watch = self._new_watch()
+        watch.start()
+        try:
+            async for item in watch.items():
+                if isinstance(item, Missed):
+                    self._drop_box(item.box)
+                    self._hub.publish(Notice("warning", item.reason))
+                elif item.batch is not None:
+                    start = 0
+                    body = memoryview(item.batch.body)
+                    for row in item.batch.rows:
+                        start += self._take(item.box, row, body[start:])
+        finally:
+            watch.close()
+            self._task, self._linger = None, None
+            for log in list(self._logs.values()):
+                self._drop(log)
+            self._ended.clear()
+
+    def _take(self, box: str, row: list[Any], body: memoryview) -> int:
+        """Take over one row of an answer; returns how many bytes of the body are its own."""
+        kind, session_id, _, offset = row[:4]
+        log = self._logs.get(session_id)
+        if log is None:
+            log = self._logs[session_id] = TailLog(session_id, box, offset)
+            self._hub.add_log(log, offset)
+        if kind == "lost":
+            log.skip(row[4])
+            return 0
+        log.skip(offset)
+        if kind == "exit":
+            self._hub.notify_exit(log, row[4], row[5], row[6])
+            self._ended.append(log)
+            if len(self._ended) > _MOST_ENDED:
+                self._drop(self._ended.popleft())
+            return 0
+        size = int(row[4]) - int(offset)
+        keep_bytes = max(_LEAST_LOG_BYTES, min(_MOST_LOG_BYTES, _MOST_BYTES // len(self._logs)))
+        log.extend(kind, bytes(body[:size]), keep_bytes)
+        self._hub.notify_output(log)
+        return size
+
+    def _drop_box(self, box: str) -> None:
+        for log in [log for log in self._logs.values() if log.box == box]:
+            self._drop(log)
+        self._ended = deque(log for log in self._ended if log.box != box)
+
+    def _drop(self, log: TailLog) -> None:
+        if self._logs.get(log.session_id) is log:
+            del self._logs[log.session_id]
+            self._hub.drop_log(log)

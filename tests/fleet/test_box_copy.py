@@ -1,0 +1,290 @@
+"""Files from one box to another: whole or not at all, under the rules of both, and resumed after a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.fleet import Fleet, Program, call, running_fleet
+from tests.support.nats import NatsServer, nats_server
+from tests.support.waiting import PATIENCE_S, eventually
+
+LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
+MIB = 1024 * 1024
+# How large a file is that the kill comes in the middle of; larger ones are tried if the copy was over before.
+SIZES_MIB = (200, 800) if LONG else (60, 120, 240, 480)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("copies")
+    with nats_server(folder) as server, running_fleet(folder, server.url) as fleet:
+        fleet.member("one")
+        fleet.member("two")
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def gateway(fleet: Fleet) -> Daemon:
+    return _daemon(fleet.gateway())
+
+
+async def test_a_copied_file_is_the_same_and_can_be_taken_back(gateway: Daemon, tmp_path: Path) -> None:
+    source, target = tmp_path / "program", tmp_path / "new folder" / "program"
+    data = os.urandom(3_000_001)
+    source.write_bytes(data)
+    source.chmod(0o755)
+    copied = await copy(gateway, source, target)
+    assert copied["sha256"] == hashlib.sha256(data).hexdigest()
+    assert (copied["from_box"], copied["to_box"], copied["bytes"]) == ("one", "two", len(data))
+    assert target.read_bytes() == data
+    assert os.access(target, os.X_OK)
+    assert [path.name for path in target.parent.iterdir()] == ["program"]
+    # The id finds the box on which the change was made.
+    undone = await call(gateway, "fs_move", **{"from": f"undo://{copied['undo_id']}", "to": str(target)})
+    assert undone.get("moved"), undone
+    assert not target.exists()
+
+
+async def test_a_copy_replaces_a_file_and_keeps_what_was_there(gateway: Daemon, tmp_path: Path) -> None:
+    source, target = tmp_path / "new", tmp_path / "old"
+    source.write_text("new")
+    target.write_text("old")
+    target.chmod(0o640)
+    copied = await copy(gateway, source, target)
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("new", 0o640)
+    await call(gateway, "fs_move", **{"from": f"undo://{copied['undo_id']}", "to": str(target)})
+    assert target.read_text() == "old"
+
+
+async def test_an_empty_file_is_copied(gateway: Daemon, tmp_path: Path) -> None:
+    source, target = tmp_path / "empty", tmp_path / "copy"
+    source.touch()
+    assert (await copy(gateway, source, target))["bytes"] == 0
+    assert target.read_bytes() == b""
+
+
+async def test_what_is_there_already_is_not_copied_again(gateway: Daemon, tmp_path: Path) -> None:
+    source, target = tmp_path / "from", tmp_path / "to"
+    source.write_bytes(os.urandom(1_000))
+    await copy(gateway, source, target)
+    inode = target.stat().st_ino
+    assert (await copy(gateway, source, target))["unchanged"] is True
+    assert target.stat().st_ino == inode
+
+
+async def test_both_boxes_put_a_copy_on_record(fleet: Fleet, gateway: Daemon, tmp_path: Path) -> None:
+    source, target = tmp_path / "from", tmp_path / "to"
+    source.write_text("recorded")
+    copied = await copy(gateway, source, target)
+    sent = await eventually(lambda: _audited(fleet, "one", "box_send", source))
+    received = await eventually(lambda: _audited(fleet, "two", "box_receive", target))
+    assert (sent["gateway"], sent["outcome"], sent["args"]["to_box"]) == ("gw", "ok", "two")
+    assert (received["outcome"], received["args"]["from_box"], received["undo"]) == ("ok", "one", copied["undo_id"])
+
+
+@pytest.mark.parametrize(("box", "closed"), [("one", "read"), ("two", "write")])
+async def test_the_own_files_of_a_box_are_neither_sent_nor_replaced(
+    fleet: Fleet, gateway: Daemon, tmp_path: Path, box: str, closed: str
+) -> None:
+    own, other = fleet.folder / box / "state" / "token", tmp_path / "other"
+    other.write_text("other")
+    answer = await (copy(gateway, own, other) if closed == "read" else copy(gateway, other, own))
+    assert answer["error"]["code"] == "DENIED"
+    assert answer["error"]["message"].startswith(f"{box}: ")
+    assert (other.read_text(), own.read_text() == "other") == ("other", False)
+
+
+@pytest.mark.parametrize("box", ["one", "two"])
+async def test_the_deny_rules_of_both_boxes_hold(fleet: Fleet, gateway: Daemon, tmp_path: Path, box: str) -> None:
+    source, target = tmp_path / "from", tmp_path / "to"
+    source.write_text("secret")
+    registry = fleet.folder / box / "tools.json"
+    before = registry.read_text()
+    rules = json.loads(before)
+    denied = source if box == "one" else target
+    for profile in rules["profiles"]:
+        profile["deny"] = {"paths": [{"id": "own", "pattern": str(denied), "reason": "not this one"}]}
+    registry.write_text(json.dumps(rules))
+    try:
+        answer = await eventually(lambda: copy(gateway, source, target), lambda answer: "error" in answer)
+        assert answer["error"]["code"] == "DENIED"
+        assert "not this one" in answer["error"]["message"]
+    finally:
+        registry.write_text(before)
+    target.unlink(missing_ok=True)
+    await eventually(lambda: copy(gateway, source, target), lambda answer: "error" not in answer)
+
+
+async def test_a_box_that_lets_gateways_read_only_receives_nothing(fleet: Fleet, gateway: Daemon) -> None:
+    home = fleet.folder / "three"
+    fleet.member("three", "--no-listen", "--fleet-profile", "read-only")
+    source = home / "from"
+    source.write_text("text")
+    await eventually(lambda: call(gateway, "boxes"), lambda found: "three" in {row["box"] for row in found["boxes"]})
+    answer = await copy(gateway, source, home / "to", to_box="three")
+    assert answer["error"]["code"] == "TOOL_DISABLED"
+    assert (await copy(gateway, source, home / "to", from_box="three", to_box="one"))["bytes"] == 4
+
+
+async def test_what_is_not_there_or_no_file_is_an_error_of_its_box(gateway: Daemon, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    missing = await copy(gateway, tmp_path / "missing", tmp_path / "to")
+    assert (missing["error"]["code"], missing["error"]["message"][:5]) == ("NOT_FOUND", "one: ")
+    folder = await copy(gateway, tmp_path / "folder", tmp_path / "to")
+    assert folder["error"]["code"] == "NOT_A_FILE"
+    unknown = await copy(gateway, tmp_path / "missing", tmp_path / "to", to_box="nine")
+    assert unknown["error"]["code"] == "NOT_FOUND"
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+async def test_progress_is_reported_to_the_caller(gateway: Daemon, tmp_path: Path) -> None:
+    source = tmp_path / "from"
+    source.write_bytes(bytes(5_000_000))
+    arguments = {"from_box": "one", "from": str(source), "to_box": "two", "to": str(tmp_path / "to")}
+    params = {"name": "box_copy", "arguments": arguments, "_meta": {"progressToken": "copying"}}
+    reported: list[dict[str, Any]] = []
+    async with gateway.http() as client:
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+        async with client.stream("POST", "/mcp", json=request, headers=headers) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data: {"):
+                    reported.append(json.loads(line.removeprefix("data: ")))
+    progress = [each["params"] for each in reported if each.get("method") == "notifications/progress"]
+    assert progress, reported
+    # The answer may overtake the last one.
+    assert {each["total"] for each in progress} == {5_000_000}
+    assert 0 < progress[-1]["progress"] <= 5_000_000
+
+
+async def test_a_copy_goes_on_where_it_was_when_the_receiver_is_killed(tmp_path: Path) -> None:
+    with _own_fleet(tmp_path) as (fleet, _):
+        copied = await _copy_with_a_kill(fleet, lambda: _restart(fleet.programs[1]))
+        assert copied["resumed_from"] > 0
+        assert copied["undo_id"].endswith("-two")
+
+
+async def test_a_copy_goes_on_where_it_was_when_the_sender_is_killed(tmp_path: Path) -> None:
+    with _own_fleet(tmp_path) as (fleet, _):
+        copied = await _copy_with_a_kill(fleet, lambda: _restart(fleet.programs[0]))
+        assert copied["resumed_from"] > 0
+
+
+async def test_a_copy_goes_on_when_the_nats_server_is_killed(tmp_path: Path) -> None:
+    with _own_fleet(tmp_path) as (fleet, server):
+
+        def restart() -> None:
+            server.kill()
+            server.start()
+
+        await _copy_with_a_kill(fleet, restart)
+
+
+async def test_a_copy_goes_on_from_another_gateway_when_the_first_is_killed(tmp_path: Path) -> None:
+    with _own_fleet(tmp_path) as (fleet, _):
+        first, second = fleet.programs[2], _daemon(fleet.gateway("second"))
+        source, target = _large_file(tmp_path, SIZES_MIB[0]), tmp_path / "target"
+        lost = asyncio.create_task(copy(_daemon(first), source, target))
+        await _wait_for_a_part(lost, target)
+        first.kill()
+        await asyncio.wait({lost})
+        copied = await copy(second, source, target)
+        # The box went on by itself for a while, and may have been faster.
+        assert lost.exception() is None or copied.get("resumed_from") or copied.get("unchanged"), copied
+        assert _digest(target) == _digest(source) == copied["sha256"]
+
+
+async def copy(
+    gateway: Daemon, source: Path, target: Path, *, from_box: str = "one", to_box: str = "two"
+) -> dict[str, Any]:
+    body = {"from_box": from_box, "from": str(source), "to_box": to_box, "to": str(target)}
+    async with gateway.http() as client:
+        answer: dict[str, Any] = (await client.post("/tools/box_copy", json=body, timeout=6 * PATIENCE_S)).json()
+        return answer
+
+
+async def _copy_with_a_kill(fleet: Fleet, kill: Callable[[], None]) -> dict[str, Any]:
+    """What a copy gives during which `kill` was called, after some of the file had arrived and before all had."""
+    gateway, folder = _daemon(fleet.programs[2]), fleet.folder
+    for size_mib in SIZES_MIB:
+        source, target = _large_file(folder, size_mib), folder / f"target-{size_mib}"
+        copying = asyncio.create_task(copy(gateway, source, target))
+        is_part = await _wait_for_a_part(copying, target)
+        await asyncio.to_thread(kill)
+        copied = await copying
+        assert "error" not in copied, copied
+        assert _digest(target) == _digest(source) == copied["sha256"]
+        assert not list(folder.glob(".mcp-agent-*"))
+        if is_part and not copied.get("unchanged") and (copied["resumed_from"] or copied["seconds"] > 1.0):
+            return copied
+    raise AssertionError("every copy was over before the kill")
+
+
+async def _wait_for_a_part(copying: asyncio.Task[dict[str, Any]], target: Path) -> bool:
+    """Wait until something of the file has arrived; False if all of it was there before that was seen."""
+
+    def size() -> int:
+        return sum(path.stat().st_size for path in target.parent.glob(".mcp-agent-copy-*"))
+
+    def look() -> bool:
+        try:
+            return copying.done() or size() > 0
+        except FileNotFoundError:
+            return True
+
+    await eventually(look)
+    return not copying.done()
+
+
+@contextlib.contextmanager
+def _own_fleet(folder: Path) -> Iterator[tuple[Fleet, NatsServer]]:
+    """Two boxes and a gateway that can be killed."""
+    with nats_server(folder) as server, running_fleet(folder, server.url) as fleet:
+        fleet.member("one")
+        fleet.member("two")
+        fleet.gateway()
+        yield fleet, server
+
+
+def _restart(program: Program) -> None:
+    program.kill()
+    program.start()
+
+
+def _large_file(folder: Path, size_mib: int) -> Path:
+    path = folder / f"source-{size_mib}"
+    block = os.urandom(MIB)
+    with path.open("wb") as opened:
+        for number in range(size_mib):
+            opened.write(number.to_bytes(8, "big") + block[8:])
+    return path
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _audited(fleet: Fleet, box: str, tool: str, path: Path) -> dict[str, Any]:
+    """The line of the audit log of a box about a file; empty while there is none."""
+    for log in (fleet.folder / box / "state" / "audit").glob("*.jsonl"):
+        for text in log.read_text().splitlines():
+            line: dict[str, Any] = json.loads(text)
+            if line.get("tool") == tool and line["args"].get("path") == str(path):
+                return line
+    return {}
+
+
+def _daemon(program: Program) -> Daemon:
+    assert program.daemon is not None
+    return program.daemon
