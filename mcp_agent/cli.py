@@ -90,7 +90,6 @@ def parser() -> Parser:
     serve.add_argument("-q", "--quiet", action="store_true", help="show nothing on the terminal but warnings")
     text = "be reached by the fleet alone, and listen on no port; needs --fleet"
     serve.add_argument("--no-listen", action="store_true", help=text)
-    _add_gateway(commands)
     stdio = add_command(commands, "stdio", "serve one client over standard input and output", "serve.stdio", COMMON)
     stdio.add_argument(
         "--attach", action="store_true", help="be a bridge to the running daemon; start one if none is running"
@@ -205,6 +204,7 @@ def parser() -> Parser:
     call.add_argument("--json", action="store_true", help="print the result as JSON instead of text")
 
     _add_service(commands)
+    _add_gateway(commands)
     _add_fleet(commands)
 
     completion = add_command(
