@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from mcp_agent.fleet.bus_errors import FleetError
-from mcp_agent.security.addresses import is_loopback
+from mcp_agent.security.addresses import in_url, is_loopback
 
 _PORT = 4222
 _SCHEMES = ("nats", "tls")
@@ -24,6 +24,19 @@ class Server:
     host: str
     port: int
     has_user: bool
+    # The name in its certificate, where that is not its host: servers of a cluster tell each other's addresses.
+    tls_name: str | None = None
+
+    @property
+    def must_encrypt(self) -> bool:
+        return self.url.startswith("tls://")
+
+    def names(self, host: str, port: int) -> Server:
+        """Another server of its cluster, which this one has named."""
+        scheme, _, rest = self.url.partition("://")
+        user, at, _ = rest.rpartition("@")
+        url = f"{scheme}://{user}{at}{in_url(host)}:{port}"
+        return Server(url, host, port, self.has_user, self.tls_name or self.host)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -2,6 +2,7 @@
 
 - `flush()` sends its PING past what is still in the buffer, and when it is cancelled the PONG ends the reading task.
 - A credentials file without the expected lines is read for ever.
+- An address with tls:// is connected to in plain text if the server does not offer TLS, or somebody in between says so.
 - `close()` fails before `connect()`, and may wait for a peer that reads no more.
 """
 
@@ -10,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.nats_address import Server, check_server_authenticates
@@ -47,6 +49,7 @@ async def open_client(
 
     await check_server_authenticates(server)
     user = None if credentials is None else RawCredentials(_read_credentials(credentials))
+    tls = _WatchedTls() if server.must_encrypt else None
     client = Client()
     problems: list[Exception] = []
 
@@ -63,6 +66,8 @@ async def open_client(
                 [server.url],
                 name=name,
                 user_credentials=user,
+                tls=tls,
+                tls_hostname=server.tls_name,
                 error_cb=hear_error,
                 closed_cb=hear_end,
                 # One more attempt, and no pause: the pauses are those of the bus.
@@ -72,6 +77,8 @@ async def open_client(
                 ping_interval=_PING_S,
                 pending_size=_BUFFER_LIMIT_BYTES,
             )
+            if tls is not None and not tls.is_used:
+                raise CannotConnect("it does not encrypt, although its address says tls://")
             await prepare(client)
         if not await flush_client(client):
             raise CannotConnect(f"NATS at {server} does not answer")
@@ -83,6 +90,22 @@ async def open_client(
         reason = problems[0] if problems else error
         raise CannotConnect(f"NATS at {server} cannot be used: {describe(reason)}") from None
     return client
+
+
+class _WatchedTls(ssl.SSLContext):
+    """Certificates are checked as usual, and it is known whether a connection was encrypted at all."""
+
+    is_used: bool
+
+    def __new__(cls) -> _WatchedTls:
+        context = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+        context.load_default_certs()
+        context.is_used = False
+        return context
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        self.is_used = True
+        return super().wrap_bio(*arguments, **options)
 
 
 async def flush_client(client: Client) -> bool:
@@ -123,7 +146,9 @@ def describe(error: Exception) -> str:
     # Its refusal is lost if it closes the connection before it has read all that we sent.
     if isinstance(error, ConnectionError | UnexpectedEOF) and not isinstance(error, ConnectionRefusedError):
         return "it closed the connection, as servers do that refuse the credentials"
-    if isinstance(error, OSError) and error.errno:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message} (SSL_CERT_FILE names a file with more of them)"
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     return str(error).removeprefix("nats: ") or type(error).__name__
 

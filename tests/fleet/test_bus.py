@@ -24,6 +24,7 @@ from mcp_agent.fleet.bus import (
     TooLarge,
 )
 from tests.support import ROOT
+from tests.support.certificate import self_signed
 from tests.support.nats import REFUSED, NatsServer, nats_cluster, nats_server
 from tests.support.waiting import PATIENCE_S, eventually, within
 
@@ -346,6 +347,28 @@ async def test_a_wrong_password_is_named_without_showing_it(tmp_path: Path) -> N
         with pytest.raises(FleetError, match=REFUSED) as error:
             await Bus.connect(url, name="test", inbox_prefix="_INBOX")
         assert "secret" not in str(error.value)
+
+
+async def test_an_address_with_tls_is_never_connected_to_in_plain_text(
+    server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FleetError, match="does not encrypt"):
+        await Bus.connect(server.url.replace("nats://", "tls://"), name="test", inbox_prefix="_INBOX")
+    folder = self_signed(tmp_path)
+    encrypting = NatsServer(
+        tmp_path, f'tls {{ cert_file: "{folder}/cert.pem", key_file: "{folder}/key.pem" }}', host="127.0.0.1"
+    )
+    encrypting.start()
+    try:
+        url = encrypting.url.replace("nats://", "tls://")
+        with pytest.raises(FleetError, match="its certificate is not trusted"):
+            await Bus.connect(url, name="test", inbox_prefix="_INBOX")
+        monkeypatch.setenv("SSL_CERT_FILE", str(folder / "cert.pem"))
+        async with connected(url) as bus:
+            await bus.subscribe("a", echo)
+            assert await bus.request("a", b"x", PATIENCE_S) == b"x"
+    finally:
+        encrypting.kill()
 
 
 async def test_a_server_beyond_this_machine_must_authenticate(server: NatsServer, tmp_path: Path) -> None:
