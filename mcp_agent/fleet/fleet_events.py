@@ -51,9 +51,7 @@ class FleetEvents(EventsWire):
         return super()._may_hear(access) or not self._gate.catalog.categories.get("shell")
 
     @asynccontextmanager
-    async def _open(
-        self, asked: AskedEvents, may_hear: MayHear
-    ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
+    async def _open(self, asked: AskedEvents, may_hear: MayHear) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
         places, first = _read_id(asked.last_id)
         box = self._box_of(asked)
         watch = self._gateway.watch(box=box, session=asked.session_id, places=places)

@@ -115,9 +115,7 @@ class Events(EventsWire):
         self._frames = OutputFrames(hub)
 
     @asynccontextmanager
-    async def _open(
-        self, asked: AskedEvents, may_hear: MayHear
-    ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
+    async def _open(self, asked: AskedEvents, may_hear: MayHear) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
         cursor, first = self._cursor(asked)
         woken = asyncio.Event()
         cursor.wake = woken.set
