@@ -131,7 +131,7 @@ class Gateway:
             self._defaults[place] = box
             if len(self._defaults) > _MOST_DEFAULTS:
                 self._defaults.popitem(last=False)
-        return "conversation" if caller.conversations else "token"
+        return "conversation" if caller.origin.conversations else "token"
 
     def caller_of(self, ctx: ToolContext) -> Caller:
         """Who called a tool of the gateway itself."""
@@ -290,7 +290,7 @@ def labels_of(text: str) -> Mapping[str, str]:
 
 def _places(caller: Caller) -> tuple[str, ...]:
     """Where the default of a caller is kept, closest first."""
-    return *(f"conversation {each}" for each in caller.conversations), f"token {caller.name}"
+    return *(f"conversation {each}" for each in caller.origin.conversations), f"token {caller.name}"
 
 
 def _invalid_box(message: str) -> InvalidParams:
