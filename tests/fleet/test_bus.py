@@ -139,6 +139,28 @@ async def test_a_payload_over_the_limit_is_refused_and_the_connection_stays(tmp_
             assert len(await bus.request("a", bytes(2_000), PATIENCE_S)) == 2_000
 
 
+async def test_headers_of_a_request_do_not_come_back_and_make_the_answer_too_large(tmp_path: Path) -> None:
+    """nats-py sends them back with the answer, does not count them, and the server closes its connection for good."""
+    import nats
+
+    with nats_server(tmp_path, "max_payload: 2000") as server:
+        client = await nats.connect(server.url)
+        async with connected(server.url) as bus:
+            connected_at = bus.connected_at
+            await bus.subscribe("a", echo)
+            answer = await client.request("a", bytes(700), timeout=PATIENCE_S, headers={"large": "x" * 1_200})
+            assert (len(answer.data), answer.headers) == (700, None)
+
+            async def answer_more(message: Message) -> None:
+                await message.respond(bytes(1_500))
+
+            await bus.subscribe("b", answer_more)
+            answer = await client.request("b", b"", timeout=PATIENCE_S, headers={"large": "x" * 1_200})
+            assert len(answer.data) == 1_500
+            assert bus.connected_at == connected_at
+        await client.close()
+
+
 async def test_an_error_that_closes_the_client_for_good_is_only_a_reconnect(tmp_path: Path) -> None:
     """The server is reloaded with a smaller limit. nats-py overlooks that, breaks it, and never connects again."""
     with nats_server(tmp_path, "max_payload: 100000") as server:
