@@ -11,7 +11,7 @@ from mcp_agent.admin.policy_changes import Changes
 from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.security.auth_tokens import BadToken, Tokens
-from mcp_agent.sessions.session import Session
+from mcp_agent.sessions.session_facts import describe_session
 from registry.deny_rules import describe_rules
 from registry.edits import EDITS
 from registry.profiles import Profile
@@ -106,23 +106,4 @@ def summarise_profile(profile: Profile) -> dict[str, Any]:
         "description": profile.description,
         "enabled": profile.enabled,
         "shipped": profile.is_shipped,
-    }
-
-
-def describe_session(session: Session) -> dict[str, Any]:
-    return {
-        "id": session.id,
-        "command": session.command,
-        "cwd": str(session.cwd),
-        "pid": session.pid,
-        "age_s": round(session.age_s, 1),
-        "running": session.is_running,
-        "exit_code": session.exit_code,
-        "signal": session.signal,
-        "ended_by": session.ended_by if not session.is_running else None,
-        "output_bytes": session.end,
-        "output_path": session.output_path,
-        "pty": session.has_terminal,
-        "started_at": session.started_at,
-        "kept_from": session.log.kept_from,
     }

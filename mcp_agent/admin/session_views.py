@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from mcp_agent.admin.control import describe_session
 from mcp_agent.admin.endpoints import ApiRequest, BadRequest, Routes
 from mcp_agent.admin.page_calls import PageCalls
 from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.sessions.session import Session
+from mcp_agent.sessions.session_facts import describe_session
 from tools.kit.errors import SessionNotFound
 
 _MOST_OUTPUT_BYTES = 1024 * 1024

@@ -63,10 +63,10 @@ def box_copy_tool(gateway: Gateway) -> Tool:
     async def box_copy(
         ctx: ToolContext,
         *,
-        from_box: Annotated[str, Field(description="Name, or labels of one.", audited=True)],
+        from_box: Annotated[str, Field(audited=True)],
         from_: Annotated[str, Field.of_path("File there.", ())],
-        to_box: Annotated[str, Field(description="Name, or labels of one.", audited=True)],
-        to: Annotated[str, Field.of_path("Its path on the other box; replaced if it is there.", ())],
+        to_box: Annotated[str, Field(audited=True)],
+        to: Annotated[str, Field.of_path("Its path; a file there is replaced.", ())],
     ) -> Copied:
         """Copy a file from one box to another."""
         return await _Copying(gateway, ctx, gateway.find_box(from_box), from_, gateway.find_box(to_box), to).run()

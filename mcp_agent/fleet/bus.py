@@ -22,7 +22,6 @@ import contextlib
 import itertools
 import logging
 import random
-import re
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
@@ -48,6 +47,7 @@ from mcp_agent.fleet.nats_client import (
     open_client,
     wait_for_buffer,
 )
+from mcp_agent.fleet.refused_subjects import RefusedSubjects
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -77,9 +77,6 @@ _BUFFER_BYTES = 4 * 1024 * 1024
 # A loss is announced, unless the client hangs while it closes a connection that nobody reads.
 _LOOK_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 10.0
-_REFUSAL_S = 30.0
-_REFUSALS = 1_000
-_REFUSAL = re.compile(r'permissions violation for (publish|subscription) (?:to|with reply of) "([^"]*)"', re.IGNORECASE)
 _NO_RESPONDERS = "503"
 # What the prefix of every inbox begins with.
 INBOX = "_INBOX."
@@ -138,8 +135,7 @@ class Bus:
         self._requests: dict[str, _Request] = {}
         self._served: list[_Served] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        # By kind and subject in lower case, as nats-py tells it: until when it is believed.
-        self._refusals: dict[tuple[str, str], float] = {}
+        self._refused = RefusedSubjects()
         self._client: Client | None = None
         # When the present connection was made, by the clock of the event loop.
         self.connected_at = 0.0
@@ -220,15 +216,14 @@ class Bus:
         """
         served = _Served(subject, serve, asyncio.Semaphore(_SERVED_AT_ONCE))
         client = self._connected_client()
-        refusal = ("subscription", subject.lower())
-        self._refusals.pop(refusal, None)
+        self._refused.forget("subscription", subject)
         await self._subscribe_client(client, served)
         try:
             await self._settle(client)
         except BusError:
             await self._unsubscribe(served)
             raise
-        if refusal in self._refusals:
+        if self._refused.has("subscription", subject):
             await self._unsubscribe(served)
             raise NotPermitted(f"the credentials do not allow to subscribe to {subject}")
         self._served.append(served)
@@ -265,7 +260,7 @@ class Bus:
         payload = self.seal(subject, payload)
         if len(payload) > client.max_payload:
             raise TooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
-        if self._refusals and self._is_refused(subject):
+        if self._refused.has("publish", subject):
             raise NotPermitted(f"the credentials do not allow to publish to {subject}")
         if client.pending_data_size > _BUFFER_BYTES:
             await self._wait_for_room(client)
@@ -286,10 +281,6 @@ class Bus:
             raise TimedOut(f"NATS takes no more: {client.pending_data_size} bytes wait to be sent") from None
         if not client.is_connected or client is not self._client:
             raise Disconnected("the connection to NATS broke", is_sent=False)
-
-    def _is_refused(self, subject: str) -> bool:
-        until = self._refusals.get(("publish", subject.lower()))
-        return until is not None and asyncio.get_running_loop().time() < until
 
     # Receiving
 
@@ -350,7 +341,7 @@ class Bus:
         lost = asyncio.Event()
 
         async def subscribe(client: Client) -> None:
-            self._refusals.clear()
+            self._refused.clear()
             await client.subscribe(f"{self._inbox}.*", cb=self._receive_answer)
             for served in list(self._served):
                 if served in self._served:
@@ -417,17 +408,13 @@ class Bus:
 
     def _note_error(self, error: Exception) -> None:
         """What nats-py tells only here. A refused subject fails its requests; the rest is for the log."""
-        found = _REFUSAL.search(str(error))
-        if found is None:
+        refusal = self._refused.note(error)
+        if refusal is None:
             is_loss = type(error).__name__ == "SlowConsumerError"
             _logger.log(logging.WARNING if is_loss else logging.DEBUG, "NATS: %s", describe(error))
             return
-        kind, subject = found[1].lower(), found[2].lower()
-        if (kind, subject) not in self._refusals:
-            _logger.warning("the credentials do not allow %s", f"{kind} to {subject}")
-        if len(self._refusals) >= _REFUSALS:
-            self._refusals.pop(next(iter(self._refusals)))
-        self._refusals[kind, subject] = asyncio.get_running_loop().time() + _REFUSAL_S
+        kind, subject = refusal
+        _logger.warning("the credentials do not allow %s to %s", kind, subject)
         if kind == "publish":
             for request in self._requests.values():
                 if request.subject.lower() == subject and not request.answer.done():

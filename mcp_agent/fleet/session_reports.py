@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from mcp_agent.admin.control import describe_session
 from mcp_agent.sessions.manager import SessionManager
+from mcp_agent.sessions.session_facts import describe_session
 from tools.context import ToolContext
 from tools.kit.params import Field
 from tools.kit.records import record

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from mcp_agent.fleet.bus import Bus, NotPermitted
+from mcp_agent.fleet.call_protocol import pack, unpack
+from mcp_agent.fleet.credentials import FleetKeys
 from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, Program, call, running_fleet
 from tests.support.nats import NatsServer, nats_server
@@ -202,6 +205,35 @@ async def test_a_copy_goes_on_from_another_gateway_when_the_first_is_killed(tmp_
         # The box went on by itself for a while, and may have been faster.
         assert lost.exception() is None or copied.get("resumed_from") or copied.get("unchanged"), copied
         assert _digest(target) == _digest(source) == copied["sha256"]
+
+
+async def test_with_credentials_a_box_pulls_only_what_is_offered_to_it(tmp_path: Path) -> None:
+    keys = FleetKeys(tmp_path / "keys")
+    keys.create()
+    files = {name: tmp_path / f"{name}.creds" for name in ("one", "two", "three", "gw")}
+    for name, file in files.items():
+        file.write_text(keys.invite(name, "gateway" if name == "gw" else "member", None))
+    source, target = tmp_path / "from", tmp_path / "to"
+    source.write_bytes(os.urandom(2_000_000))
+    with nats_server(tmp_path, keys.server_accounts()) as server, running_fleet(tmp_path, server.url) as fleet:
+        for name in ("one", "two"):
+            fleet.member(name, "--no-listen", "--creds", str(files[name]))
+        gateway = _daemon(fleet.gateway("gw", "--creds", str(files["gw"])))
+        assert (await copy(gateway, source, target))["bytes"] == 2_000_000
+        assert target.read_bytes() == source.read_bytes()
+        async with gateway.http() as client:
+            boot = (await client.get("/api/boxes/one")).json()["boot"]
+        stranger = await Bus.connect(
+            server.url, name="three", credentials=files["three"], inbox_prefix="_INBOX.box.three"
+        )
+        try:
+            asked = pack({"ticket": "guessed", "from": 0, "most": 100})
+            answer = await stranger.request(f"agent.one.{boot}.copy.three", asked, PATIENCE_S)
+            assert unpack(answer)[0] == {"is": "gone"}
+            with pytest.raises(NotPermitted):
+                await stranger.request(f"agent.one.{boot}.copy.two", asked, PATIENCE_S)
+        finally:
+            await stranger.close()
 
 
 async def copy(

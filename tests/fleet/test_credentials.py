@@ -201,6 +201,9 @@ async def test_a_fleet_with_credentials_serves_calls_and_shows_its_boxes_to_an_o
         gateway = programs.gateway("main", "--creds", str(fleet.credentials("main", "gateway"))).daemon
         assert gateway is not None
         assert (await call(gateway, "shell_exec", command="echo hello"))["stdout"] == "hello\n"
+        # A tool that reads files does not read what the box logs in with.
+        closed = await call(gateway, "fs_read", path=str(fleet.credentials("gpu1", "member")))
+        assert "error" in closed
         async with fleet.connected("eyes", "observer") as observer:
             for place in ("", ".mcp-agent", ".mcp-agent.gpu1"):
                 for verb in ("PING", "INFO", "STATS"):

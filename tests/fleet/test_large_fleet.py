@@ -48,7 +48,7 @@ async def test_the_list_of_a_large_fleet_costs_little_more_than_that_of_one_box(
     with running(home) as daemon:
         of_one = await _list(daemon)
     of_fleet = await _list(gateway)
-    fleet_tools = {"boxes", "box_use", "box_run"}
+    fleet_tools = {"boxes", "box_use", "box_run", "box_copy"}
     assert {tool["name"] for tool in of_fleet} - {tool["name"] for tool in of_one} == fleet_tools
     costs = [estimate(orjson.dumps(tools).decode()) for tools in (of_one, of_fleet)]
     assert costs[1] <= costs[0] * 1.15, costs
