@@ -22,7 +22,10 @@ from mcp_agent.fleet.nats_address import Server, check_server_authenticates
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-_CONNECT_S = 8.0
+_CONNECT_S = 15.0
+# Of one attempt, of which there are two.
+_ATTEMPT_S = 5
+_FLUSH_S = 10
 _SEND_S = 5.0
 _PING_S = 10
 # Never reached: beyond it `publish` swallows time-outs.
@@ -70,6 +73,7 @@ async def open_client(
                 tls_hostname=server.tls_name,
                 error_cb=hear_error,
                 closed_cb=hear_end,
+                connect_timeout=_ATTEMPT_S,
                 # One more attempt, and no pause: the pauses are those of the bus.
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
@@ -117,7 +121,7 @@ async def flush_client(client: Client) -> bool:
 
     with contextlib.suppress(Error, TimeoutError, OSError):
         await wait_for_buffer(client, 0)
-        await client.flush(timeout=int(_SEND_S))
+        await client.flush(timeout=_FLUSH_S)
         return client.is_connected
     return False
 
