@@ -44,6 +44,8 @@ _SILENT_S = 4.5
 _FIND_S = 1.0
 # A box that is marked has this long to say that it is there after all: a call to a dead one fails in 50 ms.
 _MARKED_S = 0.04
+# A call under way survives an outage of NATS of this length; a box that was cut off, too, has as long to come back.
+_OUTAGE_S = 30.0
 # A new call waits so long for the gateway's own connection, and for boxes that come back after it.
 _RECONNECT_S = 10.0
 _SETTLE_S = 5.0
@@ -127,14 +129,15 @@ class _Asking:
         # Whether the box may have had the call, and whether it certainly has it.
         self._is_sent = False
         self._is_taken = False
-        self._heard_at = _now()
+        self._began_at = self._heard_at = _now()
 
     async def answer(self) -> tuple[dict[str, Any], memoryview]:
         """What the box has to say in the end, whole."""
         if self._directory.is_away(self._box):
             await self._check_alive()
         while True:
-            if not self._bus.is_connected and not await self._bus.wait_connected(_RECONNECT_S):
+            outage_s = _OUTAGE_S if self._is_sent else _RECONNECT_S
+            if not self._bus.is_connected and not await self._bus.wait_connected(outage_s):
                 raise self._unreachable("the gateway has no connection to NATS")
             # The box cannot be blamed for silence while we were away.
             self._heard_at = max(self._heard_at, self._bus.connected_at)
@@ -254,8 +257,11 @@ class _Asking:
             return
         now = _now()
         # After a reconnect of ours the box may still be on its way back, too.
-        patience_s = _SILENT_S if self._is_sent else _SETTLE_S if now - self._bus.connected_at < _SETTLE_S else 0.0
-        if now - self._heard_at > (patience_s if boot is None else _RECONNECT_S):
+        if self._is_sent:
+            patience_s = _OUTAGE_S if self._bus.connected_at > self._began_at else _SILENT_S
+        else:
+            patience_s = _SETTLE_S if now - self._bus.connected_at < _SETTLE_S else 0.0
+        if now - self._heard_at > (patience_s if boot is None else _OUTAGE_S):
             raise self._unreachable(f"{self._box.name} is not connected")
         await asyncio.sleep(_RETRY_S)
 

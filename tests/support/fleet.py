@@ -95,10 +95,10 @@ class Fleet:
             home, "serve", "--fleet", self.url, "--box", box, *named, *(arguments or ("--no-listen",)), *_places(home)
         )
 
-    def gateway(self, name: str = "gw", *arguments: str) -> Program:
-        """A started gateway that has heard of every member."""
+    def gateway(self, name: str = "gw", *arguments: str, boxes: int | None = None) -> Program:
+        """A started gateway that has heard of every member, or of so many boxes."""
         home = self.folder / name
-        members = sum(program.arguments[0] == "serve" for program in self.programs)
+        members = sum(program.arguments[0] == "serve" for program in self.programs) if boxes is None else boxes
         program = self._start(
             home, "gateway", "--fleet", self.url, "--name", name, "--port", "0", *arguments, *_places(home)
         )

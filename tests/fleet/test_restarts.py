@@ -1,0 +1,93 @@
+"""What a gateway does when a box is another start of itself: a box in the test that says what the test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from mcp_agent.fleet.bus import Bus, Message
+from mcp_agent.fleet.call_protocol import pack
+from tests.support.daemon import Daemon
+from tests.support.fleet import call, running_fleet
+from tests.support.nats import nats_server
+
+_TOOL = {"name": "shell_exec", "category": "shell", "effect": "execute"}
+
+
+class _Box:
+    """Speaks the member's protocol under the name `one`, and runs nothing."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._boot = ""
+        self._end: Callable[[], Awaitable[None]] | None = None
+        # The boot id that each call was sent to.
+        self.asked: list[str] = []
+        self.is_asked = asyncio.Event()
+        self.answer: dict[str, Any] = {"is": "running"}
+
+    async def join(self, boot: str) -> None:
+        await self._bus.subscribe("agent.one.who", self._serve_who)
+        await self._bus.subscribe("agent.who", self._serve_question)
+        await self.restart(boot)
+
+    async def restart(self, boot: str) -> None:
+        """Be another start, without saying so."""
+        if self._end is not None:
+            await self._end()
+        self._boot = boot
+        self._end = await self._bus.subscribe(f"agent.one.{boot}.call.*", self._serve_call)
+
+    async def _serve_call(self, message: Message) -> None:
+        self.asked.append(message.subject.split(".")[2])
+        self.is_asked.set()
+        await message.respond(pack(self.answer))
+
+    async def _serve_who(self, message: Message) -> None:
+        await message.respond(orjson.dumps({**self._facts(), "tool_list": [_TOOL]}))
+
+    async def _serve_question(self, message: Message) -> None:
+        await self._bus.publish("agent.one.beat", orjson.dumps(self._facts()))
+
+    def _facts(self) -> dict[str, Any]:
+        about = {"labels": {}, "directory": "/", "version": "0", "host": "one", "tools": "its tools"}
+        beat = {"box": "one", "boot": self._boot, "age_s": 1.0, "load": 0.0, "sessions": 0, "calls": 0}
+        return {**beat, "facts": "its facts", "about": about}
+
+
+@contextlib.asynccontextmanager
+async def _box_and_gateway(folder: Path) -> AsyncIterator[tuple[_Box, Daemon]]:
+    with nats_server(folder) as server:
+        bus = await Bus.connect(server.url, name="box", inbox_prefix="_INBOX.box.one")
+        box = _Box(bus)
+        await box.join("first")
+        with running_fleet(folder, server.url) as fleet:
+            # In a thread: the box has to answer meanwhile.
+            program = await asyncio.to_thread(fleet.gateway, "gw", boxes=1)
+            assert program.daemon is not None
+            yield box, program.daemon
+        await bus.close()
+
+
+async def test_a_call_that_a_box_may_have_had_before_its_restart_is_not_sent_again(tmp_path: Path) -> None:
+    async with _box_and_gateway(tmp_path) as (box, gateway):
+        under_way = asyncio.create_task(call(gateway, "shell_exec", command="true"))
+        await box.is_asked.wait()
+        await box.restart("second")
+        assert (await under_way)["error"]["code"] == "OUTCOME_UNKNOWN"
+        assert set(box.asked) == {"first"}
+
+
+async def test_a_call_that_nobody_had_goes_to_the_new_start_of_its_box(tmp_path: Path) -> None:
+    async with _box_and_gateway(tmp_path) as (box, gateway):
+        await box.restart("second")
+        refusal = {"kind": "refusal", "code": -32602, "message": "this is the second", "data": None, "reason": ""}
+        box.answer = {"is": "done", **refusal}
+        answer = await call(gateway, "shell_exec", command="true")
+        assert answer["error"]["message"] == "this is the second"
+        assert box.asked == ["second"]
