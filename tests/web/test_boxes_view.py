@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from playwright.async_api import Browser, expect
 
+from mcp_agent.fleet.directory import AWAY_S
 from tests.support.browser import opened
 from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, call, running_fleet
 from tests.support.nats import nats_server
 
+LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -96,6 +99,18 @@ async def test_health_says_what_is_only_to_be_seen_at_the_box(browser: Browser, 
         await expect(page.get_by_text("Only at the box itself")).to_be_visible()
         await page.get_by_role("button", name="Sessions", exact=True).click()
         await expect(page.get_by_role("heading", name="one")).to_be_visible()
+
+
+@pytest.mark.skipif(not LONG, reason="long: MCP_AGENT_TEST_LONG=1")
+async def test_a_box_that_is_silent_is_marked(browser: Browser, fleet: Fleet, gateway: Daemon) -> None:
+    gone = fleet.member("gone")
+    async with opened(browser, gateway) as window:
+        await window.view("boxes")
+        row = window.page.locator('[data-box="gone"]')
+        await expect(row.locator(".dot.good")).to_have_count(1)
+        gone.kill()
+        await expect(row.locator(".dot.bad")).to_have_count(1, timeout=3_000 * AWAY_S)
+        await expect(row).to_contain_text("away")
 
 
 async def test_a_daemon_without_a_fleet_has_no_boxes(browser: Browser, daemon: Daemon) -> None:
