@@ -27,6 +27,8 @@ from registry.gate import Gate
 MOST_CLIENTS = 256
 _AT_ONCE_BYTES = 128 * 1024
 _FRAMES_BYTES = 4 * 1024 * 1024
+# What a frame in memory costs besides its bytes.
+_ENTRY_BYTES = 400
 # An id is the id of a start of the daemon and a number of an event.
 _MOST_ID_BYTES = 64
 
@@ -159,9 +161,9 @@ class _Frames:
         frame = self._frames.get(key)
         if frame is None:
             frame = self._frames[key] = self._encode(log, item)
-            self._size += len(frame)
+            self._size += len(frame) + _ENTRY_BYTES
             while self._size > _FRAMES_BYTES:
-                self._size -= len(self._frames.pop(next(iter(self._frames))))
+                self._size -= len(self._frames.pop(next(iter(self._frames)))) + _ENTRY_BYTES
         return frame
 
     def clear(self) -> None:
