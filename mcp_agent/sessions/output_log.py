@@ -29,6 +29,8 @@ Stream = Literal["stdout", "stderr"]
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 RECENT_BYTES = 1024 * 1024
+# What a piece in memory costs besides its bytes. A program may print one byte at a time.
+_ENTRY_BYTES = 160
 # Output up to this size stays in memory, so that a short command needs no file.
 UNSPOOLED_BYTES = 256 * 1024
 MOST_PIECES = 256 * 1024
@@ -120,7 +122,7 @@ class OutputLog:
         self._starts.append(offset << 1 | (stream == "stderr"))
         self._numbers.append(self._take_number() if self._take_number is not None else 0)
         self._recent[offset] = data
-        self._recent_bytes += len(data)
+        self._recent_bytes += len(data) + _ENTRY_BYTES
         self.end += len(data)
         if self.spool is not None:
             self.spool.append(data)
@@ -287,7 +289,7 @@ class OutputLog:
 
     def _evict_recent(self, keep: int = RECENT_BYTES) -> None:
         while self._recent_bytes > keep and self._recent:
-            self._recent_bytes -= len(self._recent.pop(next(iter(self._recent))))
+            self._recent_bytes -= len(self._recent.pop(next(iter(self._recent)))) + _ENTRY_BYTES
 
     def _fix_head(self) -> int:
         """The number of pieces in the head. It is fixed when the first bytes after the head are freed."""

@@ -10,6 +10,8 @@ from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
 
 _FRAMES_BYTES = 4 * 1024 * 1024
+# What a frame in memory costs besides its bytes.
+_ENTRY_BYTES = 400
 
 
 class OutputFrames:
@@ -30,9 +32,9 @@ class OutputFrames:
         frame = self._frames.get(key)
         if frame is None:
             frame = self._frames[key] = self._encode(log, item)
-            self._size += len(frame)
+            self._size += len(frame) + _ENTRY_BYTES
             while self._size > _FRAMES_BYTES:
-                self._size -= len(self._frames.pop(next(iter(self._frames))))
+                self._size -= len(self._frames.pop(next(iter(self._frames)))) + _ENTRY_BYTES
         return frame
 
     def clear(self) -> None:

@@ -45,9 +45,10 @@ def fetch() -> None:
         digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
         if digest != _SHA512:
             raise NotFetched(f"{PACKAGE} {VERSION} is not the package that was reviewed: its hash is sha512-{digest}")
-        fresh = FOLDER.with_name(f".{FOLDER.name}.new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
+        FOLDER.parent.mkdir(parents=True, exist_ok=True)
+        # A folder of its own: several programs may do this at the same time.
+        fresh = Path(tempfile.mkdtemp(prefix=f".{FOLDER.name}-", dir=FOLDER.parent))
+        fresh.chmod(0o755)
         with tarfile.open(archive) as package:
             for member, name in _FILES.items():
                 content = package.extractfile(member)

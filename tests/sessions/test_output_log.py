@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,6 +110,17 @@ def test_very_many_small_pieces_cost_bounded_memory(log: OutputLog) -> None:
     end_of_head = log.piece_at(logs.MOST_PIECES // 8)
     assert isinstance(end_of_head, Lost)
     assert log.piece_at(log.end - 1) is not None
+
+
+def test_pieces_of_one_byte_in_memory_cost_bounded_memory(log: OutputLog) -> None:
+    """They were counted by their bytes alone, and a megabyte of them cost 150."""
+    log.start_spool()
+    tracemalloc.start()
+    for _ in range(60_000):
+        log.append("stdout", b"%c" % 120)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 3 * _MIB
 
 
 def test_a_file_that_takes_no_more_leaves_the_newest_in_memory(log: OutputLog) -> None:

@@ -310,14 +310,21 @@ class Records:
         with self._book, disk.folder_lock(self._folder):
             if is_first:
                 self._clear_litter()
-            total, count, oldest_at = 0, 0, time.time() - self.limits.age_s
-            for entry in self.entries():
-                total += entry.image_bytes or 0
-                count += 1
-                if entry.at < oldest_at or total > self.limits.total_bytes or count > self.limits.entries:
+            entries, oldest_at = self.entries(), time.time() - self.limits.age_s
+            most_bytes, most_entries = self.limits.total_bytes, self.limits.entries
+            if len(entries) > most_entries or sum(entry.image_bytes or 0 for entry in entries) > most_bytes:
+                # More than it must: all entries are read for this, and the next change would be over the limit again.
+                most_bytes, most_entries = most_bytes * 9 // 10, most_entries * 9 // 10
+            total = count = 0
+            for entry in entries:
+                size = entry.image_bytes or 0
+                # The newest is the change that was just made.
+                is_over = count > 0 and (total + size > most_bytes or count >= most_entries)
+                if entry.at < oldest_at or is_over:
                     self.forget(entry.id)
-                    total -= entry.image_bytes or 0
-                    count -= 1
+                else:
+                    total += size
+                    count += 1
             self._kept_bytes, self._kept_entries = total, count
 
     def _clear_litter(self) -> None:

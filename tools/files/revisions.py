@@ -18,6 +18,8 @@ from tools.kit.errors import StaleRev, ToolError
 HASHED_BYTES = 1024 * 1024
 _KEPT_BYTES = 256 * 1024
 _KEPT_TOTAL_BYTES = 16 * 1024 * 1024
+# A text of a few bytes costs much more than those, so their number has a bound, too.
+_MOST_KEPT = 2_000
 _DIFF_CHARS = 6_000
 
 
@@ -59,7 +61,7 @@ class Revs:
                 return rev
             self._texts[rev] = data
             self._bytes += len(data)
-            while self._bytes > _KEPT_TOTAL_BYTES:
+            while self._bytes > _KEPT_TOTAL_BYTES or len(self._texts) > _MOST_KEPT:
                 self._bytes -= len(self._texts.popitem(last=False)[1])
         return rev
 

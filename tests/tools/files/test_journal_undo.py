@@ -123,6 +123,18 @@ def test_the_journal_lets_the_oldest_go_and_keeps_within_its_size(tmp_path: Path
     assert "larger than the journal" in large["why"]
 
 
+def test_a_full_journal_lets_a_tenth_go_at_once(tmp_path: Path) -> None:
+    """All entries are read to find the oldest: done at every change, a write took half a second with 10,000 of them."""
+    bench = Bench(tmp_path, Limits(entries=20))
+    bench.file("file", "x")
+    counts = []
+    for number in range(45):
+        bench.call("fs_write", path="file", content=str(number))
+        counts.append(len(bench.journal.entries()))
+    assert counts[:20] == list(range(1, 21))
+    assert counts[20:] == ([18, 19, 20] * 9)[:25]
+
+
 def test_old_entries_go_with_time(tmp_path: Path) -> None:
     bench = Bench(tmp_path, Limits(age_s=0.0))
     bench.file("file", "old")
