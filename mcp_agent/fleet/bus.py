@@ -23,7 +23,7 @@ import itertools
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +76,7 @@ _WAITING_BYTES = 64 * 1024 * 1024
 _BUFFER_BYTES = 4 * 1024 * 1024
 # A loss is announced, unless the client hangs while it closes a connection that nobody reads.
 _LOOK_S = 1.0
+_CANCEL_AGAIN_S = 0.1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 10.0
 _NO_RESPONDERS = "503"
 # What the prefix of every inbox begins with.
@@ -242,14 +243,10 @@ class Bus:
     async def close(self) -> None:
         """End the connection, the subscriptions and what they serve just now."""
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+            await _cancel([self._keeper])
         client, self._client = self._client, None
         self._fail_requests()
-        serving = list(self._tasks)
-        for task in serving:
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+        await _cancel(self._tasks)
         if client is not None:
             await close_client(client)
 
@@ -426,3 +423,19 @@ class Bus:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end.
+
+    More than once: in Python 3.11, a cancellation that comes together with the result of a `wait_for` gets lost, and
+    nats-py connects by that.
+    """
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        done, left = await asyncio.wait(left, timeout=_CANCEL_AGAIN_S)
+        for task in done:
+            # Of no interest any more, and it would be logged if nobody had looked at it.
+            task.cancelled() or task.exception()

@@ -439,3 +439,18 @@ async def _error_of(work: Awaitable[object]) -> Exception | None:
     except Exception as error:
         return error
     return None
+
+
+async def test_a_bus_ends_while_it_connects_again(server: NatsServer) -> None:
+    """Seen: a cancellation was lost in nats-py, together with a refused connection, and the end waited for ever."""
+    buses = [await Bus.connect(server.url, name="test", inbox_prefix="_INBOX") for _ in range(100)]
+    server.kill()
+    await eventually(lambda: not any(bus.is_connected for bus in buses))
+
+    async def close(number: int, bus: Bus) -> None:
+        # Each in another moment of its attempts.
+        await asyncio.sleep(number * 0.002)
+        await bus.close()
+
+    async with within():
+        await asyncio.gather(*(close(number, bus) for number, bus in enumerate(buses)))

@@ -151,6 +151,7 @@ def test_rules_are_no_boundary_and_the_page_says_so(command: str) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.alone
 def test_a_pattern_that_takes_for_ever_refuses_within_its_limit() -> None:
     rules = CommandRules((Rule("slow", ("(a|aa)+$",), "x", "tools.json"),))
     began = time.monotonic()
