@@ -16,15 +16,17 @@ from typing import Any
 import orjson
 
 from mcp_agent.fleet.bus_errors import FleetError
+from tests.benchmarks.event_client import Room, opened, receive
 from tests.benchmarks.http_client import HttpClient
-from tests.benchmarks.mcp_messages import Era, http_call, message, opened_http
+from tests.benchmarks.mcp_messages import Era, http_call, message, opened_http, unopened_http
 from tests.benchmarks.processes import Program, mcp_agent, running, subject
 from tests.benchmarks.rows import Bench, Goal, Meter, PeerMissing, Row
+from tests.benchmarks.shell import LINE, MB
 from tests.support.nats import NatsServer, nats_server
 
 _TOKEN = "benchmark-token-of-32-characters"
 _ERA: Era = "2025-11-25"
-_FILE_MB = 100
+_FILE_MB = _OUTPUT_MB = 100
 _MANY, _FEW = 500, 5
 _PATIENCE_S = 30.0
 
@@ -51,6 +53,24 @@ def rows() -> list[Row]:
             "MB/s",
             Goal(150.0, is_ceiling=False, of="ours"),
             _copies,
+            rounds=7,
+        ),
+        Row(
+            "fleet-events",
+            f"{_OUTPUT_MB} MB in lines → one client of /events of a gateway",
+            "/events of the box",
+            "MB/s",
+            Goal(0.35, is_ceiling=False),
+            _events,
+            rounds=7,
+        ),
+        Row(
+            "fleet-events-rate",
+            "the same: its rate alone",
+            "/events of the box",
+            "MB/s",
+            Goal(100.0, is_ceiling=False, of="ours"),
+            _events,
             rounds=7,
         ),
         Row("fleet-boxes", f"boxes, of {_MANY}", few, "ms", Goal(2.0), partial(_many_boxes, "boxes")),
@@ -148,6 +168,30 @@ def _copies(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
             return _FILE_MB / took_s
 
         yield ours, lambda: _local_copy(source, bench.folder / "local")
+
+
+@contextmanager
+def _events(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    size = _OUTPUT_MB * MB
+    room = Room(size + size // 8)
+    with ExitStack() as stack:
+        (_, direct), (_, through) = _gateway_and_box(stack, bench)
+
+        def rate(url: str) -> float:
+            listening = opened(url, "/events", _TOKEN)
+            starter = unopened_http(f"{direct}/rpc", _ERA, _TOKEN)
+            began = time.perf_counter()
+            starter.exchange(
+                http_call(starter, _ERA, "shell_start_session", {"command": f"yes {LINE} | head -c {size}"})
+            )
+            receive([listening], [room], b"shell_session_exit")
+            took_s = time.perf_counter() - began
+            starter.close()
+            if sum(len(each["chunk"]) for each in room.events() if "chunk" in each) != size:
+                raise RuntimeError("bytes are missing")
+            return _OUTPUT_MB / took_s
+
+        yield partial(rate, through), partial(rate, direct)
 
 
 def _local_copy(source: Path, target: Path) -> float:
