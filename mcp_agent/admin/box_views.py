@@ -38,7 +38,7 @@ class BoxViews:
         """The boxes whose name or labels have the words of `text`, the first of them by name."""
         directory = self._gateway.directory
         words = request.query.get("text", "").lower().split()
-        found = [box for box in directory.find() if all(word in _searched(box) for word in words)]
+        found = [box for box in directory.find() if all(word in _search_text(box) for word in words)]
         return {
             "gateway": self._gateway.name,
             "away_s": AWAY_S,
@@ -97,5 +97,5 @@ class BoxViews:
         }
 
 
-def _searched(box: Box) -> str:
+def _search_text(box: Box) -> str:
     return " ".join((box.name, box.directory, *(f"{key}={value}" for key, value in box.labels.items()))).lower()

@@ -98,7 +98,7 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
         offset: Annotated[int, Field(minimum=0)] = 0,
     ) -> Boxes:
         """List the machines that tools run on: labels, load, and what is different there."""
-        found = _filtered(directory, filter)
+        found = _find_boxes(directory, filter)
         if group_by is not None:
             groups: dict[str, list[Box]] = {}
             for box in found:
@@ -133,7 +133,7 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
     ) -> BoxRows:
         """Run a command on many boxes, one row for each."""
         caller = gateway.caller_of(ctx)
-        found = _filtered(directory, filter)
+        found = _find_boxes(directory, filter)
         if not found:
             raise NotFound(f"no box fits {filter[:200]!r}", hint="`boxes` lists them")
         if len(found) > _MOST_RUN:
@@ -155,7 +155,7 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
     return boxes, box_use, box_run, box_copy_tool(gateway)
 
 
-def _filtered(directory: Directory, text: str | None) -> Sequence[Box]:
+def _find_boxes(directory: Directory, text: str | None) -> Sequence[Box]:
     from mcp_agent.fleet.directory import parse_labels
 
     if not text:

@@ -213,7 +213,7 @@ class Member:
         except BadMessage:
             return
         answer = self._facts()
-        about, tools, _ = self._described()
+        about, tools, _ = self._description()
         has = head.get("has")
         if isinstance(has, list) and about["tools"] not in has:
             answer["tool_list"] = tools
@@ -231,7 +231,7 @@ class Member:
         await bus.publish(beat_subject(self.box), pack(beat))
 
     def _facts(self) -> dict[str, Any]:
-        about, _, digest = self._described()
+        about, _, digest = self._description()
         return {
             "box": self.box,
             "boot": self.boot,
@@ -244,7 +244,7 @@ class Member:
             "about": about,
         }
 
-    def _described(self) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
+    def _description(self) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
         """What changes seldom: the facts, the tools, and the hash of both. Made again when the tools change."""
         if self._about is None:
             tools = fitting_tools([describe_tool(tool) for tool in self._daemon.gate.visible(self._access())])

@@ -253,14 +253,14 @@ class OutputLog:
         if self.spool is None:
             raise OSError(errno.ENOENT, "there is no file for it")
         end = self.spool.written
-        unspooled = self._unspooled(end)
+        unspooled = self._rest_in_memory(end)
         if not self._lost_to or self.spool.sole_file is not None:
             return chain(_bytes(list(self.spool.stretches(0, end))), unspooled)
         gone = _gone_note(self._lost_to - self._head_end)
         head = list(self.spool.stretches(0, self._head_end))
         return chain(_bytes(head), [gone], _bytes(list(self.spool.stretches(self._lost_to, end))), unspooled)
 
-    def _unspooled(self, offset: int) -> list[bytes]:
+    def _rest_in_memory(self, offset: int) -> list[bytes]:
         """What the file did not take, from `offset` on, with a note where memory has lost it too."""
         parts: list[bytes] = []
         while (found := self.piece_at(offset)) is not None:
