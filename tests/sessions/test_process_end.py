@@ -53,9 +53,9 @@ while time.time() < end:
 
 # Its first thread ends, its second runs on: the process looks like a zombie.
 _HEADLESS = """
-import ctypes, sys, threading, time
+import ctypes, os, sys, threading, time
 def live():
-    print("ready", flush=True)
+    print("ready", os.getpid(), flush=True)
     time.sleep(60)
 threading.Thread(target=live).start()
 ctypes.CDLL(None).pthread_exit(None)
@@ -81,9 +81,10 @@ async def test_a_program_that_forks_and_exits_for_ever_does_not_outlive_a_stop(
 async def test_a_process_whose_first_thread_has_ended_does_not_outlive_a_stop(shell: ShellHost) -> None:
     command = f"setsid {shlex.join([sys.executable, '-c', _HEADLESS])} & wait"
     session_id = await shell.start(command)
-    await shell.read(session_id, "ready")
+    pid = int((await shell.read(session_id, r"ready \d+\n"))["output"].split()[1])
     session = shell.daemon.sessions.find(session_id)
-    (headless,) = await eventually(_headless)
+    headless = await eventually(lambda: _without_first_thread(pid))
+    assert headless is not None
     await session.stop(signal.SIGTERM, 0.2)
     assert not process_tree.is_alive(headless)
 
@@ -169,18 +170,10 @@ async def test_a_session_can_be_stopped_with_no_descriptors_left(shell: ShellHos
     assert (ending.left, shell.processes()) == ((), set())
 
 
-def _headless() -> list[Member]:
-    """Processes with our program whose first thread has ended."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if fields[0] == "Z" and int(fields[17]) > 1:
-                found.append(Member(int(folder.name), int(fields[19])))
-    return found
+def _without_first_thread(pid: int) -> Member | None:
+    """The process, once its first thread has ended and others go on."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return Member(pid, int(fields[19])) if fields[0] == "Z" and int(fields[17]) > 1 else None
 
 
 def _first_child(pid: int) -> bytes:
