@@ -101,11 +101,7 @@ def test_nothing_outlives_it_when_it_is_killed(home: Path, place: Path) -> None:
 
 def test_it_ends_and_says_so_when_a_part_of_it_ends(home: Path, place: Path) -> None:
     with trial(home, place) as (process, _):
-        (server,) = [
-            int(folder.name)
-            for folder in Path("/proc").glob("[0-9]*")
-            if _starts_with(folder, b"nats-server") and str(place) in (folder / "cmdline").read_text()
-        ]
+        (server,) = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _is_nats_server(folder, place)]
         os.kill(server, signal.SIGKILL)
         assert process.wait(60) == 2
         assert process.stderr is not None
@@ -171,7 +167,9 @@ def test_boxes_are_listed_for_the_gateway_of_this_user(home: Path, tmp_path: Pat
         assert command(home, "fleet", "boxes").stdout.startswith("gpu1\tgpu=1\t")
 
 
-def _starts_with(folder: Path, name: bytes) -> bool:
+def _is_nats_server(folder: Path, place: Path) -> bool:
+    """Whether a process is the server of a trial. Those of other tests may end while we look at them."""
     with contextlib.suppress(OSError):
-        return (folder / "cmdline").read_bytes().split(b"\0")[0].endswith(name)
+        command = (folder / "cmdline").read_bytes()
+        return command.split(b"\0")[0].endswith(b"nats-server") and str(place).encode() in command
     return False
