@@ -47,7 +47,7 @@ _SMALLEST_QUOTA = 0.05
 # some, and a paragraph stands alone.
 _GAP_MARKERS: dict[SourceType, float] = {"code": 2.65, "logs": 1.5, "docs": 1.0}
 # The share of the kept tokens that the outline may use. In documents it is small: a heading alone says little.
-_OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.15, "docs": 0.05}
+_OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.10, "docs": 0.05}
 _LOG_REACH = 2
 _LOG_FLOOR = 0.02
 # Several questions about one file are common, and reading a text is more than half of the work.
