@@ -245,7 +245,7 @@ def artifacts_of(config: Config) -> ArtifactStore:
 def pruner_of(config: Config, *, is_strict: bool = False) -> HostPruner:
     """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
     return HostPruner(
-        KeptTexts(config.pruned_dir, config.pruner_ttl_s),
+        KeptTexts(config.pruned_dir, config.pruner_ttl_s, id_suffix=config.id_suffix),
         url=None if config.pruner_url == BUILT_IN else config.pruner_url,
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,

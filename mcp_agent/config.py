@@ -76,7 +76,7 @@ class Config:
 
     @property
     def id_suffix(self) -> str:
-        """What stands behind the ids of sessions, artifacts and changes, so that a gateway finds this box by them."""
+        """What stands behind every id that this daemon gives, so that a gateway finds the box by it."""
         return f"-{self.box_name}" if self.fleet else ""
 
     @property

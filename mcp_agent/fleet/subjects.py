@@ -25,8 +25,8 @@ _REFERENCE = re.compile(rf"(?:ax://[a-z0-9_-]{{1,40}}/[0-9a-f]{{20}}|undo://[0-9
 _RESOURCE = re.compile(rf"{_REFERENCE.pattern}|session://[0-9a-z]+-({_BOX})(?:\?.*)?", re.DOTALL)
 _CURSOR = re.compile(rf"c1_[A-Za-z0-9_-]+\.({_BOX})")
 # Ids that mean something only in these arguments.
-_ID = re.compile(rf"[0-9a-z]+-({_BOX})")
-_ID_ARGUMENTS = ("session_id", "undo_id", "id")
+_ID = re.compile(rf"(?:prn_)?[0-9a-z]+-({_BOX})")
+_ID_ARGUMENTS = ("session_id", "undo_id", "prune_id", "id")
 _MOST_CHARS = 1_000
 
 

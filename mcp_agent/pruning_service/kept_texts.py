@@ -26,8 +26,10 @@ _SWEEP_EVERY = 64
 class KeptTexts:
     """The texts in a folder. Safe for several threads and several processes."""
 
-    def __init__(self, folder: Path, ttl_s: float, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, folder: Path, ttl_s: float, most_bytes: int = _MOST_BYTES, id_suffix: str = "") -> None:
+        """`id_suffix` is behind every id that it gives: the name of the box, in a fleet."""
         self._folder = folder
+        self._id_suffix = id_suffix
         self._ttl_s = ttl_s
         self._most_bytes = most_bytes
         self._unswept_bytes = _SWEEP_BYTES
@@ -36,8 +38,8 @@ class KeptTexts:
     def keep(self, owner: str, text: str) -> str:
         """Store `text` and give its id. Raises OSError if it cannot be written."""
         data = _owner_hash(owner) + b"\n" + text.encode("utf-8", "surrogatepass")
-        prune_id = _id(data)
-        path = self._folder / prune_id
+        name = _name(data)
+        path, prune_id = self._folder / name, name + self._id_suffix
         with contextlib.suppress(OSError):
             os.utime(path)
             return prune_id
@@ -52,17 +54,18 @@ class KeptTexts:
 
     def find_text(self, owner: str, prune_id: str) -> str | None:
         """The text, or None if it is unknown, of another owner, or expired."""
-        if not _NAME.fullmatch(prune_id):
+        name = prune_id.removesuffix(self._id_suffix)
+        if not _NAME.fullmatch(name):
             return None
         try:
-            path = self._folder / prune_id
+            path = self._folder / name
             if path.stat().st_mtime < time.time() - self._ttl_s:
                 return None
             data = disk.read_small_file(path)
         except OSError:
             return None
         kept_for, _, text = data.partition(b"\n")
-        if kept_for != _owner_hash(owner) or _id(data) != prune_id:
+        if kept_for != _owner_hash(owner) or _name(data) != name:
             return None
         return text.decode("utf-8", "surrogatepass")
 
@@ -95,5 +98,5 @@ def _owner_hash(owner: str) -> bytes:
     return hashlib.sha256(owner.encode()).hexdigest().encode()
 
 
-def _id(data: bytes) -> str:
+def _name(data: bytes) -> str:
     return "prn_" + base64.b32encode(hashlib.sha256(data).digest()[:10]).decode().lower()

@@ -114,6 +114,8 @@ def test_the_box_is_read_from_ids_and_from_nothing_else() -> None:
         ({"path": "undo://m3k4-two", "to": "notes-two"}, ["two"]),
         ({"path": f"ax://shell/{'0' * 20}-two?cursor=5"}, ["two"]),
         ({"path": "undo://m3k4-two/inner/file"}, ["two"]),
+        ({"prune_id": "prn_25brui6dy7qpwaxn-two"}, ["two"]),
+        ({"prune_id": "prn_25brui6dy7qpwaxn"}, []),
         ({"cursor": "c1_abc-_DEF.two"}, ["two"]),
         ({"cursor": "c1_abc"}, []),
         ({"command": "echo s0123abcd-two", "count": 5, "text": "c1_abc.two"}, []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,18 @@ async def test_ids_find_their_box(gateway: Daemon) -> None:
     )
     assert "error" not in restored
     assert (await call(gateway, "fs_read", path="undone.txt", box="two"))["content"] == "old"
+
+
+async def test_a_pruned_text_is_brought_back_from_its_box(gateway: Daemon) -> None:
+    lines = [f"line {number} is about {'apples' if number == 30 else 'pears'}" for number in range(1, 101)]
+    await call(gateway, "fs_write", path="fruit.txt", content="\n".join(lines), box="two")
+    read = await call(gateway, "read", path="fruit.txt", context_focus_question="where are the apples?", box="two")
+    found = re.search(r"prune_id=(\S+) lignes (\d+)-(\d+)", read["content"])
+    assert found is not None
+    ranges = [{"start_line": int(found[2]), "end_line": int(found[3])}]
+    brought = await call(gateway, "recover_text", prune_id=found[1], ranges=ranges, include_line_numbers=False)
+    assert found[1].endswith("-two")
+    assert brought["raw_text"].splitlines() == lines[int(found[2]) - 1 : int(found[3])]
 
 
 async def test_an_id_and_a_box_that_do_not_fit_together_are_refused(gateway: Daemon) -> None:
