@@ -1,4 +1,4 @@
-"""Every stream that there is ends soon after its token is revoked and after the daemon is told to stop.
+"""Every stream that there is ends soon after its token is revoked and after the daemon or gateway is told to stop.
 
 The table below names the place in the product that writes each stream. A test finds all such places in the source, so
 that a stream that is added later fails here until it is in the table.
@@ -19,9 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import mcp_agent
 from mcp_agent.transports import sse_frames, sse_writer
-from tests.support.daemon import Daemon
+from tests.support.daemon import Daemon, running
+from tests.support.fleet import running_fleet
+from tests.support.nats import nats_server
 from tests.support.sockets import Pair, answer, ask, connected, head
 from tests.support.waiting import PATIENCE_S, eventually
 
@@ -134,9 +138,23 @@ def _uses(node: ast.AST, names: set[str], within: str) -> Iterator[str]:
         yield from _uses(child, names, inner)
 
 
-async def test_a_revoked_token_ends_every_stream(daemon: Daemon) -> None:
-    async with _open_streams(daemon) as ends:
-        revoked = await asyncio.to_thread(daemon.cli, "token", "revoke", _NAME)
+@pytest.fixture(params=["serve", "gateway"])
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon, or a gateway with one box: their streams are written alike, and read from different places."""
+    if request.param == "serve":
+        with running(tmp_path) as daemon:
+            yield daemon
+        return
+    with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
+        fleet.member("one")
+        gateway = fleet.gateway().daemon
+        assert gateway is not None
+        yield gateway
+
+
+async def test_a_revoked_token_ends_every_stream(host: Daemon) -> None:
+    async with _open_streams(host) as ends:
+        revoked = await asyncio.to_thread(host.cli, "token", "revoke", _NAME)
         assert revoked.returncode == 0
         assert await _late(ends, time.monotonic()) == {}
 
@@ -167,15 +185,15 @@ async def test_a_token_that_is_revoked_before_the_body_has_come_opens_no_stream(
     assert (status, json.loads(refusal)) == (401, {"error": {"message": "the token was revoked"}})
 
 
-async def test_a_daemon_that_is_told_to_stop_ends_every_stream(daemon: Daemon) -> None:
-    async with _open_streams(daemon) as ends:
-        daemon.process.send_signal(signal.SIGTERM)
+async def test_a_daemon_that_is_told_to_stop_ends_every_stream(host: Daemon) -> None:
+    async with _open_streams(host) as ends:
+        host.process.send_signal(signal.SIGTERM)
         assert await _late(ends, time.monotonic()) == {}
 
 
-async def test_a_stream_of_shell_events_alone_ends_when_the_shell_is_disabled(daemon: Daemon) -> None:
-    async with _open_streams(daemon) as ends:
-        disabled = await asyncio.to_thread(daemon.cli, "disable", "shell")
+async def test_a_stream_of_shell_events_alone_ends_when_the_shell_is_disabled(host: Daemon) -> None:
+    async with _open_streams(host) as ends:
+        disabled = await asyncio.to_thread(host.cli, "disable", "shell")
         assert disabled.returncode == 0
         assert await _late({"/events": ends["/events"]}, time.monotonic()) == {}
         assert not ends["/sse"].done()
