@@ -189,7 +189,8 @@ class MixedLoad:
             assert started["error"]["code"] == "SESSION_LIMIT", started
             return
         sent = {"session_id": started["session_id"], "input": "one\n", "until": "one", "wait_ms": 20_000}
-        assert (await self._call(http, "shell_send_input", **sent))["matched"] is True
+        found = await self._call(http, "shell_send_input", **sent)
+        assert found.get("matched") is True, found
         stopped = await self._call(http, "shell_stop_session", session_id=started["session_id"])
         assert stopped["stopped"] is True, stopped
 

@@ -21,6 +21,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.kit.errors import Denied, InvalidPattern
+from tools.kit.timed_match import match_within
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -104,13 +105,13 @@ class PathRules(_Rules):
             return None
         below_root = path.lstrip("/")
         try:
-            if self.any_glob.match(below_root, timeout=TIME_LIMIT_S) is None:
+            if match_within(TIME_LIMIT_S, self.any_glob.match, below_root) is None:
                 if len(self._passed) >= _MOST_PASSED:
                     self._passed.clear()
                 self._passed.add(path)
                 return None
             for rule, globs in self._globs:
-                fitting = [glob for glob in globs if glob.pattern.match(below_root, timeout=TIME_LIMIT_S)]
+                fitting = [glob for glob in globs if match_within(TIME_LIMIT_S, glob.pattern.match, below_root)]
                 if fitting and fitting[-1].denies:
                     return Match(rule, fitting[-1].text)
         except TimeoutError:
@@ -127,15 +128,15 @@ class CommandRules(_Rules):
 
     def match(self, command: str) -> Match | None:
         """The first rule that matches a command, as it is or without quotes. Raises Denied at the time limit."""
-        deadline = time.monotonic() + TIME_LIMIT_S
+        deadline = time.thread_time() + TIME_LIMIT_S
         plain = strip_quotes(command)
         for text in (command,) if plain == command else (command, plain):
             for rule, pattern in self._patterns:
-                left_s = deadline - time.monotonic()
+                left_s = deadline - time.thread_time()
                 try:
                     if left_s <= 0:
                         raise TimeoutError
-                    found = pattern.search(text, timeout=left_s)
+                    found = match_within(left_s, pattern.search, text)
                 except TimeoutError:
                     raise _time_limit_denial("command", rule) from None
                 if found is not None:

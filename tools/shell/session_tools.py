@@ -13,6 +13,7 @@ from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import last_line, quantity
+from tools.kit.timed_match import match_within
 from tools.shell.echo import is_only_echo, longest_echo_bytes
 from tools.shell.shell_exec import check_text, folder_for, reason, sessions
 
@@ -356,7 +357,7 @@ async def _wait(
 
 
 def _pattern(until: str) -> Any:
-    # `regex` has a time limit, which `re` has not. Imported at first use: it is slow to load.
+    # Imported at first use: it is slow to load.
     import regex
 
     try:
@@ -367,7 +368,7 @@ def _pattern(until: str) -> Any:
 
 def _matches(pattern: Any, text: str) -> bool:
     try:
-        return pattern.search(text, timeout=_MATCH_S) is not None
+        return match_within(_MATCH_S, pattern.search, text) is not None
     except TimeoutError:
         raise InvalidPattern(
             "until takes too long to match", hint="use a simpler pattern: nested repeats are what makes it slow"
