@@ -240,7 +240,7 @@ class Child:
         self.close_input()
         self.on_exit(status)
         if self.has_closed_output:
-            self.on_output_closed()
+            self._report_closed_output()
 
     def _drain(self, reader: _Reader) -> None:
         """Deliver what is in the pipe now. A grandchild may go on writing, so we read no more than that.
@@ -278,12 +278,30 @@ class Child:
             self._stdin = None
         os.close(reader.descriptor)
         if self.status is not None and self.has_closed_output:
-            self.on_output_closed()
+            self._report_closed_output()
+
+    def _report_closed_output(self) -> None:
+        """The last report. After it we let go of who gets them, who has us: else both would stay in memory, with all
+        output, until the garbage collector finds the cycle, and that may be after thousands of commands.
+        """
+        report = self.on_output_closed
+        self.on_output, self.on_exit, self.on_output_closed = _ignore_output, _ignore_exit, _ignore_close
+        report()
 
     def _close_terminal(self) -> None:
         if self._terminal is not None:
             os.close(self._terminal)
             self._terminal = None
+
+
+def _ignore_output(stream: Stream, data: bytes) -> bool:
+    return True
+
+
+def _ignore_exit(status: Status) -> None: ...
+
+
+def _ignore_close() -> None: ...
 
 
 def spawn(

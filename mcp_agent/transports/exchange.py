@@ -127,7 +127,9 @@ class Exchange:
             if self._grace is not None:
                 self._grace.cancel()
             if self._side_task is not None and not self._is_streaming:
+                # It has us: without this, both would wait for the garbage collector.
                 self._side_task.cancel()
+                self._side_task = None
         if self._client_left:
             return
         if self._is_streaming:
