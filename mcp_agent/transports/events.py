@@ -17,10 +17,9 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
-from mcp_agent.events.types import MayHear
+from mcp_agent.events.types import MayHear, OutputFrames, gap_frame
 from mcp_agent.sessions.output_log import Lost
 from mcp_agent.transports.http import caller, header, send_error
-from mcp_agent.transports.output_frames import OutputFrames, gap_frame
 from mcp_agent.transports.sse_frames import KEEP_ALIVE_S, send_frames
 from registry.gate import Access, Gate
 from tools.kit.records import record
@@ -112,7 +111,7 @@ class Events(EventsWire):
 
     def __init__(self, hub: EventHub, gate: Gate, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         super().__init__(hub, gate, keep_alive_s)
-        self._frames = OutputFrames(hub)
+        self._frames = OutputFrames(hub.gap)
 
     @asynccontextmanager
     async def _open(self, asked: AskedEvents, may_hear: MayHear) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
