@@ -14,8 +14,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls.call import Caller
-from mcp_agent.events.hub import EventHub
-from mcp_agent.events.subscription import Subscription
+from mcp_agent.events.hub import EventHub, Subscription
 from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput, named_frame
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, asked_event_form
