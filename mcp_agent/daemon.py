@@ -23,8 +23,7 @@ from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.upstream.mounted_servers import Mounts
 from registry.live_catalog import LiveCatalog
-from registry.policy_diff import policy_change
-from registry.profiles import BadRegistry, Problem, Profiles
+from registry.profiles import BadRegistry, Problem, Profiles, policy_change
 from registry.reload import watch
 from registry.tools_json_file import RegistryFile
 from registry.user_error import UserError
