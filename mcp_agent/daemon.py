@@ -24,8 +24,7 @@ from mcp_agent.security.refusals import Refusals
 from mcp_agent.upstream.mounted_servers import Mounts
 from registry.live_catalog import LiveCatalog
 from registry.profiles import BadRegistry, Problem, Profiles, policy_change
-from registry.reload import watch
-from registry.tools_json_file import RegistryFile
+from registry.tools_json_file import RegistryFile, watch
 from registry.user_error import UserError
 from tools.files.journal import Journal
 from tools.files.paths import OpenPaths

@@ -29,7 +29,7 @@ from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from mcp_agent.settings import BadConfig
 from mcp_agent.transports.connection import MOST_MESSAGE_BYTES, Connection
-from registry.reload import changes
+from registry.tools_json_file import changes
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ import pytest
 
 from registry.edits import use_profile
 from registry.profiles import BadRegistry, Problem, Profiles
-from registry.reload import watch
-from registry.tools_json_file import RegistryFile
+from registry.tools_json_file import RegistryFile, watch
 from tests.support.daemon import as_nobody
 from tests.support.small_catalog import CATALOG, profile, switched
 from tests.support.waiting import PATIENCE_S
