@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,8 @@ class Daemon(Host):
             group.create_task(self._learn_program_help())
             group.create_task(self.pruner.remove_expired())
             group.create_task(self.mounts.follow(self._take_over_tools))
-            group.create_task(watch(self.file, self.apply, self.keep_last_good, self._turn))
+            reload = partial(self.file.reload, self.apply, self.keep_last_good, self._turn)
+            group.create_task(watch(self.file.path, reload))
 
     async def _learn_program_help(self) -> None:
         """Until cancelled, describe wrapped programs by their own help, when they are new."""

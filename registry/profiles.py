@@ -247,10 +247,15 @@ class _Difference(NamedTuple):
 
 def policy_change(before: Profiles, after: Profiles, catalog: Catalog) -> dict[str, Any]:
     """What the audit log says of a change: the differences, those that allow more, and the hashes of both files."""
-    found = list(_differences(before, after, catalog))
+    texts: list[str] = []
+    widening: list[str] = []
+    for found in _differences(before, after, catalog):
+        texts.append(found.text)
+        if found.widens:
+            widening.append(found.text)
     return {
-        "changes": _first([each.text for each in found]),
-        "widened": _first([each.text for each in found if each.widens]),
+        "changes": _first(texts),
+        "widened": _first(widening),
         "old": before.digest,
         "new": after.digest,
     }
@@ -293,15 +298,16 @@ def _profile_differences(old: Profile, new: Profile, catalog: Catalog) -> Iterat
         if old.effects.get(effect, True) != is_on:
             yield _Difference(f"effect {effect} {'on' if is_on else 'off'}", is_on)
     for category, tools in catalog.categories.items():
-        switched = [tool for tool in tools if old.allows(tool) != new.allows(tool)]
-        if not switched:
-            continue
-        states = {new.allows(tool) for tool in tools}
-        if len(switched) == len(tools) and len(states) == 1:
-            yield _Difference(f"{category} {'on' if states == {True} else 'off'}", states == {True})
-        else:
-            for tool in switched:
-                yield _Difference(f"{tool.name} {'on' if new.allows(tool) else 'off'}", new.allows(tool))
+        switched: dict[str, bool] = {}
+        for tool in tools:
+            is_on = new.allows(tool)
+            if old.allows(tool) != is_on:
+                switched[tool.name] = is_on
+        is_whole = len(switched) == len(tools) and len(set(switched.values())) == 1
+        for name, is_on in switched.items():
+            yield _Difference(f"{category if is_whole else name} {'on' if is_on else 'off'}", is_on)
+            if is_whole:
+                break
     if old.deny != new.deny:
         yield from _rule_differences(_rules(old.deny), _rules(new.deny))
     if old.response != new.response:

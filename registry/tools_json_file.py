@@ -14,7 +14,7 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -37,9 +37,8 @@ _SETTLE_MS = 60
 _STEP_MS = 100
 _LOOK_EVERY_S = 0.5
 
+# A value that changes with the file; None if there is no file.
 Mark = tuple[int, ...] | None
-OnLoad = Callable[[Profiles], None]
-OnFailure = Callable[[tuple[Problem, ...]], None]
 
 
 class RegistryFile:
@@ -54,7 +53,7 @@ class RegistryFile:
     def load(self) -> Profiles:
         """The profiles in the file. Raises BadRegistry, also for a file that cannot be read."""
         data = self._read()
-        profiles = read(self._document(data), self._catalog, str(self.path), _digest(data))
+        profiles = read(load_document(data, str(self.path)), self._catalog, str(self.path), _digest(data))
         self._last_good = data
         return profiles
 
@@ -72,7 +71,7 @@ class RegistryFile:
 
     def document(self) -> dict[str, Any]:
         """The file as it is, with the keys that we do not know. Raises BadRegistry."""
-        return self._document(self._read())
+        return load_document(self._read(), str(self.path))
 
     def try_edit(self, edit: Edit, catalog: Catalog) -> None:
         """Raise what `edit` would raise, and write nothing."""
@@ -96,7 +95,7 @@ class RegistryFile:
             with self._lock():
                 is_deleted = not (self.path.exists() or self.path.is_symlink())
                 data = self._last_good if is_deleted and self._last_good is not None else self._read()
-                document = self._document(data)
+                document = load_document(data, str(self.path))
                 before = read(document, self._catalog, str(self.path), _digest(data))
                 edit.apply(document, before, catalog or self._catalog)
                 profiles = read(document, self._catalog, str(self.path))
@@ -104,11 +103,27 @@ class RegistryFile:
                 self._last_good = self._write(document)
         return replace(profiles, digest=_digest(self._last_good))
 
-    def _document(self, data: bytes) -> dict[str, Any]:
+    async def reload(
+        self,
+        on_load: Callable[[Profiles], None],
+        on_failure: Callable[[tuple[Problem, ...]], None],
+        turn: asyncio.Lock,
+    ) -> None:
+        """Call `on_load` if the file can be loaded, and `on_failure` if not. Never raises, so that a watch goes on.
+
+        `on_load` may raise BadRegistry too. A deleted file counts as one that does not load: no switch changes until
+        it is back. `turn` is held while the file is read and put into force.
+        """
         try:
-            return load_document(data.decode("utf-8-sig"), str(self.path))
-        except UnicodeDecodeError as error:
-            raise self._bad(f"no UTF-8: byte {error.start} fits no character") from None
+            async with turn:
+                try:
+                    # In a thread: a large file takes a while, and calls are served in the meantime.
+                    on_load(await asyncio.to_thread(self.load))
+                except BadRegistry as error:
+                    on_failure(error.problems)
+        except Exception:
+            # A boundary: whatever is wrong with this state of the file, we must still see the next one.
+            log.exception("registry.reload_failed")
 
     def _read(self) -> bytes:
         with self._os_errors_as_problems("read"):
@@ -156,29 +171,8 @@ class RegistryFile:
         return disk.folder_lock(self.path.resolve().parent)
 
 
-async def watch(file: RegistryFile, on_load: OnLoad, on_failure: OnFailure, turn: asyncio.Lock | None = None) -> None:
-    """Until cancelled, call `on_load` after each change that loads and `on_failure` after each that does not.
-
-    `on_load` may raise BadRegistry too. A deleted file counts as one that does not load: no switch changes until it
-    is back. The first check always loads, because the file may have changed since the start. `turn` is held while the
-    file is read and put into force.
-    """
-    turn = turn or asyncio.Lock()
-    async for _ in changes(file.path):
-        try:
-            async with turn:
-                try:
-                    # In a thread: a large file takes a while, and calls are served in the meantime.
-                    on_load(await asyncio.to_thread(file.load))
-                except BadRegistry as error:
-                    on_failure(error.problems)
-        except Exception:
-            # A boundary: whatever is wrong with this state of the file, we must still see the next one.
-            log.exception("registry.reload_failed")
-
-
-async def changes(path: Path) -> AsyncIterator[None]:
-    """Yield once at the start, and once after each change of the file, until cancelled.
+async def watch(path: Path, on_change: Callable[[], Awaitable[None]]) -> None:
+    """Call `on_change` once at the start, and once after each change of the file, until cancelled.
 
     We watch the folder and not the file, because editors replace the file and a watch would follow the old inode.
     For a symbolic link we also watch the folder of its target. Network disks may send no events, so we also check
@@ -190,10 +184,14 @@ async def changes(path: Path) -> AsyncIterator[None]:
     seen: Mark = (-1,)
     try:
         while True:
-            mark = _mark(path)
-            if mark != seen:
-                seen = mark
-                yield
+            try:
+                status = path.stat()
+                found: Mark = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+            except OSError:
+                found = None
+            if found != seen:
+                seen = found
+                await on_change()
             try:
                 async with asyncio.timeout(_LOOK_EVERY_S):
                     await woken.wait()
@@ -221,15 +219,6 @@ def _watch_folders(path: Path, stop: threading.Event, wake: Callable[[], object]
     except (OSError, RuntimeError) as error:
         if not stop.is_set():
             log.warning("registry.watch_failed", extra={"data": {"message": str(error)}})
-
-
-def _mark(path: Path) -> Mark:
-    """A value that changes with the file; None if there is no file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def _digest(data: bytes) -> str:

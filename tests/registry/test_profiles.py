@@ -245,13 +245,13 @@ def test_a_profile_says_how_results_are_written(form: Any) -> None:
 )
 def test_a_text_that_is_no_registry_is_told_why(text: str, message: str) -> None:
     with pytest.raises(BadRegistry) as refused:
-        load_document(text)
+        load_document(text.encode())
     assert [str(problem) for problem in refused.value.problems] == [f"/: {message}"]
 
 
 def test_a_number_of_five_thousand_digits_is_refused() -> None:
     with pytest.raises(BadRegistry, match="no JSON: Exceeds the limit"):
-        load_document('{"a": ' + "9" * 5_000 + "}")
+        load_document(b'{"a": ' + b"9" * 5_000 + b"}")
 
 
 @given(st.dictionaries(_KEYS, _VALUES) | _VALUES)
