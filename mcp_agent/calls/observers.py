@@ -85,13 +85,13 @@ class AuditObserver(CallObserver):
         whole_bytes: int | None = None
         if isinstance(outcome, Success):
             whole_bytes = outcome.whole_bytes
-            result = outcome.result
-            if (status := result.exit_status) is not None:
-                facts["exit"] = status
-            if (undo_id := result.change_id) is not None:
-                facts["undo"] = undo_id
-            if (pruning := result.pruning_metadata) is not None and pruning.applied:
-                facts["pruned_bytes"] = pruning.saved_bytes
+            exit_status, change_id, saved_bytes = outcome.result.audit_facts
+            if exit_status is not None:
+                facts["exit"] = exit_status
+            if change_id is not None:
+                facts["undo"] = change_id
+            if saved_bytes is not None:
+                facts["pruned_bytes"] = saved_bytes
         elif isinstance(outcome, Failure):
             whole_bytes = outcome.whole_bytes
             if outcome.error.rule is not None:
@@ -122,8 +122,8 @@ class CallTrace(CallObserver):
     def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
         if isinstance(outcome, Success):
             if log.isEnabledFor(logging.DEBUG):
-                took_ms, pruning = round(took_s * 1000, 1), outcome.result.pruning_metadata
-                mode = "pruned" if pruning is not None and pruning.applied else "raw"
+                took_ms = round(took_s * 1000, 1)
+                mode = "raw" if outcome.result.audit_facts.saved_bytes is None else "pruned"
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=result_bytes)
                 trace(logging.DEBUG, "tool.respond_ok", call, mode=mode)
         elif isinstance(outcome, Failure):
@@ -204,9 +204,9 @@ class Metrics(CallObserver):
             counts.cut += 1
             counts.saved["budget"] = counts.saved.get("budget", 0) + max(whole - result_bytes, 0)
         if isinstance(outcome, Success):
-            pruning = outcome.result.pruning_metadata
-            if pruning is not None and pruning.applied:
-                counts.saved["pruning"] = counts.saved.get("pruning", 0) + pruning.saved_bytes
+            saved_bytes = outcome.result.audit_facts.saved_bytes
+            if saved_bytes is not None:
+                counts.saved["pruning"] = counts.saved.get("pruning", 0) + saved_bytes
         elif isinstance(outcome, Failure) and outcome.error.rule is not None:
             rule = outcome.error.rule
             label = rule if rule in self.denied or len(self.denied) < _MOST_RULES else "other"
@@ -237,7 +237,13 @@ def argument_shapes(arguments: Mapping[str, Any], declared: Mapping[str, Field])
     shapes: dict[str, Any] = {}
     for name, value in islice(arguments.items(), _MOST_ARGUMENTS):
         if isinstance(value, str):
-            shapes[name[:60]] = _text_shape(value, declared.get(name, _UNDECLARED))
+            said = declared.get(name, _UNDECLARED)
+            if said.audited:
+                shapes[name[:60]] = value[:_TEXT_CHARS]
+            elif said.is_command and (program := _PROGRAM.match(value)) is not None:
+                shapes[name[:60]] = f"{program[1]} … <{len(value)} chars>"
+            else:
+                shapes[name[:60]] = f"<{len(value)} chars>"
         elif isinstance(value, list):
             shapes[name[:60]] = f"<{len(value)} items>"
         elif isinstance(value, dict):
@@ -247,11 +253,3 @@ def argument_shapes(arguments: Mapping[str, Any], declared: Mapping[str, Field])
     if len(arguments) > _MOST_ARGUMENTS:
         shapes["…"] = len(arguments) - _MOST_ARGUMENTS
     return shapes
-
-
-def _text_shape(value: str, declared: Field) -> str:
-    if declared.audited:
-        return value[:_TEXT_CHARS]
-    if declared.is_command and (program := _PROGRAM.match(value)) is not None:
-        return f"{program[1]} … <{len(value)} chars>"
-    return f"<{len(value)} chars>"
