@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_agent import __version__
-from mcp_agent.calls.observers import Metrics
-from mcp_agent.calls.recent_results import RecentResults
+from mcp_agent.calls.observers import Metrics, RecentResults
 from mcp_agent.calls.tool_work import ToolWork
 from mcp_agent.config import Config
 from mcp_agent.events.types import Notice, ResourceUpdated, ToolsChanged

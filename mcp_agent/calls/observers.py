@@ -1,4 +1,4 @@
-"""Observers of calls: the audit log, the trace in the log, and the counts that /metrics shows."""
+"""Observers of calls: the audit log, the trace in the log, the counts that /metrics shows, and the latest results."""
 
 from __future__ import annotations
 
@@ -6,19 +6,33 @@ import logging
 import re
 import time
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from typing import Any, Protocol
 
-from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Refusal, Success, outgoing_bytes, written_form
+from mcp_agent.calls.call import (
+    Blocks,
+    Call,
+    Caller,
+    Compact,
+    Failure,
+    Outcome,
+    Refusal,
+    Success,
+    Written,
+    outgoing_bytes,
+    written_form,
+)
 from mcp_agent.calls.shaping import choose_form
 from mcp_agent.logs import event
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
 from tools.kit.errors import Failed, InternalError, InvalidParams, Timeout, ToolError
 from tools.kit.params import Field
-from tools.kit.records import mutable
+from tools.kit.records import mutable, record
+from tools.kit.results import Media
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +46,8 @@ _UNDECLARED = Field()
 # The largest result in compact mode. Larger results are counted before they are cut.
 LARGE_BYTES = 10_000
 _MOST_RULES = 200
+_MOST_KEPT = 200
+_MOST_KEPT_BYTES = 16 * 1024
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _BYTES = (256.0, 1_024.0, 4_096.0, 10_000.0, 32_768.0, 102_400.0, 1_000_000.0)
 
@@ -213,6 +229,43 @@ class Metrics(CallObserver):
             self.denied[label] = self.denied.get(label, 0) + 1
 
 
+@record
+class KeptResult:
+    """The beginning of what went out, and its form (`written_form`), or `refused`."""
+
+    form: str
+    beginning: bytes | str
+    is_cut: bool
+
+    @property
+    def text(self) -> str:
+        return self.beginning if isinstance(self.beginning, str) else self.beginning.decode("utf-8", "replace")
+
+
+class RecentResults(CallObserver):
+    """The newest results by the id of their call, each up to a bound, for the owner to look at on the Tools page."""
+
+    def __init__(self) -> None:
+        # A small result is kept as it was written; few are ever looked at.
+        self._kept: OrderedDict[str, Written | KeptResult] = OrderedDict()
+
+    def find(self, call_id: str) -> KeptResult | None:
+        kept = self._kept.get(call_id)
+        return kept if kept is None or isinstance(kept, KeptResult) else _beginning(kept)
+
+    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+        if outcome is None:
+            return
+        if isinstance(outcome, Refusal):
+            self._kept[call.id] = KeptResult("refused", outcome.message[:_MOST_KEPT_BYTES], False)
+        elif result_bytes <= _MOST_KEPT_BYTES:
+            self._kept[call.id] = outcome.written
+        else:
+            self._kept[call.id] = _beginning(outcome.written)
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
+
+
 def trace(level: int, name: str, call: Call, **facts: Any) -> None:
     """Log the event `name` of a call. The dispatcher logs its steps with it, if DEBUG is on."""
     event(log, level, name, request_id=call.id, tool=call.tool, **facts)
@@ -253,3 +306,12 @@ def argument_shapes(arguments: Mapping[str, Any], declared: Mapping[str, Field])
     if len(arguments) > _MOST_ARGUMENTS:
         shapes["…"] = len(arguments) - _MOST_ARGUMENTS
     return shapes
+
+
+def _beginning(written: Written) -> KeptResult:
+    form = written_form(written)
+    if isinstance(written, Media):
+        return KeptResult(form, f"{written.type}, {len(written.data)} bytes", False)
+    whole = written.encoded if isinstance(written, Blocks | Compact) else written
+    # A slice, so that a large result is not kept by its beginning.
+    return KeptResult(form, whole[:_MOST_KEPT_BYTES], len(whole) > _MOST_KEPT_BYTES)
