@@ -48,27 +48,20 @@ class FileChanges:
         """Hold it from the look at `target` to its change, so that no other call of this daemon changes it."""
         return self._locks[hash(str(target)) % _LOCKS]
 
-    def write(self, target: Path, fill: Callable[[int], None], *, seen: os.stat_result | None) -> Receipt:
+    def write(
+        self,
+        target: Path,
+        fill: Callable[[int], None],
+        *,
+        seen: os.stat_result | None,
+        whole: Path | None = None,
+    ) -> Receipt:
         """Make `target` what `fill` writes into the descriptor it is given. `seen` is the file as it was looked at.
 
         Mode, owner, attributes, hard links and links to it are kept. Raises StaleRev if somebody else has changed
         the file since it was seen, AlreadyExists if it came to be; then, and on any error, nothing is changed.
+        The file `whole` has what `fill` would write, and is taken over where that is possible (`place`).
         """
-        return self._write(target, fill, seen, None)
-
-    def place(self, target: Path, whole: Path, *, seen: os.stat_result | None) -> Receipt:
-        """Make `target` the file `whole`, which is in the same folder. It is not copied where that can be avoided.
-
-        Everything else is as with `write`. `whole` is gone then; on any error it is still there.
-        """
-        receipt = self._write(target, partial(disk.copy_out, whole), seen, whole)
-        whole.unlink(missing_ok=True)
-        return receipt
-
-    def _write(
-        self, target: Path, fill: Callable[[int], None], seen: os.stat_result | None, whole: Path | None
-    ) -> Receipt:
-        """Write with `fill`, or take over the file `whole`, whose content `fill` would write."""
         self.protected.check_write(target)
         with self.lock(target), self._change("create" if seen is None else "write", target) as (change, at):
             if seen is not None and (seen.st_nlink > 1 or not stat.S_ISREG(seen.st_mode)):
@@ -106,6 +99,15 @@ class FileChanges:
                 raise
             disk.sync_folder(at.parent)
             return self._records.finish(change, at, None if seen is None else seen.st_size)
+
+    def place(self, target: Path, whole: Path, *, seen: os.stat_result | None) -> Receipt:
+        """Make `target` the file `whole`, which is in the same folder. It is not copied where that can be avoided.
+
+        Everything else is as with `write`. `whole` is gone then; on any error it is still there.
+        """
+        receipt = self.write(target, partial(disk.copy_out, whole), seen=seen, whole=whole)
+        whole.unlink(missing_ok=True)
+        return receipt
 
     def append(self, target: Path, data: bytes, *, seen: os.stat_result) -> Receipt:
         """Put `data` to the end of `target`, which stays the file it is. Raises StaleRev as `write` does."""
