@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mcp_agent.calls.call import (
     Blocks,
@@ -32,7 +32,7 @@ from registry.gate import Gate
 from tools.kit.errors import Failed, InternalError, InvalidParams, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.records import mutable, record
-from tools.kit.results import Media
+from tools.kit.results import NO_FACTS, Media, ResultFacts
 
 log = logging.getLogger(__name__)
 
@@ -52,19 +52,30 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _BYTES = (256.0, 1_024.0, 4_096.0, 10_000.0, 32_768.0, 102_400.0, 1_000_000.0)
 
 
+class EndedCall(NamedTuple):
+    """A call that is over. `outcome` is None if it was cancelled."""
+
+    call: Call
+    outcome: Outcome | None
+    took_s: float
+    result_bytes: int = 0
+    facts: ResultFacts = NO_FACTS
+
+
 class CallObserver(Protocol):
     """Hears of every call. Runs on the event loop; keep it fast."""
 
-    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
-        """The call is over. `outcome` is None if it was cancelled."""
+    def observe(self, ended: EndedCall) -> None: ...
 
 
 def notify_all(observers: Sequence[CallObserver], call: Call, outcome: Outcome | None, began: float) -> None:
     """Tell every observer that a call is over, which began then by the performance counter."""
     took_s = time.perf_counter() - began
     result_bytes = 0 if outcome is None else outgoing_bytes(outcome)
+    facts = outcome.result.audit_facts if isinstance(outcome, Success) else NO_FACTS
+    ended = EndedCall(call, outcome, took_s, result_bytes, facts)
     for observer in observers:
-        observer.observe(call, outcome, took_s, result_bytes)
+        observer.observe(ended)
 
 
 class AuditObserver(CallObserver):
@@ -79,7 +90,8 @@ class AuditObserver(CallObserver):
         self._audit = audit
         self._gate = gate
 
-    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, ended: EndedCall) -> None:
+        call, outcome, took_s, result_bytes, result_facts = ended
         caller = call.caller
         tool = self._gate.catalog.by_name.get(call.tool)
         facts: dict[str, Any] = {
@@ -101,7 +113,7 @@ class AuditObserver(CallObserver):
         whole_bytes: int | None = None
         if isinstance(outcome, Success):
             whole_bytes = outcome.whole_bytes
-            exit_status, change_id, saved_bytes = outcome.result.audit_facts
+            exit_status, change_id, saved_bytes = result_facts
             if exit_status is not None:
                 facts["exit"] = exit_status
             if change_id is not None:
@@ -135,11 +147,12 @@ class AuditObserver(CallObserver):
 class CallTrace(CallObserver):
     """Logs how calls end: each at DEBUG, a failure at INFO, a timeout or a large result at WARNING."""
 
-    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, ended: EndedCall) -> None:
+        call, outcome, took_s, result_bytes, facts = ended
         if isinstance(outcome, Success):
             if log.isEnabledFor(logging.DEBUG):
                 took_ms = round(took_s * 1000, 1)
-                mode = "raw" if outcome.result.audit_facts.saved_bytes is None else "pruned"
+                mode = "raw" if facts.saved_bytes is None else "pruned"
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=result_bytes)
                 trace(logging.DEBUG, "tool.respond_ok", call, mode=mode)
         elif isinstance(outcome, Failure):
@@ -200,7 +213,8 @@ class Metrics(CallObserver):
         # How many calls each deny rule was against.
         self.denied: dict[str, int] = {}
 
-    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, ended: EndedCall) -> None:
+        call, outcome, took_s, result_bytes, facts = ended
         tool = self._gate.catalog.by_name.get(call.tool)
         # All names that no tool has share one entry.
         name = "unknown" if tool is None else tool.name
@@ -220,9 +234,8 @@ class Metrics(CallObserver):
             counts.cut += 1
             counts.saved["budget"] = counts.saved.get("budget", 0) + max(whole - result_bytes, 0)
         if isinstance(outcome, Success):
-            saved_bytes = outcome.result.audit_facts.saved_bytes
-            if saved_bytes is not None:
-                counts.saved["pruning"] = counts.saved.get("pruning", 0) + saved_bytes
+            if facts.saved_bytes is not None:
+                counts.saved["pruning"] = counts.saved.get("pruning", 0) + facts.saved_bytes
         elif isinstance(outcome, Failure) and outcome.error.rule is not None:
             rule = outcome.error.rule
             label = rule if rule in self.denied or len(self.denied) < _MOST_RULES else "other"
@@ -253,7 +266,8 @@ class RecentResults(CallObserver):
         kept = self._kept.get(call_id)
         return kept if kept is None or isinstance(kept, KeptResult) else _beginning(kept)
 
-    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, ended: EndedCall) -> None:
+        call, outcome, _, result_bytes, _ = ended
         if outcome is None:
             return
         if isinstance(outcome, Refusal):

@@ -157,7 +157,7 @@ class ResultFacts(NamedTuple):
     saved_bytes: int | None = None
 
 
-_NO_FACTS = ResultFacts()
+NO_FACTS = ResultFacts()
 
 
 @record
@@ -200,7 +200,7 @@ class Result(ABC):
     @property
     def audit_facts(self) -> ResultFacts:
         """What the audit log and the metrics keep of the result."""
-        return _NO_FACTS
+        return NO_FACTS
 
     @property
     def reads_as(self) -> Literal["code", "logs", "docs"] | None:
