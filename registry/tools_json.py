@@ -49,11 +49,6 @@ _TOO_DEEP = Problem("", f"it is nested more than {MOST_DEPTH} levels deep")
 _Kind = TypeVar("_Kind", bool, list[Any], str, dict[str, Any])
 
 
-def parse(text: str, catalog: Catalog) -> Profiles:
-    """The profiles in the text of a tools.json. Raises BadRegistry with every problem."""
-    return read(load_document(text.encode()), catalog)
-
-
 def load_document(data: bytes, origin: str = "tools.json") -> dict[str, Any]:
     """The JSON object in the bytes of the file `origin`. Raises BadRegistry, also for a key that occurs twice.
 

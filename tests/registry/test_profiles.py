@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.profiles import BadRegistry, Profiles, default_document
-from registry.tools_json import load_document, parse, read
-from tests.support.small_catalog import ALL, CATALOG, profile, switched
+from registry.tools_json import load_document, read
+from tests.support.small_catalog import ALL, CATALOG, parse, profile, switched
 
 _KEYS = st.sampled_from(
     [
