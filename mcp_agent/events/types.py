@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.events.output_cursor import Item
+from mcp_agent.events.output_cursor import AT_ONCE_BYTES, Item, OutputCursor
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog, Stream
 from tools.context import EndedBy
 from tools.kit.records import record
@@ -142,6 +142,15 @@ class OutputFrames:
             while self._size > _FRAMES_BYTES:
                 self._size -= len(self._frames.pop(next(iter(self._frames)))) + _ENTRY_BYTES
         return frame
+
+    def take(self, cursor: OutputCursor, id_line: bytes) -> list[bytes]:
+        """What comes next for a client, each event with its number in `id_line` before it."""
+        frames: list[bytes] = []
+        for log, item in cursor.take(AT_ONCE_BYTES):
+            if not isinstance(item, Lost):
+                frames.append(id_line % item.number)
+            frames.append(self.frame(log, item))
+        return frames
 
     def clear(self) -> None:
         self._frames.clear()
