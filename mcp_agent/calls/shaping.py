@@ -6,7 +6,7 @@ cut in `parts`. Where a profile keeps results short, the compactor writes all of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -68,9 +68,12 @@ class Shaper:
         """`answer` as it goes out, if that is quick and touches no disk, else None: then `shape` it in a thread."""
         takes_blocks = form != "compact" and call.caller.is_on_mcp
         value = answer.as_object()
+        for each in value.values():
+            kind = type(each)
+            if (kind is str and len(each) > _LARGE_CHARS) or (kind is list and len(each) > _LARGE_LIST):
+                # Writing it would take longer than handing it to a thread.
+                return None
         blocks = answer.blocks() if takes_blocks and isinstance(answer, Result) else None
-        if _is_large(value):
-            return None
         if form == "compact":
             short = self._compactor.fit_whole(answer, tool)
             return None if short is None else Shaped(Compact(short.encoded))
@@ -170,15 +173,3 @@ def choose_form(shape: Shape, caller: Caller) -> WrittenForm:
 
 def _origin(call: Call, tool: Tool | None) -> Origin:
     return Origin.of(call.tool if tool is None else tool.name, call.caller.name, call.arguments)
-
-
-def _is_large(value: Mapping[str, Any]) -> bool:
-    """Whether writing it would take longer than handing it to a thread."""
-    for each in value.values():
-        kind = type(each)
-        if kind is str:
-            if len(each) > _LARGE_CHARS:
-                return True
-        elif kind is list and len(each) > _LARGE_LIST:
-            return True
-    return False
