@@ -249,6 +249,11 @@ def test_a_text_that_is_no_registry_is_told_why(text: str, message: str) -> None
     assert [str(problem) for problem in refused.value.problems] == [f"/: {message}"]
 
 
+def test_profiles_that_are_no_list_are_one_problem() -> None:
+    # It was told three times: once by each pass over the file.
+    assert _problems({"profiles": 5}) == [("/profiles", "must be an array, not 5")]
+
+
 def test_a_number_of_five_thousand_digits_is_refused() -> None:
     with pytest.raises(BadRegistry, match="no JSON: Exceeds the limit"):
         load_document(b'{"a": ' + b"9" * 5_000 + b"}")
