@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace, Metrics
-from mcp_agent.calls.recent_results import RecentResults
+from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace, Metrics, RecentResults
 from mcp_agent.calls.shaping import Shaper
 from mcp_agent.calls.tool_work import ToolWork
 from mcp_agent.compact.compactor import Compactor

@@ -7,12 +7,12 @@ import logging
 import os
 import time
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_agent import __version__
-from mcp_agent.calls.observers import Metrics
-from mcp_agent.calls.recent_results import RecentResults
+from mcp_agent.calls.observers import Metrics, RecentResults
 from mcp_agent.calls.tool_work import ToolWork
 from mcp_agent.config import Config
 from mcp_agent.events.types import Notice, ResourceUpdated, ToolsChanged
@@ -23,10 +23,8 @@ from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.upstream.mounted_servers import Mounts
 from registry.live_catalog import LiveCatalog
-from registry.policy_diff import policy_change
-from registry.profiles import BadRegistry, Problem, Profiles
-from registry.reload import watch
-from registry.tools_json_file import RegistryFile
+from registry.profiles import BadRegistry, Problem, Profiles, policy_change
+from registry.tools_json_file import RegistryFile, watch
 from registry.user_error import UserError
 from tools.files.journal import Journal
 from tools.files.paths import OpenPaths
@@ -93,7 +91,8 @@ class Daemon(Host):
             group.create_task(self._learn_program_help())
             group.create_task(self.pruner.remove_expired())
             group.create_task(self.mounts.follow(self._take_over_tools))
-            group.create_task(watch(self.file, self.apply, self.keep_last_good, self._turn))
+            reload = partial(self.file.reload, self.apply, self.keep_last_good, self._turn)
+            group.create_task(watch(self.file.path, reload))
 
     async def _learn_program_help(self) -> None:
         """Until cancelled, describe wrapped programs by their own help, when they are new."""

@@ -35,10 +35,6 @@ class _PlainOutput(io.TextIOWrapper):
         super().write(escape_controls(text))
         return len(text)
 
-    def write_escaped(self, text: str) -> None:
-        """Write text whose control characters are our own."""
-        super().write(text)
-
 
 @contextlib.contextmanager
 def plain_output() -> Iterator[None]:
@@ -79,7 +75,7 @@ def paint(text: str, style: Style, stream: TextIO) -> str:
 def write_painted(text: str, stream: TextIO) -> None:
     """Write what was made with `paint`, and nothing else: its control characters reach the terminal."""
     if isinstance(stream, _PlainOutput):
-        stream.write_escaped(text)
+        io.TextIOWrapper.write(stream, text)
     else:
         stream.write(text)
 

@@ -29,7 +29,7 @@ from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from mcp_agent.settings import BadConfig
 from mcp_agent.transports.connection import MOST_MESSAGE_BYTES, Connection
-from registry.reload import changes
+from registry.tools_json_file import watch
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +223,7 @@ async def _follow_tokens(daemon: Daemon, tokens: Tokens) -> None:
     """Until cancelled, put the tokens into force as their files change; what was revoked loses its streams."""
     async with asyncio.TaskGroup() as tasks:
         for path in (tokens.owner_file, tokens.clients_file):
-            tasks.create_task(_follow_tokens_in(path, daemon, tokens))
+            tasks.create_task(watch(path, partial(_apply_tokens, daemon, tokens)))
         tasks.create_task(_end_expired_streams(daemon, tokens))
 
 
@@ -241,12 +241,11 @@ async def _end_expired_streams(daemon: Daemon, tokens: Tokens) -> None:
             daemon.streams.end(expired)
 
 
-async def _follow_tokens_in(path: Path, daemon: Daemon, tokens: Tokens) -> None:
-    async for _ in changes(path):
-        try:
-            daemon.apply_tokens(tokens)
-        except BadToken as error:
-            event(log, logging.WARNING, "security.tokens_rejected", message=str(error))
+async def _apply_tokens(daemon: Daemon, tokens: Tokens) -> None:
+    try:
+        daemon.apply_tokens(tokens)
+    except BadToken as error:
+        event(log, logging.WARNING, "security.tokens_rejected", message=str(error))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

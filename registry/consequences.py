@@ -11,8 +11,7 @@ from typing import Any
 
 from registry.catalog import Catalog
 from registry.edits import Edit
-from registry.policy_diff import differences
-from registry.profiles import Profile, Profiles
+from registry.profiles import Profile, Profiles, differences
 from tools.kit.spec import Effect, Tool
 
 _MOST_NAMES = 8

@@ -1,23 +1,28 @@
-"""Profiles say which tools their callers may use. Some are built in; tools.json defines the others."""
+"""Profiles say which tools their callers may use. Some are built in; tools.json defines the others.
+
+The differences between two states of tools.json are here too, in words for the audit log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from registry.catalog import Catalog, label
+from registry.known_keys import EFFECTS
 from registry.mount_entries import Mount
 from registry.user_error import UserError
 from tools.cli.wrap import Wrap
-from tools.kit.rules import NOTHING, Deny
+from tools.kit.rules import NOTHING, Deny, Rule
 from tools.kit.spec import Tool
 
 Form = Literal["auto", "json", "text"]
 VERSION = 1
 DEFAULT_PROFILE = "default"
+_MOST_CHANGES = 50
 
 
 class Problem(NamedTuple):
@@ -232,3 +237,114 @@ def _describe_tool(tool: Tool, profile: Profile) -> dict[str, Any]:
         "enabled": profile.names_on(tool),
         "inputSchema": tool.input_schema,
     }
+
+
+class _Difference(NamedTuple):
+    text: str
+    # Whether a caller may do more after it than before.
+    widens: bool = False
+
+
+def policy_change(before: Profiles, after: Profiles, catalog: Catalog) -> dict[str, Any]:
+    """What the audit log says of a change: the differences, those that allow more, and the hashes of both files."""
+    texts: list[str] = []
+    widening: list[str] = []
+    for found in _differences(before, after, catalog):
+        texts.append(found.text)
+        if found.widens:
+            widening.append(found.text)
+    return {
+        "changes": _first(texts),
+        "widened": _first(widening),
+        "old": before.digest,
+        "new": after.digest,
+    }
+
+
+def differences(before: Profiles, after: Profiles, catalog: Catalog) -> list[str]:
+    """One phrase for each change, such as `default: shell off`."""
+    return _first([each.text for each in _differences(before, after, catalog)])
+
+
+def _first(found: list[str]) -> list[str]:
+    more = len(found) - _MOST_CHANGES
+    return found if more <= 0 else [*found[:_MOST_CHANGES], f"and {more} more"]
+
+
+def _differences(before: Profiles, after: Profiles, catalog: Catalog) -> Iterator[_Difference]:
+    if before.active != after.active:
+        old, new = (each.by_id.get(each.active) or empty_profile(each.active) for each in (before, after))
+        widens = any(each.widens for each in _profile_differences(old, new, catalog))
+        yield _Difference(f"active profile: {before.active} → {after.active}", widens)
+    if (before.wraps, before.mounts) != (after.wraps, after.mounts):
+        yield from _addition_differences(before, after)
+    for profile_id in dict.fromkeys((*before.by_id, *after.by_id)):
+        known, changed = before.by_id.get(profile_id), after.by_id.get(profile_id)
+        if known == changed:
+            continue
+        if changed is None:
+            yield _Difference(f"{profile_id}: profile removed")
+            continue
+        if known is None:
+            yield _Difference(f"{profile_id}: new profile")
+        for each in _profile_differences(known or empty_profile(profile_id), changed, catalog):
+            # Nobody has a profile that did not exist.
+            yield _Difference(f"{profile_id}: {each.text}", each.widens and known is not None)
+
+
+def _profile_differences(old: Profile, new: Profile, catalog: Catalog) -> Iterator[_Difference]:
+    for effect in EFFECTS:
+        is_on = new.effects.get(effect, True)
+        if old.effects.get(effect, True) != is_on:
+            yield _Difference(f"effect {effect} {'on' if is_on else 'off'}", is_on)
+    for category, tools in catalog.categories.items():
+        switched: dict[str, bool] = {}
+        for tool in tools:
+            is_on = new.allows(tool)
+            if old.allows(tool) != is_on:
+                switched[tool.name] = is_on
+        is_whole = len(switched) == len(tools) and len(set(switched.values())) == 1
+        for name, is_on in switched.items():
+            yield _Difference(f"{category if is_whole else name} {'on' if is_on else 'off'}", is_on)
+            if is_whole:
+                break
+    if old.deny != new.deny:
+        yield from _rule_differences(_rules(old.deny), _rules(new.deny))
+    if old.response != new.response:
+        yield _Difference("response changed")
+    if old.pruning != new.pruning:
+        root, wider = old.pruning_root, new.pruning_root
+        yield _Difference("pruning changed", root is not None and not (wider and wider.is_relative_to(root)))
+
+
+def _addition_differences(before: Profiles, after: Profiles) -> Iterator[_Difference]:
+    """What is wrapped and mounted. The tools of a server that is not connected yet are in no catalog."""
+    old, new = _additions(before), _additions(after)
+    for name in dict.fromkeys((*old, *new)):
+        if name not in new:
+            yield _Difference(f"{name} removed")
+        elif name not in old:
+            yield _Difference(f"{name} added", widens=True)
+        elif old[name] != new[name]:
+            yield _Difference(f"{name} changed", widens=True)
+
+
+def _additions(profiles: Profiles) -> dict[str, object]:
+    programs = {f"wrapped program {wrap.id}": wrap for wrap in profiles.wraps}
+    return {**programs, **{f"mounted server {category}": mount for category, mount in profiles.mounts.items()}}
+
+
+def _rule_differences(old: dict[str, Rule], new: dict[str, Rule]) -> Iterator[_Difference]:
+    for rule_id in dict.fromkeys((*old, *new)):
+        if rule_id not in new:
+            yield _Difference(f"deny rule {rule_id} removed", widens=True)
+        elif rule_id not in old:
+            yield _Difference(f"deny rule {rule_id} added")
+        elif (old[rule_id].patterns, old[rule_id].reason) != (new[rule_id].patterns, new[rule_id].reason):
+            # It may match less than before: whether it does cannot be told from its patterns.
+            widens = old[rule_id].patterns != new[rule_id].patterns
+            yield _Difference(f"deny rule {rule_id} changed", widens)
+
+
+def _rules(deny: Deny) -> dict[str, Rule]:
+    return {rule.id: rule for rules in (deny.paths, deny.commands) if rules is not None for rule in rules.rules}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from registry.catalog import Catalog
 from registry.deny_rules import read_deny
@@ -31,6 +32,7 @@ from registry.profiles import (
 )
 from registry.wrap_entries import read_wraps
 from tools.cli.wrap import Wrap
+from tools.kit.records import mutable
 from tools.kit.rules import Deny
 
 _NOTHING_SET: Mapping[str, Any] = MappingProxyType({})
@@ -41,16 +43,14 @@ MOST_KEYS = 1_000
 MOST_RULES = 500
 MOST_PATTERNS = 1_000
 _MOST_PROBLEMS = 100
+_KINDS: Mapping[type, str] = {bool: "true or false", list: "an array", str: "a string", dict: "an object"}
 _TOO_DEEP = Problem("", f"it is nested more than {MOST_DEPTH} levels deep")
 
-
-def parse(text: str, catalog: Catalog) -> Profiles:
-    """The profiles in the text of a tools.json. Raises BadRegistry with every problem."""
-    return read(load_document(text), catalog)
+_Kind = TypeVar("_Kind", bool, list[Any], str, dict[str, Any])
 
 
-def load_document(text: str, origin: str = "tools.json") -> dict[str, Any]:
-    """The JSON object in `text`, which came from `origin`. Raises BadRegistry, also for a key that occurs twice.
+def load_document(data: bytes, origin: str = "tools.json") -> dict[str, Any]:
+    """The JSON object in the bytes of the file `origin`. Raises BadRegistry, also for a key that occurs twice.
 
     It is read strictly, because what we read, we must be able to save again.
     """
@@ -65,7 +65,9 @@ def load_document(text: str, origin: str = "tools.json") -> dict[str, Any]:
         return document
 
     try:
-        document = json.loads(text, object_pairs_hook=unique)
+        document = json.loads(data.decode("utf-8-sig"), object_pairs_hook=unique)
+    except UnicodeDecodeError as error:
+        raise BadRegistry([Problem("", f"no UTF-8: byte {error.start} fits no character")], origin) from None
     except json.JSONDecodeError as error:
         where = f"at line {error.lineno}, column {error.colno}"
         raise BadRegistry([Problem("", f"no JSON: {error.msg} {where}")], origin) from None
@@ -89,37 +91,37 @@ def load_document(text: str, origin: str = "tools.json") -> dict[str, Any]:
 
 def read(document: dict[str, Any], catalog: Catalog, origin: str = "tools.json", digest: str = "") -> Profiles:
     """The profiles in an object from the file `origin` with this hash. Raises BadRegistry with every problem."""
-    reader = _Reader(catalog, origin)
-    profiles = reader.profiles(document, digest)
-    if len(reader.problems) > len(profiles.warnings):
-        raise BadRegistry(reader.problems, origin)
-    return profiles
+    return _Reader(catalog, origin).profiles(document, digest)
 
 
+@mutable
 class _Reader:
     """Walks the document and collects problems instead of stopping at the first."""
 
-    def __init__(self, catalog: Catalog, origin: str) -> None:
-        self._catalog = catalog
-        self._origin = origin
-        self._reads_rules = True
-        self.problems: list[Problem] = []
-        # Every wrapped program, by the names of its tools, and every mounted server, by its category.
-        self._wrapped: dict[str, Wrap] = {}
-        self._mounted: dict[str, Mount] = {}
-        self._added: frozenset[str] = frozenset()
-        self._counts: Counter[bool] = Counter()
+    _catalog: Catalog
+    _origin: str
+    _reads_rules: bool = True
+    # In the order of the file. Warnings are among them too.
+    _problems: list[Problem] = field(default_factory=list)
+    _warnings: list[Problem] = field(default_factory=list)
+    _counts: Counter[bool] = field(default_factory=Counter)
+    # Every wrapped program, by its id and by the names of its tools, and every mounted server, by its category.
+    _wraps: dict[str, Wrap] = field(default_factory=dict)
+    _wrapped: dict[str, Wrap] = field(default_factory=dict)
+    _mounted: dict[str, Mount] = field(default_factory=dict)
+    # The categories that some profile makes with a mount or a wrap.
+    _added: set[str] = field(default_factory=set)
 
     def profiles(self, document: dict[str, Any], digest: str) -> Profiles:
         version = document.get("version", VERSION)
         if version != VERSION or isinstance(version, bool):
             self._problem("/version", f"must be {VERSION}, not {_as_json(version)}")
         self._check_keys(document, "file", "")
-        self._count_rules(document)
-        self._added = self._added_categories(document)
+        entries = self._value(document, "profiles", "", list, [])
+        self._look_ahead(entries)
         by_id = dict(SHIPPED)
         own: set[str] = set()
-        for index, entry in enumerate(self._list(document, "profiles", "")):
+        for index, entry in enumerate(entries):
             pointer = f"/profiles/{index}"
             profile = self._profile(entry, pointer)
             if profile is None:
@@ -134,20 +136,30 @@ class _Reader:
             active = DEFAULT_PROFILE
         elif active not in by_id:
             self._problem("/activeProfile", f"there is no profile {active!r}{_suggestion(active, by_id)}")
+        if len(self._problems) > len(self._warnings):
+            raise BadRegistry(self._problems, self._origin)
         return Profiles(
             active,
             MappingProxyType(by_id),
-            tuple([problem for problem in self.problems if problem.is_warning]),
-            tuple({wrap.id: wrap for wrap in self._wrapped.values()}.values()),
+            tuple(self._warnings),
+            tuple(self._wraps.values()),
             MappingProxyType(self._mounted),
             digest,
         )
 
-    def _count_rules(self, document: dict[str, Any]) -> None:
-        """Report more rules or patterns than are read. Each costs time at every reading, and at every call."""
+    def _look_ahead(self, entries: list[Any]) -> None:
+        """Find the categories that profiles add, and report more rules or patterns than are read.
+
+        Each rule costs time at every reading, and at every call.
+        """
         rules = patterns = 0
-        for entry in self._list(document, "profiles", ""):
-            deny = entry.get("deny") if isinstance(entry, dict) else None
+        for entry in entries:
+            if not isinstance(entry, dict):
+                continue
+            categories, deny = entry.get("categories"), entry.get("deny")
+            for category in categories if isinstance(categories, list) else ():
+                if isinstance(category, dict) and not category.keys().isdisjoint(("mount", "wrap")):
+                    self._added.add(str(category.get("id")))
             for kind in deny.values() if isinstance(deny, dict) else ():
                 for rule in kind if isinstance(kind, list) else ():
                     pattern = rule.get("pattern") if isinstance(rule, dict) else None
@@ -167,7 +179,7 @@ class _Reader:
             return None
         self._check_keys(entry, "profile", pointer)
         categories: dict[str, Switches] = {}
-        for index, category in enumerate(self._list(entry, "categories", pointer)):
+        for index, category in enumerate(self._value(entry, "categories", pointer, list, [])):
             where = f"{pointer}/categories/{index}"
             category_id = self._id(category, where, "category")
             if category_id is None:
@@ -175,14 +187,18 @@ class _Reader:
             if category_id in categories:
                 self._problem(f"{where}/id", f"the category {category_id!r} stands above already")
             self._check_keys(category, "category", where)
-            self._check_category(category_id, where)
+            if category_id not in self._catalog.categories and category_id not in self._added:
+                # Misspelt, its tools would stay on. Any other may be of a server that is mounted later.
+                near = nearest(category_id, self._catalog.categories)
+                if near is not None:
+                    self._problem(f"{where}/id", f"no category named {category_id} (did you mean {near}?)")
             categories[category_id] = self._switches(category, category_id, where)
         unlisted = self._choice(entry, "unlisted", pointer, ("enabled", "disabled"))
         return Profile(
             id=profile_id,
-            label=self._text(entry, "label", pointer, profile_id),
-            description=self._text(entry, "description", pointer, ""),
-            enabled=self._switch(entry, pointer),
+            label=self._value(entry, "label", pointer, str, profile_id),
+            description=self._value(entry, "description", pointer, str, ""),
+            enabled=self._value(entry, "enabled", pointer, bool, True),
             categories=MappingProxyType(categories),
             unlisted=no_tool if unlisted == "disabled" else every_tool,
             response=self._response(entry, pointer),
@@ -191,26 +207,9 @@ class _Reader:
             effects=self._effects(entry, pointer),
         )
 
-    def _added_categories(self, document: dict[str, Any]) -> frozenset[str]:
-        """The categories that some profile makes with a mount or a wrap."""
-        added: set[str] = set()
-        for profile in self._list(document, "profiles", ""):
-            categories = profile.get("categories") if isinstance(profile, dict) else None
-            for category in categories if isinstance(categories, list) else ():
-                if isinstance(category, dict) and not category.keys().isdisjoint(("mount", "wrap")):
-                    added.add(str(category.get("id")))
-        return frozenset(added)
-
-    def _check_category(self, category_id: str, pointer: str) -> None:
-        """Report a misspelt category: its tools would stay on. Any other may be of a server that is mounted later."""
-        if category_id not in self._catalog.categories and category_id not in self._added:
-            near = nearest(category_id, self._catalog.categories)
-            if near is not None:
-                self._problem(f"{pointer}/id", f"no category named {category_id} (did you mean {near}?)")
-
     def _switches(self, category: dict[str, Any], category_id: str, pointer: str) -> Switches:
         switches: dict[str, bool] = {}
-        for index, entry in enumerate(self._list(category, "tools", pointer)):
+        for index, entry in enumerate(self._value(category, "tools", pointer, list, [])):
             where = f"{pointer}/tools/{index}"
             name = self._id(entry, where, "tool")
             if name is None:
@@ -219,16 +218,17 @@ class _Reader:
                 self._problem(f"{where}/id", f"the tool {name!r} stands above already")
             self._check_keys(entry, "tool", where)
             self._check_tool(name, category_id, where)
-            switches[name] = self._switch(entry, where)
+            switches[name] = self._value(entry, "enabled", where, bool, True)
         if category.get("wrap") is not None:
             self._read_wraps(category["wrap"], category_id, f"{pointer}/wrap")
         if category.get("mount") is not None:
             self._read_mount(category["mount"], category_id, f"{pointer}/mount")
-        return Switches(self._switch(category, pointer), MappingProxyType(switches))
+        return Switches(self._value(category, "enabled", pointer, bool, True), MappingProxyType(switches))
 
     def _read_wraps(self, value: Any, category_id: str, pointer: str) -> None:
         """Take over the programs that a category wraps. Several profiles may have the same entry."""
         for wrap in read_wraps(value, category_id, pointer, self._problem):
+            self._wraps[wrap.id] = wrap
             for name in wrap.tool_names:
                 if name in self._catalog.by_name or self._wrapped.setdefault(name, wrap) != wrap:
                     self._problem(pointer, f"there is another tool named {name}")
@@ -265,9 +265,7 @@ class _Reader:
     def _pruning(self, entry: dict[str, Any], pointer: str) -> Mapping[str, Any]:
         pruning = self._object(entry, "pruning", pointer)
         self._check_keys(pruning, "pruning", f"{pointer}/pruning")
-        everywhere = pruning.get("everywhere", True)
-        if not isinstance(everywhere, bool):
-            self._problem(f"{pointer}/pruning/everywhere", f"must be true or false, not {_as_json(everywhere)}")
+        self._value(pruning, "everywhere", f"{pointer}/pruning", bool, True)
         root = pruning.get("root")
         if root is not None and not (isinstance(root, str) and root.startswith(("/", "~/")) and "\0" not in root):
             self._problem(f"{pointer}/pruning/root", f"must be the absolute path of a folder, not {_as_json(root)}")
@@ -284,12 +282,7 @@ class _Reader:
         return effects
 
     def _object(self, entry: dict[str, Any], key: str, pointer: str) -> Mapping[str, Any]:
-        value = entry.get(key)
-        if isinstance(value, dict):
-            return MappingProxyType(value)
-        if value is not None:
-            self._problem(f"{pointer}/{key}", f"must be an object, not {_as_json(value)}")
-        return _NOTHING_SET
+        return _NOTHING_SET if entry.get(key) is None else MappingProxyType(self._value(entry, key, pointer, dict, {}))
 
     def _deny(self, entry: dict[str, Any], profile_id: str, pointer: str) -> Deny:
         if entry.get("deny") is None or not self._reads_rules:
@@ -307,25 +300,11 @@ class _Reader:
         self._problem(f"{pointer}/id", f"a {what} needs an id, a string" if value is None else f"not {_as_json(value)}")
         return None
 
-    def _switch(self, entry: dict[str, Any], pointer: str) -> bool:
-        value = entry.get("enabled", True)
-        if isinstance(value, bool):
-            return value
-        self._problem(f"{pointer}/enabled", f"must be true or false, not {_as_json(value)}")
-        return False
-
-    def _list(self, entry: dict[str, Any], key: str, pointer: str) -> list[Any]:
-        value = entry.get(key, [])
-        if isinstance(value, list):
-            return value
-        self._problem(f"{pointer}/{key}", f"must be an array, not {_as_json(value)}")
-        return []
-
-    def _text(self, entry: dict[str, Any], key: str, pointer: str, default: str) -> str:
+    def _value(self, entry: Mapping[str, Any], key: str, pointer: str, kind: type[_Kind], default: _Kind) -> _Kind:
         value = entry.get(key, default)
-        if isinstance(value, str):
+        if isinstance(value, kind):
             return value
-        self._problem(f"{pointer}/{key}", f"must be a string, not {_as_json(value)}")
+        self._problem(f"{pointer}/{key}", f"must be {_KINDS[kind]}, not {_as_json(value)}")
         return default
 
     def _choice(self, entry: Mapping[str, Any], key: str, pointer: str, options: tuple[str, ...]) -> str | None:
@@ -350,9 +329,11 @@ class _Reader:
         """Keep the first problems and the first warnings. Nobody reads thousands of them."""
         self._counts[problem.is_warning] += 1
         if self._counts[problem.is_warning] <= _MOST_PROBLEMS:
-            self.problems.append(problem)
+            self._problems.append(problem)
+            if problem.is_warning:
+                self._warnings.append(problem)
         elif not problem.is_warning:
-            raise BadRegistry([*self.problems, Problem("", "there are more problems")], self._origin)
+            raise BadRegistry([*self._problems, Problem("", "there are more problems")], self._origin)
 
 
 def _excess(document: Any) -> Problem | None:

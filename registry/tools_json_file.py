@@ -1,19 +1,23 @@
-"""tools.json on disk: read whole, written whole, never in between.
+"""tools.json on disk: read whole, written whole, never in between, and read again when it changes.
 
 A save goes to a new file in the same folder, is synced, and takes the old one's place in one step; the mode, the
 owner and a symbolic link in front of it stay. Writers take turns through a lock on the folder, which leaves nothing
-behind.
+behind. While the daemon runs, the file is watched; if it cannot be loaded, the last good profiles stay in force.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import logging
 import os
 import stat
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +29,16 @@ from tools.files import disk
 if TYPE_CHECKING:
     from registry.edits import Edit
 
+log = logging.getLogger(__name__)
+
 _MOST_BYTES = 4 * 1024 * 1024
+_SETTLE_MS = 60
+# How often the watching thread wakes. A change waits for one wake-up, or for two if it comes in parts.
+_STEP_MS = 100
+_LOOK_EVERY_S = 0.5
+
+# A value that changes with the file; None if there is no file.
+Mark = tuple[int, ...] | None
 
 
 class RegistryFile:
@@ -40,7 +53,7 @@ class RegistryFile:
     def load(self) -> Profiles:
         """The profiles in the file. Raises BadRegistry, also for a file that cannot be read."""
         data = self._read()
-        profiles = read(self._document(data), self._catalog, str(self.path), _digest(data))
+        profiles = read(load_document(data, str(self.path)), self._catalog, str(self.path), _digest(data))
         self._last_good = data
         return profiles
 
@@ -58,7 +71,7 @@ class RegistryFile:
 
     def document(self) -> dict[str, Any]:
         """The file as it is, with the keys that we do not know. Raises BadRegistry."""
-        return self._document(self._read())
+        return load_document(self._read(), str(self.path))
 
     def try_edit(self, edit: Edit, catalog: Catalog) -> None:
         """Raise what `edit` would raise, and write nothing."""
@@ -82,7 +95,7 @@ class RegistryFile:
             with self._lock():
                 is_deleted = not (self.path.exists() or self.path.is_symlink())
                 data = self._last_good if is_deleted and self._last_good is not None else self._read()
-                document = self._document(data)
+                document = load_document(data, str(self.path))
                 before = read(document, self._catalog, str(self.path), _digest(data))
                 edit.apply(document, before, catalog or self._catalog)
                 profiles = read(document, self._catalog, str(self.path))
@@ -90,11 +103,27 @@ class RegistryFile:
                 self._last_good = self._write(document)
         return replace(profiles, digest=_digest(self._last_good))
 
-    def _document(self, data: bytes) -> dict[str, Any]:
+    async def reload(
+        self,
+        on_load: Callable[[Profiles], None],
+        on_failure: Callable[[tuple[Problem, ...]], None],
+        turn: asyncio.Lock,
+    ) -> None:
+        """Call `on_load` if the file can be loaded, and `on_failure` if not. Never raises, so that a watch goes on.
+
+        `on_load` may raise BadRegistry too. A deleted file counts as one that does not load: no switch changes until
+        it is back. `turn` is held while the file is read and put into force.
+        """
         try:
-            return load_document(data.decode("utf-8-sig"), str(self.path))
-        except UnicodeDecodeError as error:
-            raise self._bad(f"no UTF-8: byte {error.start} fits no character") from None
+            async with turn:
+                try:
+                    # In a thread: a large file takes a while, and calls are served in the meantime.
+                    on_load(await asyncio.to_thread(self.load))
+                except BadRegistry as error:
+                    on_failure(error.problems)
+        except Exception:
+            # A boundary: whatever is wrong with this state of the file, we must still see the next one.
+            log.exception("registry.reload_failed")
 
     def _read(self) -> bytes:
         with self._os_errors_as_problems("read"):
@@ -140,6 +169,56 @@ class RegistryFile:
 
     def _lock(self) -> AbstractContextManager[None]:
         return disk.folder_lock(self.path.resolve().parent)
+
+
+async def watch(path: Path, on_change: Callable[[], Awaitable[None]]) -> None:
+    """Call `on_change` once at the start, and once after each change of the file, until cancelled.
+
+    We watch the folder and not the file, because editors replace the file and a watch would follow the old inode.
+    For a symbolic link we also watch the folder of its target. Network disks may send no events, so we also check
+    the file every half second.
+    """
+    woken, stop = asyncio.Event(), threading.Event()
+    wake = partial(asyncio.get_running_loop().call_soon_threadsafe, woken.set)
+    threading.Thread(target=_watch_folders, args=(path, stop, wake), name=f"watch-{path.name}").start()
+    seen: Mark = (-1,)
+    try:
+        while True:
+            try:
+                status = path.stat()
+                found: Mark = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+            except OSError:
+                found = None
+            if found != seen:
+                seen = found
+                await on_change()
+            try:
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await woken.wait()
+            except TimeoutError:
+                pass
+            woken.clear()
+    finally:
+        stop.set()
+
+
+def _watch_folders(path: Path, stop: threading.Event, wake: Callable[[], object]) -> None:
+    """Until `stop`, call `wake` after each change of the file. Runs in a thread of its own."""
+    # Imported here because it takes 60 ms, and nobody waits for this thread.
+    import watchfiles
+
+    folders = {path.parent, path.resolve().parent}
+    names = {path.name, path.resolve().name}
+    try:
+        for changed in watchfiles.watch(
+            *folders, recursive=False, watch_filter=None, debounce=_SETTLE_MS, step=_STEP_MS, stop_event=stop
+        ):
+            for _, at in changed:
+                if Path(at).name in names:
+                    wake()
+    except (OSError, RuntimeError) as error:
+        if not stop.is_set():
+            log.warning("registry.watch_failed", extra={"data": {"message": str(error)}})
 
 
 def _digest(data: bytes) -> str:

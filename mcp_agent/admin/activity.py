@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_agent.admin.call_series import CallSeries
 from mcp_agent.admin.endpoints import ApiRequest, BadRequest, Routes
-from mcp_agent.calls.recent_results import RecentResults
+from mcp_agent.calls.observers import RecentResults
 from mcp_agent.storage.audit_reader import LineFilter, Trail
 
 _MOST_LINES = 10_000

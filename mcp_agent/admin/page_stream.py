@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -25,13 +25,12 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
-from mcp_agent.events.output_cursor import Item, OutputCursor
+from mcp_agent.events.output_cursor import AT_ONCE_BYTES, Item, OutputCursor
 from mcp_agent.sessions.output_log import Exit, Lost, OutputLog
 from mcp_agent.storage.audit_log import encode_line
 from mcp_agent.transports.http import query_value, send_error
 from mcp_agent.transports.sse_frames import send_frames
 
-_AT_ONCE_BYTES = 128 * 1024
 _MOST_LINES = 2_000
 _MOST_SESSIONS = 32
 
@@ -51,39 +50,24 @@ class PageStream:
         except ValueError:
             await send_error(send, 400, "sessions must be a list such as ID:0,ID:1024")
             return
-        await send_frames(self._follow(places), scope, receive, send)
-
-    async def _follow(self, places: dict[str, int]) -> AsyncGenerator[bytes, None]:
-        hub, audit = self._daemon.hub, self._daemon.audit
+        hub, audit, gateway = self._daemon.hub, self._daemon.audit, self._daemon.gateway
         feed = _Feed()
         cursor = OutputCursor(frozenset(places))
         for log in hub.logs:
             if log.session_id in places:
                 cursor.add(log, log.absolute(places[log.session_id]))
         cursor.wake = feed.woken.set
-        now = asyncio.get_running_loop().time
+
+        def take() -> list[bytes]:
+            return [*feed.take(), *(_output(log, item) for log, item in cursor.take(AT_ONCE_BYTES))]
+
+        name = None if gateway is None else gateway.name
+        hello = _frame("hello", {"boot": hub.boot, "version": __version__, "gateway": name})
         hub.follow(cursor, lambda: True)
         hub.observe(feed.add_topic)
         audit.listeners.add(feed.add_line)
         try:
-            gateway = self._daemon.gateway
-            yield _frame(
-                "hello",
-                {"boot": hub.boot, "version": __version__, "gateway": None if gateway is None else gateway.name},
-            )
-            while True:
-                feed.woken.clear()
-                frames = [*feed.take(), *(_output(log, item) for log, item in cursor.take(_AT_ONCE_BYTES))]
-                if frames:
-                    body = b"".join(frames)
-                    yield body
-                    cursor.count_taken(len(body), now())
-                elif cursor.is_closed:
-                    return
-                else:
-                    cursor.note_caught_up(now())
-                    await feed.woken.wait()
-                    cursor.note_caught_up(now())
+            await send_frames(cursor.follow(feed.woken, hello, take), scope, receive, send)
         finally:
             hub.unfollow(cursor)
             hub.unobserve(feed.add_topic)

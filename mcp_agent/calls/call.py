@@ -21,7 +21,10 @@ from tools.kit.spec import Tool
 OPENAPI = "openapi"
 OPEN_TERMINAL = "open-terminal"
 _MCP = frozenset(("http", "sse", "stdio"))
+# Where results go straight to a model, which has no use for a call that takes minutes.
 _MODELS = _MCP | {OPEN_TERMINAL}
+# Where an image is sent as the bytes that it is.
+MEDIA_WIRES = frozenset((OPENAPI, OPEN_TERMINAL))
 
 
 @record
@@ -56,16 +59,6 @@ class Caller:
     def is_on_mcp(self) -> bool:
         """Whether a client of MCP waits for the answer; many of those give up after a minute."""
         return self.transport in _MCP
-
-    @property
-    def is_model(self) -> bool:
-        """Whether results go straight to a model, which has no use for a call that takes minutes."""
-        return self.transport in _MODELS
-
-    @property
-    def takes_media(self) -> bool:
-        """Whether an image is sent as the bytes that it is."""
-        return self.transport in (OPENAPI, OPEN_TERMINAL)
 
 
 @record
@@ -117,7 +110,7 @@ class SharedContext:
             owner=caller.name,
             origin=caller.origin,
             artifacts=CallerArtifacts(self.artifacts, caller.name),
-            yield_ms=shared.yield_ms if caller.is_model else 0,
+            yield_ms=shared.yield_ms if caller.transport in _MODELS else 0,
             sessions=shared.sessions,
             journal=shared.journal,
             revs=shared.revs,

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_agent.calls.wrapped_result import WrappedResult
 from tools.context import ToolContext
 from tools.kit.records import record
-from tools.kit.results import PruningMetadata, Result
+from tools.kit.results import PruningMetadata, Result, ResultFacts
 from tools.kit.spec import Tool
 
 
@@ -45,8 +45,8 @@ class FocusedResult(WrappedResult):
         return {} if self.pruning.applied else self.result.line_counts
 
     @property
-    def pruning_metadata(self) -> PruningMetadata:
-        return self.pruning
+    def audit_facts(self) -> ResultFacts:
+        return self.result.audit_facts._replace(saved_bytes=self.pruning.saved_bytes)
 
     @property
     def artifact_range(self) -> None:

@@ -1,4 +1,4 @@
-"""Observers of calls: the audit log, the trace in the log, and the counts that /metrics shows."""
+"""Observers of calls: the audit log, the trace in the log, the counts that /metrics shows, and the latest results."""
 
 from __future__ import annotations
 
@@ -6,19 +6,33 @@ import logging
 import re
 import time
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Refusal, Success, outgoing_bytes, written_form
+from mcp_agent.calls.call import (
+    Blocks,
+    Call,
+    Caller,
+    Compact,
+    Failure,
+    Outcome,
+    Refusal,
+    Success,
+    Written,
+    outgoing_bytes,
+    written_form,
+)
 from mcp_agent.calls.shaping import choose_form
 from mcp_agent.logs import event
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
 from tools.kit.errors import Failed, InternalError, InvalidParams, Timeout, ToolError
 from tools.kit.params import Field
-from tools.kit.records import mutable
+from tools.kit.records import mutable, record
+from tools.kit.results import NO_FACTS, Media, ResultFacts
 
 log = logging.getLogger(__name__)
 
@@ -32,23 +46,36 @@ _UNDECLARED = Field()
 # The largest result in compact mode. Larger results are counted before they are cut.
 LARGE_BYTES = 10_000
 _MOST_RULES = 200
+_MOST_KEPT = 200
+_MOST_KEPT_BYTES = 16 * 1024
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _BYTES = (256.0, 1_024.0, 4_096.0, 10_000.0, 32_768.0, 102_400.0, 1_000_000.0)
+
+
+class EndedCall(NamedTuple):
+    """A call that is over. `outcome` is None if it was cancelled."""
+
+    call: Call
+    outcome: Outcome | None
+    took_s: float
+    result_bytes: int = 0
+    facts: ResultFacts = NO_FACTS
 
 
 class CallObserver(Protocol):
     """Hears of every call. Runs on the event loop; keep it fast."""
 
-    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
-        """The call is over. `outcome` is None if it was cancelled."""
+    def observe(self, ended: EndedCall) -> None: ...
 
 
 def notify_all(observers: Sequence[CallObserver], call: Call, outcome: Outcome | None, began: float) -> None:
     """Tell every observer that a call is over, which began then by the performance counter."""
     took_s = time.perf_counter() - began
     result_bytes = 0 if outcome is None else outgoing_bytes(outcome)
+    facts = outcome.result.audit_facts if isinstance(outcome, Success) else NO_FACTS
+    ended = EndedCall(call, outcome, took_s, result_bytes, facts)
     for observer in observers:
-        observer.observe(call, outcome, took_s, result_bytes)
+        observer.observe(ended)
 
 
 class AuditObserver(CallObserver):
@@ -63,7 +90,8 @@ class AuditObserver(CallObserver):
         self._audit = audit
         self._gate = gate
 
-    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, ended: EndedCall) -> None:
+        call, outcome, took_s, result_bytes, result_facts = ended
         caller = call.caller
         tool = self._gate.catalog.by_name.get(call.tool)
         facts: dict[str, Any] = {
@@ -85,13 +113,13 @@ class AuditObserver(CallObserver):
         whole_bytes: int | None = None
         if isinstance(outcome, Success):
             whole_bytes = outcome.whole_bytes
-            result = outcome.result
-            if (status := result.exit_status) is not None:
-                facts["exit"] = status
-            if (undo_id := result.change_id) is not None:
-                facts["undo"] = undo_id
-            if (pruning := result.pruning_metadata) is not None and pruning.applied:
-                facts["pruned_bytes"] = pruning.saved_bytes
+            exit_status, change_id, saved_bytes = result_facts
+            if exit_status is not None:
+                facts["exit"] = exit_status
+            if change_id is not None:
+                facts["undo"] = change_id
+            if saved_bytes is not None:
+                facts["pruned_bytes"] = saved_bytes
         elif isinstance(outcome, Failure):
             whole_bytes = outcome.whole_bytes
             if outcome.error.rule is not None:
@@ -119,11 +147,12 @@ class AuditObserver(CallObserver):
 class CallTrace(CallObserver):
     """Logs how calls end: each at DEBUG, a failure at INFO, a timeout or a large result at WARNING."""
 
-    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, ended: EndedCall) -> None:
+        call, outcome, took_s, result_bytes, facts = ended
         if isinstance(outcome, Success):
             if log.isEnabledFor(logging.DEBUG):
-                took_ms, pruning = round(took_s * 1000, 1), outcome.result.pruning_metadata
-                mode = "pruned" if pruning is not None and pruning.applied else "raw"
+                took_ms = round(took_s * 1000, 1)
+                mode = "raw" if facts.saved_bytes is None else "pruned"
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=result_bytes)
                 trace(logging.DEBUG, "tool.respond_ok", call, mode=mode)
         elif isinstance(outcome, Failure):
@@ -184,7 +213,8 @@ class Metrics(CallObserver):
         # How many calls each deny rule was against.
         self.denied: dict[str, int] = {}
 
-    def observe(self, call: Call, outcome: Outcome | None, took_s: float, result_bytes: int) -> None:
+    def observe(self, ended: EndedCall) -> None:
+        call, outcome, took_s, result_bytes, facts = ended
         tool = self._gate.catalog.by_name.get(call.tool)
         # All names that no tool has share one entry.
         name = "unknown" if tool is None else tool.name
@@ -204,13 +234,50 @@ class Metrics(CallObserver):
             counts.cut += 1
             counts.saved["budget"] = counts.saved.get("budget", 0) + max(whole - result_bytes, 0)
         if isinstance(outcome, Success):
-            pruning = outcome.result.pruning_metadata
-            if pruning is not None and pruning.applied:
-                counts.saved["pruning"] = counts.saved.get("pruning", 0) + pruning.saved_bytes
+            if facts.saved_bytes is not None:
+                counts.saved["pruning"] = counts.saved.get("pruning", 0) + facts.saved_bytes
         elif isinstance(outcome, Failure) and outcome.error.rule is not None:
             rule = outcome.error.rule
             label = rule if rule in self.denied or len(self.denied) < _MOST_RULES else "other"
             self.denied[label] = self.denied.get(label, 0) + 1
+
+
+@record
+class KeptResult:
+    """The beginning of what went out, and its form (`written_form`), or `refused`."""
+
+    form: str
+    beginning: bytes | str
+    is_cut: bool
+
+    @property
+    def text(self) -> str:
+        return self.beginning if isinstance(self.beginning, str) else self.beginning.decode("utf-8", "replace")
+
+
+class RecentResults(CallObserver):
+    """The newest results by the id of their call, each up to a bound, for the owner to look at on the Tools page."""
+
+    def __init__(self) -> None:
+        # A small result is kept as it was written; few are ever looked at.
+        self._kept: OrderedDict[str, Written | KeptResult] = OrderedDict()
+
+    def find(self, call_id: str) -> KeptResult | None:
+        kept = self._kept.get(call_id)
+        return kept if kept is None or isinstance(kept, KeptResult) else _beginning(kept)
+
+    def observe(self, ended: EndedCall) -> None:
+        call, outcome, _, result_bytes, _ = ended
+        if outcome is None:
+            return
+        if isinstance(outcome, Refusal):
+            self._kept[call.id] = KeptResult("refused", outcome.message[:_MOST_KEPT_BYTES], False)
+        elif result_bytes <= _MOST_KEPT_BYTES:
+            self._kept[call.id] = outcome.written
+        else:
+            self._kept[call.id] = _beginning(outcome.written)
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
 
 
 def trace(level: int, name: str, call: Call, **facts: Any) -> None:
@@ -237,7 +304,13 @@ def argument_shapes(arguments: Mapping[str, Any], declared: Mapping[str, Field])
     shapes: dict[str, Any] = {}
     for name, value in islice(arguments.items(), _MOST_ARGUMENTS):
         if isinstance(value, str):
-            shapes[name[:60]] = _text_shape(value, declared.get(name, _UNDECLARED))
+            said = declared.get(name, _UNDECLARED)
+            if said.audited:
+                shapes[name[:60]] = value[:_TEXT_CHARS]
+            elif said.is_command and (program := _PROGRAM.match(value)) is not None:
+                shapes[name[:60]] = f"{program[1]} … <{len(value)} chars>"
+            else:
+                shapes[name[:60]] = f"<{len(value)} chars>"
         elif isinstance(value, list):
             shapes[name[:60]] = f"<{len(value)} items>"
         elif isinstance(value, dict):
@@ -249,9 +322,10 @@ def argument_shapes(arguments: Mapping[str, Any], declared: Mapping[str, Field])
     return shapes
 
 
-def _text_shape(value: str, declared: Field) -> str:
-    if declared.audited:
-        return value[:_TEXT_CHARS]
-    if declared.is_command and (program := _PROGRAM.match(value)) is not None:
-        return f"{program[1]} … <{len(value)} chars>"
-    return f"<{len(value)} chars>"
+def _beginning(written: Written) -> KeptResult:
+    form = written_form(written)
+    if isinstance(written, Media):
+        return KeptResult(form, f"{written.type}, {len(written.data)} bytes", False)
+    whole = written.encoded if isinstance(written, Blocks | Compact) else written
+    # A slice, so that a large result is not kept by its beginning.
+    return KeptResult(form, whole[:_MOST_KEPT_BYTES], len(whole) > _MOST_KEPT_BYTES)

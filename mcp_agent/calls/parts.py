@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from mcp_agent.calls.call import Caller
+from mcp_agent.calls.call import MEDIA_WIRES, Caller
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
 from tools.kit.errors import ToolError
 from tools.kit.results import Block, Result, largest_part
@@ -194,7 +194,7 @@ def text_of(blocks: Iterable[Block]) -> str:
 
 def wire_bytes(encoded: bytes, caller: Caller) -> int:
     """The size of an object on the wire: /tools sends it as it is, all others also as text, with its quotes escaped."""
-    return len(encoded) if caller.takes_media else len(encoded) + len(orjson.dumps(encoded.decode()))
+    return len(encoded) if caller.transport in MEDIA_WIRES else len(encoded) + len(orjson.dumps(encoded.decode()))
 
 
 def refuse_part(answer: Result, fits: Callable[[Result], bool]) -> None:

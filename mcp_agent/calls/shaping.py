@@ -6,12 +6,12 @@ cut in `parts`. Where a profile keeps results short, the compactor writes all of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from mcp_agent.calls.call import Blocks, Call, Caller, Compact, Written
+from mcp_agent.calls.call import MEDIA_WIRES, Blocks, Call, Caller, Compact, Written
 from mcp_agent.calls.parts import MOST_RESULT_BYTES, Parts, Reader, Room, text_of, wire_bytes
 from mcp_agent.calls.text_clients import text_client
 from mcp_agent.compact.compactor import Compactor
@@ -20,7 +20,7 @@ from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.catalog import Catalog
 from registry.gate import Access, Shape
 from tools.kit.errors import ToolError
-from tools.kit.results import FOCUS, Result
+from tools.kit.results import FOCUS, Block, Result
 from tools.kit.spec import Tool
 
 # A longer text or list is written in a thread, so that it does not hold up the event loop.
@@ -66,13 +66,18 @@ class Shaper:
         self, answer: Result | ToolError, call: Call, form: WrittenForm, tool: Tool | None
     ) -> Shaped | None:
         """`answer` as it goes out, if that is quick and touches no disk, else None: then `shape` it in a thread."""
+        takes_blocks = form != "compact" and call.caller.is_on_mcp
         value = answer.as_object()
-        if _is_large(value):
-            return None
+        for each in value.values():
+            kind = type(each)
+            if (kind is str and len(each) > _LARGE_CHARS) or (kind is list and len(each) > _LARGE_LIST):
+                # Writing it would take longer than handing it to a thread.
+                return None
+        blocks = answer.blocks() if takes_blocks and isinstance(answer, Result) else None
         if form == "compact":
             short = self._compactor.fit_whole(answer, tool)
             return None if short is None else Shaped(Compact(short.encoded))
-        whole, fits = self._write_whole(answer, value, call, form, tool)
+        whole, fits = self._write_whole(answer, value, blocks, call, form, tool)
         return Shaped(whole) if fits else None
 
     def shape(self, answer: Result | ToolError, call: Call, form: WrittenForm, tool: Tool | None) -> Shaped:
@@ -87,7 +92,8 @@ class Shaper:
             short = self._compactor.shorten(answer, tool, _origin(call, tool), domain, asked)
             return Shaped(Compact(short.encoded), short.whole_bytes)
         value = answer.as_object()
-        whole, fits = self._write_whole(answer, value, call, form, tool)
+        blocks = answer.blocks() if call.caller.is_on_mcp and isinstance(answer, Result) else None
+        whole, fits = self._write_whole(answer, value, blocks, call, form, tool)
         if fits:
             return Shaped(whole)
         reader = Reader(call.caller, frozenset(tool.name for tool in self._visible(call.caller.access)))
@@ -117,6 +123,7 @@ class Shaper:
         self,
         answer: Result | ToolError,
         value: dict[str, Any],
+        blocks: Sequence[Block] | None,
         call: Call,
         form: Literal["json", "text"],
         tool: Tool | None,
@@ -124,12 +131,12 @@ class Shaper:
         """The whole answer as it would be sent, and whether it may be. Its length nearly always decides."""
         caller = call.caller
         if not isinstance(answer, ToolError):
-            if caller.is_on_mcp and (blocks := answer.blocks()) is not None:
+            if blocks is not None:
                 structured = answer.structured_content if form == "json" else None
                 content = Blocks(orjson.dumps(blocks), None if structured is None else orjson.dumps(structured))
                 fits = len(content.encoded) + len(content.structured or b"") <= MOST_RESULT_BYTES
                 return content, fits and (form == "json" or self._room(call, tool).holds(text_of(blocks)))
-            if caller.takes_media and (media := answer.media) is not None:
+            if caller.transport in MEDIA_WIRES and (media := answer.media) is not None:
                 return media, True
         if form == "text":
             text = answer.render()
@@ -166,15 +173,3 @@ def choose_form(shape: Shape, caller: Caller) -> WrittenForm:
 
 def _origin(call: Call, tool: Tool | None) -> Origin:
     return Origin.of(call.tool if tool is None else tool.name, call.caller.name, call.arguments)
-
-
-def _is_large(value: Mapping[str, Any]) -> bool:
-    """Whether writing it would take longer than handing it to a thread."""
-    for each in value.values():
-        kind = type(each)
-        if kind is str:
-            if len(each) > _LARGE_CHARS:
-                return True
-        elif kind is list and len(each) > _LARGE_LIST:
-            return True
-    return False

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from tools.kit.errors import ToolError
 from tools.kit.records import record
-from tools.kit.results import ArtifactRange, Block, Media, PruningMetadata, Result
+from tools.kit.results import ArtifactRange, Block, Media, Result, ResultFacts
 
 
 @record
@@ -75,16 +75,8 @@ class WrappedResult(Result):
         return self.result.summary()
 
     @property
-    def pruning_metadata(self) -> PruningMetadata | None:
-        return self.result.pruning_metadata
-
-    @property
-    def change_id(self) -> str | None:
-        return self.result.change_id
-
-    @property
-    def exit_status(self) -> int | None:
-        return self.result.exit_status
+    def audit_facts(self) -> ResultFacts:
+        return self.result.audit_facts
 
     @property
     def succeeded(self) -> bool:

@@ -21,8 +21,7 @@ from registry.catalog import Catalog, discover
 from registry.consequences import describe_change
 from registry.edits import edit_named
 from registry.live_catalog import LiveCatalog
-from registry.policy_diff import policy_change
-from registry.profiles import Profiles
+from registry.profiles import Profiles, policy_change
 from registry.program_help import ProgramHelp
 from registry.tools_json_file import RegistryFile
 from tools.kit.summaries import quantity

@@ -6,7 +6,8 @@ seen a number has seen everything before it: one that comes back names the last 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
 
@@ -15,6 +16,8 @@ from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
 TAKING_BYTES_A_S = 1024 * 1024
 TAKING_S = 0.25
 _WINDOW_S = 1.0
+# About how much a lossless client is sent at once.
+AT_ONCE_BYTES = 128 * 1024
 
 Item = Mark | Lost | Exit
 
@@ -111,6 +114,29 @@ class OutputCursor:
                 if before is not None and self._number(log) > before:
                     break
             self.on_move(log)
+
+    async def follow(
+        self, woken: asyncio.Event, first: bytes, take: Callable[[], list[bytes]]
+    ) -> AsyncGenerator[bytes, None]:
+        """Give `first`, then what `take` gives, several events at a time, until the cursor is closed.
+
+        `take` takes from this cursor, and may add events of its own. `woken` is set when there is more to take.
+        """
+        now = asyncio.get_running_loop().time
+        yield first
+        while True:
+            woken.clear()
+            frames = take()
+            if frames:
+                body = b"".join(frames)
+                yield body
+                self.count_taken(len(body), now())
+            elif self.is_closed:
+                return
+            else:
+                self.note_caught_up(now())
+                await woken.wait()
+                self.note_caught_up(now())
 
     def count_taken(self, size: int, now: float) -> None:
         """The client's socket has taken `size` bytes more."""

@@ -16,7 +16,7 @@ from tools.filesystem.changes import undo_note
 from tools.kit.errors import BoxUnreachable, OutcomeUnknown, ToolError
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class Copied(Result):
     why: str | None = None
 
     @property
-    def change_id(self) -> str | None:
-        return self.undo_id
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         what = "is there already" if self.unchanged else f"copied in {self.seconds} s"

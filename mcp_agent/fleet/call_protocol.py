@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from mcp_agent.calls.call import (
+    MEDIA_WIRES,
     Blocks,
     Call,
     Caller,
@@ -38,7 +39,7 @@ from mcp_agent.calls.call import (
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
 from tools.kit.records import record
-from tools.kit.results import Media, Result
+from tools.kit.results import Media, Result, ResultFacts
 from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules, Rule
 
 # A member answers within that time, at the latest that the call is running.
@@ -208,8 +209,8 @@ def pack_outcome(outcome: Outcome, caller: Caller) -> bytes:
     form, first, second = _write(outcome.written, caller)
     head: dict[str, Any] = {"is": "done", "kind": "page", "form": form, "sizes": [len(first), len(second)]}
     if isinstance(outcome, Success):
-        result = outcome.result
-        head |= {"kind": "success", "whole": outcome.whole_bytes, "exit": result.exit_status, "undo": result.change_id}
+        facts = outcome.result.audit_facts
+        head |= {"kind": "success", "whole": outcome.whole_bytes, "exit": facts.exit_status, "undo": facts.change_id}
     elif isinstance(outcome, Failure):
         error = outcome.error
         head |= {"kind": "failure", "whole": outcome.whole_bytes, "code": error.code, "message": error.message[:1_000]}
@@ -226,7 +227,7 @@ def _write(written: Written, caller: Caller) -> tuple[str, bytes, bytes]:
         return "media", written.data, b""
     if isinstance(written, Blocks):
         return "blocks", written.encoded, written.structured or b""
-    if not caller.takes_media:
+    if caller.transport not in MEDIA_WIRES:
         text = written if isinstance(written, str) else (written if isinstance(written, bytes) else written.encoded)
         shown = text if isinstance(text, str) else text.decode()
         content = orjson.dumps([{"type": "text", "text": shown}])
@@ -302,12 +303,8 @@ class RemoteResult(Result):
         return _text_of(self._written)
 
     @property
-    def exit_status(self) -> int | None:
-        return self._exit
-
-    @property
-    def change_id(self) -> str | None:
-        return self._undo
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(self._exit, self._undo)
 
 
 class RemoteError(ToolError):

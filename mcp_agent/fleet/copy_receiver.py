@@ -30,7 +30,7 @@ from tools.filesystem.changes import make_parents
 from tools.kit.errors import AlreadyExists, BoxUnreachable, IoError, StaleRev, ToolError, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
 _T = TypeVar("_T")
@@ -65,8 +65,8 @@ class Received(Result):
     why: str | None = None
 
     @property
-    def change_id(self) -> str | None:
-        return self.undo_id
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.bytes} bytes received as {self.path}"

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
-from mcp_agent.events.types import MayHear
+from mcp_agent.events.types import MayHear, gap_frame
 from mcp_agent.fleet.box_watch import Batch, NoSuchSession, SwitchedOff, WatchEnded
 from mcp_agent.fleet.directory import list_names
 from mcp_agent.fleet.fleet_watch import BadId, FleetWatch, Missed, Place, parse_places
@@ -31,7 +31,6 @@ from mcp_agent.transports.events import (
     EventsWire,
     no_session,
 )
-from mcp_agent.transports.output_frames import gap_frame
 from registry.gate import Access, Gate
 
 _OPEN_S = 5.0

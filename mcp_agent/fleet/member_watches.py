@@ -9,15 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_agent.daemon import Daemon
+from mcp_agent.events.hub import MOST_CHUNK_BYTES, RATE_BYTES
 from mcp_agent.events.output_cursor import Item, OutputCursor
-from mcp_agent.events.subscription import MOST_CHUNK_BYTES, RATE_BYTES
+from mcp_agent.events.types import OutputFrames
 from mcp_agent.fleet.bus import BusError, Message
 from mcp_agent.fleet.call_protocol import HOLD_S, BadMessage, pack, unpack
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.fleet.watch_protocol import MOST_FRAMES, MOST_READS, WATCH_LEASE_S, answer_bytes
 from mcp_agent.logs import event
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
-from mcp_agent.transports.output_frames import OutputFrames
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class MemberWatches:
         self._daemon = daemon
         self._may_hear = may_hear
         self._watches: dict[tuple[str, str], _Watch] = {}
-        self._frames = OutputFrames(daemon.hub)
+        self._frames = OutputFrames(daemon.hub.gap)
         self.max_payload: Callable[[], int] = lambda: 0
 
     async def serve(self, message: Message) -> None:

@@ -60,7 +60,9 @@ class AuditLog:
             now = time.monotonic()
             if now - self._looked_at > _LOOK_EVERY_S or self._seq % _LOOK_EVERY == 0 or self._descriptor < 0:
                 self._looked_at = now
-                self._look()
+                # Nobody would ever read what is written to a file that has been deleted.
+                if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0 or not os.fstat(self._descriptor).st_nlink:
+                    self._reopen()
             if self._is_torn:
                 line = b"\n" + line
             written = os.write(self._descriptor, line)
@@ -84,11 +86,6 @@ class AuditLog:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-    def _look(self) -> None:
-        # Nobody would ever read what is written to a file that has been deleted.
-        if self._descriptor < 0 or self._seq % _LOOK_EVERY == 0 or not os.fstat(self._descriptor).st_nlink:
-            self._reopen()
 
     def _reopen(self) -> None:
         """Rotate the file if it is full, and open the one that has the name now."""

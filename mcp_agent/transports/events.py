@@ -12,21 +12,19 @@ import urllib.parse
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
-from mcp_agent.events.types import MayHear
-from mcp_agent.sessions.output_log import Lost
+from mcp_agent.events.types import MayHear, OutputFrames, gap_frame
 from mcp_agent.transports.http import caller, header, send_error
-from mcp_agent.transports.output_frames import OutputFrames, gap_frame
 from mcp_agent.transports.sse_frames import KEEP_ALIVE_S, send_frames
 from registry.gate import Access, Gate
 from tools.kit.records import record
 
 MOST_CLIENTS = 256
-_AT_ONCE_BYTES = 128 * 1024
 
 CONNECTED_FRAME = b": connected\n\n"
 RESUMED_FRAME = b": resumed\n\n"
@@ -112,7 +110,8 @@ class Events(EventsWire):
 
     def __init__(self, hub: EventHub, gate: Gate, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         super().__init__(hub, gate, keep_alive_s)
-        self._frames = OutputFrames(hub)
+        self._frames = OutputFrames(hub.gap)
+        self._id_line = f"id: {hub.boot}.".encode() + b"%d\n"
 
     @asynccontextmanager
     async def _open(self, asked: AskedEvents, may_hear: MayHear) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
@@ -122,34 +121,11 @@ class Events(EventsWire):
         # In the same step as the cursor: a session can print and exit before the stream has begun.
         self._hub.follow(cursor, may_hear)
         try:
-            yield self._output(cursor, first, woken)
+            yield cursor.follow(woken, first, partial(self._frames.take, cursor, self._id_line))
         finally:
             self._hub.unfollow(cursor)
             if not self._hub.lossless_clients:
                 self._frames.clear()
-
-    async def _output(self, cursor: OutputCursor, first: bytes, woken: asyncio.Event) -> AsyncGenerator[bytes, None]:
-        """Give `first`, then output as it comes, several events at a time. `woken` is set when there is more."""
-        now = asyncio.get_running_loop().time
-        id_line = f"id: {self._hub.boot}.".encode() + b"%d\n"
-        yield first
-        while True:
-            woken.clear()
-            frames: list[bytes] = []
-            for log, item in cursor.take(_AT_ONCE_BYTES):
-                if not isinstance(item, Lost):
-                    frames.append(id_line % item.number)
-                frames.append(self._frames.frame(log, item))
-            if frames:
-                body = b"".join(frames)
-                yield body
-                cursor.count_taken(len(body), now())
-            elif cursor.is_closed:
-                return
-            else:
-                cursor.note_caught_up(now())
-                await woken.wait()
-                cursor.note_caught_up(now())
 
     def _cursor(self, asked: AskedEvents) -> tuple[OutputCursor, bytes]:
         """Where the client begins, and the first frame, which comes before all output."""

@@ -16,8 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from mcp_agent.calls.call import Caller
-from mcp_agent.events.hub import EventHub
-from mcp_agent.events.subscription import Subscription
+from mcp_agent.events.hub import EventHub, Subscription
 from mcp_agent.events.types import ToolsChanged
 from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.eras import LATEST_HANDSHAKE

@@ -14,9 +14,8 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls.call import Caller
-from mcp_agent.events.hub import EventHub
-from mcp_agent.events.subscription import Subscription
-from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput
+from mcp_agent.events.hub import EventHub, Subscription
+from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput, named_frame
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, asked_event_form
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
@@ -31,7 +30,6 @@ from mcp_agent.transports.http import (
     send_error,
     send_json,
 )
-from mcp_agent.transports.output_frames import named_frame
 from mcp_agent.transports.sse_frames import message_frame, send_frames
 from registry.gate import Gate
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mcp_agent import __version__
 from mcp_agent.admin.metrics_page import call_metrics
 from mcp_agent.calls.call import Call, Caller, Failure
-from mcp_agent.calls.observers import Histogram, Metrics
+from mcp_agent.calls.observers import EndedCall, Histogram, Metrics
 from registry.catalog import discover
 from registry.gate import Access, Gate
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
@@ -176,7 +176,7 @@ def test_names_and_rules_from_outside_cannot_grow_the_page(count: int) -> None:
     caller = Caller("x", Access(), "rpc")
     for number in range(count):
         call = Call("1", caller, f"tool-{number}", {})
-        metrics.observe(call, Failure(Denied("no", rule=f"rule-{number}"), b"{}"), 0.1, 10)
+        metrics.observe(EndedCall(call, Failure(Denied("no", rule=f"rule-{number}"), b"{}"), 0.1, 10))
     lines = list(call_metrics(metrics))
     assert len([line for line in lines if line.startswith("mcp_agent_calls_total")]) == 1
     assert len([line for line in lines if line.startswith("mcp_agent_denied_calls_total")]) == 201

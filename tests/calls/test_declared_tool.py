@@ -20,7 +20,7 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.reference import pages
 from registry.catalog import Catalog, discover
 from registry.gate import Access
-from registry.tools_json import parse
+from tests.support.small_catalog import parse
 from tools.kit.errors import ToolDisabled
 from tools.kit.results import Result
 

@@ -17,11 +17,11 @@ from mcp_agent.calls.call import Call, Caller, Outcome, Refusal, Success
 from mcp_agent.protocol.resources import HostResources
 from registry.gate import Access
 from registry.profiles import BadRegistry
-from registry.tools_json import parse
 from tests.support import ROOT
 from tests.support.daemon import COMMAND, environment
 from tests.support.pruning_service import service
 from tests.support.shell_host import ShellHost, shell_host
+from tests.support.small_catalog import parse
 from tests.support.waiting import PATIENCE_S
 from tools.kit.results import PruningMetadata
 

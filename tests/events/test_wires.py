@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
-from mcp_agent.events.subscription import RATE_BYTES
+from mcp_agent.events.hub import RATE_BYTES
 from tests.support.daemon import COMMAND, Daemon, environment, running
 from tests.support.event_stream import EventStream, call, start
 from tests.support.waiting import PATIENCE_S

@@ -51,7 +51,7 @@ def test_what_is_too_much_is_refused_at_once_and_the_limit_is_told(document: dic
     text = json.dumps(document)
     begun = time.process_time()
     with pytest.raises(BadRegistry) as refused:
-        read(load_document(text), CATALOG)
+        read(load_document(text.encode()), CATALOG)
     # It took four to eight seconds. Processor time, because the machine may have other things to do.
     assert time.process_time() - begun < 0.5
     assert [each.message for each in refused.value.problems] == [problem]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.policy_diff import differences, policy_change
-from registry.profiles import Profiles
+from registry.profiles import Profiles, differences, policy_change
 from registry.tools_json import read
 from tests.support.small_catalog import CATALOG, profile, switched
 

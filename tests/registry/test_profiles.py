@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.profiles import BadRegistry, Profiles, default_document
-from registry.tools_json import load_document, parse, read
-from tests.support.small_catalog import ALL, CATALOG, profile, switched
+from registry.tools_json import load_document, read
+from tests.support.small_catalog import ALL, CATALOG, parse, profile, switched
 
 _KEYS = st.sampled_from(
     [
@@ -245,13 +245,18 @@ def test_a_profile_says_how_results_are_written(form: Any) -> None:
 )
 def test_a_text_that_is_no_registry_is_told_why(text: str, message: str) -> None:
     with pytest.raises(BadRegistry) as refused:
-        load_document(text)
+        load_document(text.encode())
     assert [str(problem) for problem in refused.value.problems] == [f"/: {message}"]
+
+
+def test_profiles_that_are_no_list_are_one_problem() -> None:
+    # It was told three times: once by each pass over the file.
+    assert _problems({"profiles": 5}) == [("/profiles", "must be an array, not 5")]
 
 
 def test_a_number_of_five_thousand_digits_is_refused() -> None:
     with pytest.raises(BadRegistry, match="no JSON: Exceeds the limit"):
-        load_document('{"a": ' + "9" * 5_000 + "}")
+        load_document(b'{"a": ' + b"9" * 5_000 + b"}")
 
 
 @given(st.dictionaries(_KEYS, _VALUES) | _VALUES)

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,7 @@ import pytest
 
 from registry.edits import use_profile
 from registry.profiles import BadRegistry, Problem, Profiles
-from registry.reload import watch
-from registry.tools_json_file import RegistryFile
+from registry.tools_json_file import RegistryFile, watch
 from tests.support.daemon import as_nobody
 from tests.support.small_catalog import CATALOG, profile, switched
 from tests.support.waiting import PATIENCE_S
@@ -60,7 +60,8 @@ class _Watcher:
 @contextlib.asynccontextmanager
 async def _watching(path: Path) -> AsyncIterator[_Watcher]:
     watcher = _Watcher()
-    task = asyncio.create_task(watch(RegistryFile(path, CATALOG), watcher.put, watcher.put))
+    reload = partial(RegistryFile(path, CATALOG).reload, watcher.put, watcher.put, asyncio.Lock())
+    task = asyncio.create_task(watch(path, reload))
     try:
         await watcher.active("default")
         yield watcher
@@ -219,7 +220,7 @@ async def test_one_who_is_told_and_fails_does_not_end_the_watch(path: Path) -> N
         watcher.put(problems)
         raise ZeroDivisionError
 
-    task = asyncio.create_task(watch(RegistryFile(path, CATALOG), loaded, failed))
+    task = asyncio.create_task(watch(path, partial(RegistryFile(path, CATALOG).reload, loaded, failed, asyncio.Lock())))
     await watcher.active("default")
     path.write_text(_text("lean"))
     assert await _problem_after_halves(watcher) == "/: not this one"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from registry.catalog import Catalog
+from registry.profiles import Profiles
+from registry.tools_json import load_document, read
 from tools.context import ToolContext
 from tools.kit.spec import Effect, Tool, tool
 
@@ -28,6 +30,11 @@ CATALOG = Catalog(
     )
 )
 ALL = CATALOG.names
+
+
+def parse(text: str, catalog: Catalog) -> Profiles:
+    """The profiles in the text of a tools.json. Raises BadRegistry with every problem."""
+    return read(load_document(text.encode()), catalog)
 
 
 def switched(category: str = "filesystem", *, enabled: bool = True, **tools: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ comparison of the standard library takes minutes on some inputs.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from tools.kit.records import record
@@ -82,7 +82,12 @@ def _compare(old: str, new: str, limit_chars: int, first_old: int, first_new: in
     """The hunks between two texts, whose lines count from `first_old` and `first_new`."""
     # A line ends at a line feed and nowhere else; str.splitlines would end it at other characters, too.
     before, after = list(io.StringIO(old, newline="\n")), list(io.StringIO(new, newline="\n"))
-    hunks = list(_hunks(_changes(before, after)))
+    hunks: list[list[Region]] = []
+    for change in _changes(before, after):
+        # Changes whose context would touch are one hunk.
+        if not hunks or change.old_start - hunks[-1][-1].old_end > 2 * CONTEXT_LINES:
+            hunks.append([])
+        hunks[-1].append(change)
     parts: list[str] = []
     size = 0
     for index, hunk in enumerate(hunks):
@@ -113,18 +118,6 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> list[Region]:
         if tag != "equal":
             found.append(Region(head + a, head + b, head + c, head + d))
     return found
-
-
-def _hunks(changes: Sequence[Region]) -> Iterator[list[Region]]:
-    """Changes whose context would touch, together."""
-    group: list[Region] = []
-    for change in changes:
-        if group and change.old_start - group[-1].old_end > 2 * CONTEXT_LINES:
-            yield group
-            group = []
-        group.append(change)
-    if group:
-        yield group
 
 
 def _write_hunk(

@@ -180,10 +180,13 @@ class Records:
         with self._removing:
             self._unremoved += paths
             while self._unremoved:
+                oldest = self._unremoved[0]
                 try:
-                    trees.remove_tree(self._unremoved[0])
-                except FileNotFoundError:
-                    pass
+                    # Nearly always a file.
+                    if oldest.is_dir() and not oldest.is_symlink():
+                        trees.remove_tree(oldest)
+                    else:
+                        oldest.unlink(missing_ok=True)
                 except OSError:
                     break
                 del self._unremoved[0]

@@ -12,7 +12,7 @@ from tools.filesystem.own_folders import check_not_own
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import short_path
 
@@ -26,8 +26,8 @@ class Deleted(Result):
     why: str | None = None
 
     @property
-    def change_id(self) -> str | None:
-        return self.undo_id
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.path} deleted · {undo_note(self.undo_id, self.why)}"

@@ -15,7 +15,7 @@ from tools.filesystem.own_folders import check_not_own
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import short_path
 
@@ -32,8 +32,8 @@ class Moved(Result):
     why: str | None = None
 
     @property
-    def change_id(self) -> str | None:
-        return self.undo_id
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.from_} moved to {self.to} · {undo_note(self.undo_id, self.why)}"

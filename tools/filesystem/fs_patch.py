@@ -19,7 +19,7 @@ from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import quantity, short_path
 
@@ -38,8 +38,8 @@ class Patched(Result):
     why: str | None = None
 
     @property
-    def change_id(self) -> str | None:
-        return self.undo_id
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         what = f"{self.operations_applied} operation{'' if self.operations_applied == 1 else 's'}"

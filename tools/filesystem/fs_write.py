@@ -17,7 +17,7 @@ from tools.filesystem.changes import make_parents, undo_note
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import quantity, short_path
 
@@ -36,8 +36,8 @@ class Written(Result):
     why: str | None = None
 
     @property
-    def change_id(self) -> str | None:
-        return self.undo_id
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:

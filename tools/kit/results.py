@@ -122,9 +122,9 @@ class PruningMetadata:
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
     @property
-    def saved_bytes(self) -> int:
-        """How much shorter the output is."""
-        return max(self.raw_bytes - (self.pruned_bytes or 0), 0)
+    def saved_bytes(self) -> int | None:
+        """How much shorter the output is; None if it was not pruned."""
+        return max(self.raw_bytes - (self.pruned_bytes or 0), 0) if self.applied else None
 
     @property
     def note(self) -> str | None:
@@ -143,6 +143,21 @@ class Focused:
     text: str
     pruning: PruningMetadata
     kept: Sequence[int] | None = None
+
+
+class ResultFacts(NamedTuple):
+    """What the audit log and the metrics keep of a result.
+
+    The exit code of the command that the tool ran, once it has ended; the id that undoes what it did to a file, so
+    that one knows who did it; how many bytes a focus question saved, if anything was pruned.
+    """
+
+    exit_status: int | None = None
+    change_id: str | None = None
+    saved_bytes: int | None = None
+
+
+NO_FACTS = ResultFacts()
 
 
 @record
@@ -183,19 +198,9 @@ class Result(ABC):
         return None
 
     @property
-    def exit_status(self) -> int | None:
-        """The exit code of the command that the tool ran, once it has ended. The audit log keeps it."""
-        return None
-
-    @property
-    def change_id(self) -> str | None:
-        """The id that undoes what the tool did to a file. The audit log keeps it, so that one knows who did it."""
-        return None
-
-    @property
-    def pruning_metadata(self) -> PruningMetadata | None:
-        """How the result was pruned; None where the tool takes no focus question."""
-        return None
+    def audit_facts(self) -> ResultFacts:
+        """What the audit log and the metrics keep of the result."""
+        return NO_FACTS
 
     @property
     def reads_as(self) -> Literal["code", "logs", "docs"] | None:

@@ -22,7 +22,7 @@ from tools.files import utf8
 from tools.kit.errors import Denied, Failed, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue, invalid_params
 from tools.kit.records import record
-from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result
+from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.pruning.confined_root import ConfinedRoot
 from tools.pruning.failures import failure, failure_metadata, open_confined
@@ -87,12 +87,8 @@ class BashOutput(Result):
         return bool(self.running) or self.exit_code == 0
 
     @property
-    def pruning_metadata(self) -> PruningMetadata:
-        return self.pruning
-
-    @property
-    def exit_status(self) -> int | None:
-        return self.exit_code
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(exit_status=self.exit_code, saved_bytes=self.pruning.saved_bytes)
 
     @property
     def is_text(self) -> bool:

@@ -19,7 +19,7 @@ from tools.files.sources import open_files_below
 from tools.kit.errors import Denied, Failed
 from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.records import mutable, record
-from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result
+from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
@@ -63,8 +63,8 @@ class GrepMatches(Result):
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
-    def pruning_metadata(self) -> PruningMetadata:
-        return self.pruning
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(saved_bytes=self.pruning.saved_bytes)
 
     @property
     def extent(self) -> int:

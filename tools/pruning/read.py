@@ -13,7 +13,7 @@ from tools.files import utf8
 from tools.kit.errors import Denied, Failed
 from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.records import record
-from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result
+from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity, short_path
 from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
@@ -60,8 +60,8 @@ class ReadText(Result):
         return f"{of} {self.bytes:,} bytes of {short_path(self.file_path)}"
 
     @property
-    def pruning_metadata(self) -> PruningMetadata:
-        return self.pruning
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(saved_bytes=self.pruning.saved_bytes)
 
     @property
     def is_text(self) -> bool:

@@ -10,7 +10,7 @@ from tools.context import EndedBy, ShellSession, TextRoom, ToolContext
 from tools.kit.errors import InvalidParams, InvalidPattern, SessionEnded
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import last_line, quantity
 from tools.kit.timed_match import match_within
@@ -98,8 +98,8 @@ class Sent(Result):
         return True
 
     @property
-    def exit_status(self) -> int | None:
-        return self.exit_code
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(exit_status=self.exit_code)
 
 
 @record
@@ -141,8 +141,8 @@ class Stopped(Result):
         return self.stopped
 
     @property
-    def exit_status(self) -> int | None:
-        return self.exit_code
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(exit_status=self.exit_code)
 
 
 _LISTS = ("shell_list_sessions", "shell_list", "list_sessions", "shell_sessions", "list_processes", "shell_status")

@@ -14,7 +14,7 @@ from tools.context import EndedBy, Sessions, ShellSession, ToolContext
 from tools.kit.errors import InvalidParams
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
 from tools.kit.records import record
-from tools.kit.results import Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import last_line, line_count, line_cut, quantity
 from tools.shell.command_progress import CommandProgress
@@ -107,8 +107,8 @@ class Executed(Result):
         return bool(self.running) or self.exit_code == 0
 
     @property
-    def exit_status(self) -> int | None:
-        return self.exit_code
+    def audit_facts(self) -> ResultFacts:
+        return ResultFacts(exit_status=self.exit_code)
 
     @property
     def beyond(self) -> str:

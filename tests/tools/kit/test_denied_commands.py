@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from registry.catalog import discover
-from registry.tools_json import parse, read
+from registry.tools_json import read
 from tests.support import ROOT
 from tests.support.shell_host import ShellHost, shell_host
+from tests.support.small_catalog import parse
 from tools.kit.errors import Denied
 from tools.kit.rules import CommandRules, Rule
 

@@ -125,10 +125,6 @@ class View:
     shown: str
     returns: list[int]
 
-    def place(self, at: int) -> int:
-        """Where in the text that place of the view is."""
-        return at + bisect_left(self.returns, at)
-
 
 def view_of(text: str, wanted: str) -> View:
     if "\r\n" not in text or "\r" in wanted or r"\r" in wanted:
@@ -158,7 +154,10 @@ def make_edits(step: Step, view: View, chosen: list[Edit]) -> list[Edit]:
     keeps_endings = "\r" in step.wanted or (step.regex and r"\r" in step.wanted)
     edits: list[Edit] = []
     for match in chosen:
-        first, last, put = view.place(match.start), view.place(match.end), match.text
+        # In the text, a place lies behind every carriage return that the view has lost before it.
+        first = match.start + bisect_left(view.returns, match.start)
+        last = match.end + bisect_left(view.returns, match.end)
+        put = match.text
         if step.is_insert:
             edits.append(_insertion(step, view.text, first, last))
         else:
