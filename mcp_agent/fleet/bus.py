@@ -23,8 +23,9 @@ import itertools
 import logging
 import random
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ from mcp_agent.fleet.bus_errors import (
     TimedOut,
     TooLarge,
 )
+from mcp_agent.fleet.eager_start import begin
 from mcp_agent.fleet.nats_address import Server, check_authentication, parse_servers
 from mcp_agent.fleet.nats_client import (
     CannotConnect,
@@ -47,7 +49,9 @@ from mcp_agent.fleet.nats_client import (
     open_client,
     wait_for_buffer,
 )
+from mcp_agent.fleet.pending_requests import PendingRequests
 from mcp_agent.fleet.refused_subjects import RefusedSubjects
+from tools.kit.records import mutable, record
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -78,12 +82,11 @@ _BUFFER_BYTES = 4 * 1024 * 1024
 _LOOK_S = 1.0
 _CANCEL_AGAIN_S = 0.1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 10.0
-_NO_RESPONDERS = "503"
 # What the prefix of every inbox begins with.
 INBOX = "_INBOX."
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message:
     """What arrived on a subject."""
 
@@ -101,22 +104,13 @@ class Message:
 Serve = Callable[[Message], Awaitable[None]]
 
 
-@dataclass(slots=True)
-class _Request:
-    subject: str
-    answer: asyncio.Future[bytes]
-
-    def expire(self, timeout_s: float) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(TimedOut(f"no answer on {self.subject} within {timeout_s:g} s"))
-
-
-@dataclass(slots=True)
+@mutable
 class _Served:
     """A subscription that outlives the connections; `places` bounds how many messages are served side by side."""
 
     subject: str
     serve: Serve
+    is_quick: bool
     places: asyncio.Semaphore
     current: Subscription | None = None
 
@@ -131,18 +125,16 @@ class Bus:
         self._credentials = credentials
         if not f"{inbox_prefix}.".startswith(INBOX):
             raise ValueError(f"the inbox {inbox_prefix} is not one that others answer to: it begins with {INBOX}")
-        self._inbox = f"{inbox_prefix}.{secrets.token_hex(8)}"
-        self._numbers = itertools.count()
-        self._requests: dict[str, _Request] = {}
+        self._requests = PendingRequests(f"{inbox_prefix}.{secrets.token_hex(8)}")
         self._served: list[_Served] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused = RefusedSubjects()
         self._client: Client | None = None
-        # When the present connection was made, by the clock of the event loop.
+        # When the present connection was made, by the monotonic clock.
         self.connected_at = 0.0
         self._max_payload = 0
         # What a gateway that signs adds to its messages to boxes; see `call_signatures.py`.
-        self.seal: Callable[[str, bytes], bytes] = lambda _, payload: payload
+        self.seal: Callable[[str, bytes], bytes] | None = None
         self._lost = asyncio.Event()
         self._found = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -187,21 +179,12 @@ class Bus:
 
     async def request(self, subject: str, payload: bytes, timeout_s: float) -> bytes:
         """The first answer to a request."""
-        token = f"{next(self._numbers):x}"
-        loop = asyncio.get_running_loop()
-        request = _Request(subject, loop.create_future())
-        self._requests[token] = request
-        # A timer of our own: asyncio.timeout costs as much as all the rest here.
-        timer = loop.call_later(timeout_s, request.expire, timeout_s)
+        reply, answer = self._requests.add(subject, timeout_s)
         try:
-            await self._send(subject, payload, f"{self._inbox}.{token}")
-            return await request.answer
+            await self._send(subject, payload, reply)
+            return await answer
         finally:
-            timer.cancel()
-            del self._requests[token]
-            # Of no interest any more, and it would be logged if nobody had looked at it.
-            if not request.answer.cancel() and not request.answer.cancelled():
-                request.answer.exception()
+            self._requests.remove(reply)
 
     async def publish(self, subject: str, payload: bytes) -> None:
         """Hand a message to the server; raises what `request` raises.
@@ -210,12 +193,13 @@ class Bus:
         """
         await self._send(subject, payload, "")
 
-    async def subscribe(self, subject: str, serve: Serve) -> Callable[[], Awaitable[None]]:
+    async def subscribe(self, subject: str, serve: Serve, *, is_quick: bool = False) -> Callable[[], Awaitable[None]]:
         """Serve the messages of a subject side by side, also after a reconnect; the function that is given ends it.
 
+        `is_quick`: `serve` seldom waits, and gets a task only when it does; see `eager_start.begin` for what it may do.
         Raises NotPermitted or Disconnected, and then nothing is served. An error of `serve` is logged.
         """
-        served = _Served(subject, serve, asyncio.Semaphore(_SERVED_AT_ONCE))
+        served = _Served(subject, serve, is_quick, asyncio.Semaphore(_SERVED_AT_ONCE))
         client = self._connected_client()
         self._refused.forget("subscription", subject)
         await self._subscribe_client(client, served)
@@ -245,7 +229,7 @@ class Bus:
         if self._keeper is not None:
             await _cancel([self._keeper])
         client, self._client = self._client, None
-        self._fail_requests()
+        self._requests.close()
         await _cancel(self._tasks)
         if client is not None:
             await close_client(client)
@@ -254,7 +238,8 @@ class Bus:
 
     async def _send(self, subject: str, payload: bytes, reply: str) -> None:
         client = self._connected_client()
-        payload = self.seal(subject, payload)
+        if self.seal is not None:
+            payload = self.seal(subject, payload)
         if len(payload) > client.max_payload:
             raise TooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
         if self._refused.has("publish", subject):
@@ -281,20 +266,14 @@ class Bus:
 
     # Receiving
 
-    async def _receive_answer(self, message: Msg) -> None:
-        request = self._requests.get(message.subject.rpartition(".")[2])
-        if request is None or request.answer.done():
-            return
-        if not message.data and message.headers and message.headers.get("Status") == _NO_RESPONDERS:
-            request.answer.set_exception(NoResponders(f"nobody serves {request.subject}"))
-        else:
-            request.answer.set_result(message.data)
-
     async def _subscribe_client(self, client: Client, served: _Served) -> None:
         async def receive(message: Msg) -> None:
-            await served.places.acquire()
             reply = message.reply if message.reply.startswith(INBOX) else ""
-            self._own(self._serve(served, Message(message.subject, message.data, reply, self)))
+            work = self._serve(served, Message(message.subject, message.data, reply, self))
+            rest = begin(work) if served.is_quick else work
+            if rest is not None:
+                self._own(rest).add_done_callback(lambda _: served.places.release())
+                await served.places.acquire()
 
         served.current = await client.subscribe(
             served.subject, cb=receive, pending_msgs_limit=_WAITING_MESSAGES, pending_bytes_limit=_WAITING_BYTES
@@ -307,8 +286,6 @@ class Bus:
             _logger.info("a message on %s was not answered: %s", message.subject, error)
         except Exception:
             _logger.exception("a message on %s could not be served", message.subject)
-        finally:
-            served.places.release()
 
     async def _unsubscribe(self, served: _Served) -> None:
         from nats.errors import Error
@@ -339,7 +316,7 @@ class Bus:
 
         async def subscribe(client: Client) -> None:
             self._refused.clear()
-            await client.subscribe(f"{self._inbox}.*", cb=self._receive_answer)
+            await client.subscribe(self._requests.subjects, cb=self._requests.receive)
             for served in list(self._served):
                 if served in self._served:
                     await self._subscribe_client(client, served)
@@ -356,7 +333,7 @@ class Bus:
         self._lost = lost
         self._max_payload = client.max_payload
         self._client = client
-        self.connected_at = asyncio.get_running_loop().time()
+        self.connected_at = time.monotonic()
         self._found.set()
 
     def _remember_servers(self, client: Client, named_by: Server) -> None:
@@ -392,16 +369,9 @@ class Bus:
     def _drop_client(self) -> None:
         client, self._client = self._client, None
         self._lost.set()
-        self._fail_requests()
+        self._requests.fail_all()
         if client is not None:
             self._own(close_client(client))
-
-    def _fail_requests(self) -> None:
-        for request in self._requests.values():
-            if not request.answer.done():
-                request.answer.set_exception(
-                    Disconnected(f"the connection to NATS broke before {request.subject} was answered", is_sent=True)
-                )
 
     def _note_error(self, error: Exception) -> None:
         """What nats-py tells only here. A refused subject fails its requests; the rest is for the log."""
@@ -413,10 +383,7 @@ class Bus:
         kind, subject = refusal
         _logger.warning("the credentials do not allow %s to %s", kind, subject)
         if kind == "publish":
-            for request in self._requests.values():
-                if request.subject.lower() == subject and not request.answer.done():
-                    message = f"the credentials do not allow to publish to {request.subject}"
-                    request.answer.set_exception(NotPermitted(message))
+            self._requests.refuse(subject)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

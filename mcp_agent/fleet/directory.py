@@ -121,7 +121,7 @@ class Directory:
         return self._connection
 
     def is_away(self, box: Box) -> bool:
-        return self.silence_s(box) > AWAY_S
+        return time.monotonic() - box.heard_at > AWAY_S
 
     def silence_s(self, box: Box) -> float:
         return time.monotonic() - box.heard_at

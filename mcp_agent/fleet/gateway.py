@@ -121,6 +121,8 @@ class Gateway:
         return FleetWatch(self._bus, self.name, self.directory, form=form, box=box, session=session, places=places)
 
     def default_of(self, caller: Caller) -> str | None:
+        if not self._defaults:
+            return None
         return next((self._defaults[key] for key in _places(caller) if key in self._defaults), None)
 
     def set_default(self, caller: Caller, box: str | None) -> Literal["conversation", "token"]:
@@ -220,7 +222,7 @@ class Gateway:
                 raise _invalid_box("box must be a string: the name of a box, or labels such as gpu=1")
             arguments = {name: value for name, value in arguments.items() if name != BOX}
             call = replace(call, arguments=arguments)
-        given = {*boxes_in(arguments)}
+        given = boxes_in(arguments)
         if asked is not None:
             box = self.find_box(asked)
             if given - {box.name}:

@@ -61,7 +61,11 @@ class Member:
         self.refusal: FleetError | None = None
         self._tools = MemberTools(daemon)
         self._calls = MemberCalls(
-            self._tools.dispatcher, daemon.methods, self._access, lambda: self._connection.is_connected, lease_s=lease_s
+            self._tools.dispatcher,
+            daemon.methods,
+            self._access(),
+            lambda: self._connection.is_connected,
+            lease_s=lease_s,
         )
         self._watches = MemberWatches(daemon, lambda: daemon.gate.offers(self._access(), "shell"))
         self._service = NatsService(self.box, self.boot, self._labels, lambda: self._calls.count)
@@ -84,10 +88,13 @@ class Member:
         try:
             await self._check_name(bus)
             for subject, serve in (
-                (who_subject(self.box), self._serve_who),
-                (beat_subject(self.box), self._hear_namesake),
                 (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
                 (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
+            ):
+                await bus.subscribe(subject, serve, is_quick=True)
+            for subject, serve in (
+                (who_subject(self.box), self._serve_who),
+                (beat_subject(self.box), self._hear_namesake),
                 (verb_subject(self.box, self.boot, "read", "*"), trust.guard(self._watches.serve)),
                 (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
             ):
