@@ -176,6 +176,11 @@ class MessageReader:
         return Setting(caller, head.get("progress") is True, head.get("log") is True, _read_narrowing(head))
 
 
+def caller_name(name: str) -> str:
+    """What a box calls somebody whom a gateway vouches for, in its audit log and as an owner."""
+    return f"fleet/{name}"
+
+
 def _read_caller(who: Any, gateway: str, access: Access) -> Caller:
     if not isinstance(who, dict):
         raise BadMessage("a call has a caller")
@@ -186,7 +191,7 @@ def _read_caller(who: Any, gateway: str, access: Access) -> Caller:
     if transport not in _TRANSPORTS or form not in _FORMS:
         raise BadMessage(f"there is no transport {transport!r} or no form {form!r}")
     return Caller(
-        name=f"fleet/{texts['name']}",
+        name=caller_name(texts["name"]),
         access=access,
         transport=transport,
         client=texts["client"],

@@ -21,13 +21,14 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus, BusError, FleetError
+from mcp_agent.fleet.call_protocol import BadMessage, pack, unpack
 from mcp_agent.fleet.call_signatures import Signer
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.fleet_watch import FleetWatch, Place
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import SessionTail
-from mcp_agent.fleet.subjects import boxes_in
+from mcp_agent.fleet.subjects import boxes_in, verb_subject
 from mcp_agent.fleet.watch_protocol import Form
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.protocol.resources import Resources
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 _MOST_DEFAULTS = 10_000
 _RUNS = "shell_exec"
 _ROW_BYTES = 2_000
+_READ_S = 10.0
 
 
 class Gateway:
@@ -119,6 +121,19 @@ class Gateway:
         """A new watcher of the sessions of all boxes, or of one, or of one session there."""
         assert self._bus is not None, "a gateway serves after it has joined"
         return FleetWatch(self._bus, self.name, self.directory, form=form, box=box, session=session, places=places)
+
+    async def read_artifact(self, box: Box, reference: str, owner: str, offset: int) -> tuple[int, bytes] | None:
+        """The size of an artifact of a box, and bytes of it; None if there is none. Raises BusError, BadMessage."""
+        assert self._bus is not None, "a gateway serves after it has joined"
+        subject = verb_subject(box.name, box.boot, "read", self.name)
+        asked = {"artifact": reference, "owner": owner, "from": offset}
+        head, body = unpack(await self._bus.request(subject, pack(asked), _READ_S))
+        match head.get("is"):
+            case "piece" if isinstance(size := head.get("size"), int):
+                return size, bytes(body)
+            case "gone":
+                return None
+        raise BadMessage(str(head.get("message") or f"there is no answer {head.get('is')!r}"))
 
     def default_of(self, caller: Caller) -> str | None:
         if not self._defaults:
