@@ -133,6 +133,9 @@ class Bus:
         # When the present connection was made, by the monotonic clock.
         self.connected_at = 0.0
         self._max_payload = 0
+        # Why there is no connection, as far as it is known; and why none is tried any more that there never was.
+        self.problem: str | None = None
+        self.refusal: FleetError | None = None
         # What a gateway that signs adds to its messages to boxes; see `call_signatures.py`.
         self.seal: Callable[[str, bytes], bytes] | None = None
         self._lost = asyncio.Event()
@@ -140,21 +143,35 @@ class Bus:
         self._keeper: asyncio.Task[None] | None = None
 
     @classmethod
-    async def connect(cls, url: str, *, name: str, credentials: Path | None = None, inbox_prefix: str) -> Bus:
-        """Connect to one of the servers of `url`. Raises FleetError if none can be used now."""
+    async def connect(
+        cls,
+        url: str,
+        *,
+        name: str,
+        credentials: Path | None = None,
+        inbox_prefix: str,
+        must_be_there: bool = True,
+    ) -> Bus:
+        """Connect to one of the servers of `url`. Raises FleetError if none can be used now.
+
+        Without `must_be_there`, servers that cannot be reached are tried again until one can; see `refusal`.
+        """
         import_extra("fleet", ("nats.aio.client", "nkeys"), what="the client of NATS")
         servers = parse_servers(url)
         check_authentication(servers, credentials)
         bus = cls(servers, name, credentials, inbox_prefix)
-        problems = []
+        problems: list[CannotConnect] = []
         for server in bus._servers:
             try:
                 await bus._open(server)
                 break
             except CannotConnect as problem:
-                problems.append(str(problem))
+                problems.append(problem)
         else:
-            raise FleetError("; ".join(problems))
+            bus.problem = "; ".join(map(str, problems))
+            if must_be_there or not all(problem.is_unreachable for problem in problems):
+                raise FleetError(bus.problem)
+            _logger.warning("%s; trying on", bus.problem)
         bus._keeper = asyncio.create_task(bus._keep_connected())
         return bus
 
@@ -167,11 +184,17 @@ class Bus:
         """The largest payload that the server takes; the last known one while disconnected."""
         return self._max_payload
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The state of the connection as /health shows it."""
+        servers = [str(server) for server in self._given_servers]
+        return {"nats": servers, "connected": self.is_connected, "problem": self.problem}
+
     async def wait_connected(self, timeout_s: float) -> bool:
-        """Wait until there is a connection; False if there is none within the time."""
+        """Wait until there is a connection; False if there is none within the time, or never will be."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not self.is_connected:
+                while not self.is_connected and self.refusal is None:
                     self._found.clear()
                     self._lost.set()
                     await self._found.wait()
@@ -333,6 +356,7 @@ class Bus:
         self._lost = lost
         self._max_payload = client.max_payload
         self._client = client
+        self.problem = None
         self.connected_at = time.monotonic()
         self._found.set()
 
@@ -344,6 +368,7 @@ class Bus:
         random.shuffle(self._servers)
 
     async def _keep_connected(self) -> None:
+        was_there = self.is_connected
         while True:
             while self.is_connected:
                 with contextlib.suppress(TimeoutError):
@@ -352,7 +377,9 @@ class Bus:
                         # Set also by those who only noticed that there is no client.
                         await asyncio.sleep(0)
             self._drop_client()
-            _logger.warning("the connection to NATS is lost; connecting again")
+            if was_there:
+                self.problem = "the connection to NATS is lost; connecting again"
+                _logger.warning(self.problem)
             for attempt in itertools.count():
                 await asyncio.sleep(
                     random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 20))
@@ -362,9 +389,15 @@ class Bus:
                     await self._open(server)
                     break
                 except (CannotConnect, FleetError) as problem:
+                    self.problem = str(problem)
+                    if not was_there and not (isinstance(problem, CannotConnect) and problem.is_unreachable):
+                        self.refusal = FleetError(self.problem)
+                        self._found.set()
+                        return
                     level = logging.WARNING if attempt == 4 else logging.DEBUG
                     _logger.log(level, "%s; trying on", problem)
-            _logger.info("connected to NATS again")
+            _logger.info("connected to NATS%s", " again" if was_there else "")
+            was_there = True
 
     def _drop_client(self) -> None:
         client, self._client = self._client, None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -30,6 +31,7 @@ from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import SessionTail
 from mcp_agent.fleet.subjects import boxes_in, verb_subject
 from mcp_agent.fleet.watch_protocol import Form
+from mcp_agent.logs import event
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate, UnknownTool
@@ -44,6 +46,9 @@ _MOST_DEFAULTS = 10_000
 _RUNS = "shell_exec"
 _ROW_BYTES = 2_000
 _READ_S = 10.0
+# While NATS cannot be reached; a connection is noticed at once.
+_WAIT_S = 60.0
+_AGAIN_S = 0.5
 
 
 class Gateway:
@@ -58,6 +63,9 @@ class Gateway:
         self._signer = signer
         self._bus: Bus | None = None
         self._tail: SessionTail | None = None
+        self._is_joined = False
+        # Why it had to leave again.
+        self._refusal: FleetError | None = None
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
@@ -82,27 +90,59 @@ class Gateway:
         return BoxResources(gate, self)
 
     async def join(self, daemon: Daemon) -> None:
-        """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError."""
+        """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError.
+
+        Where NATS cannot be reached, `follow` does it as soon as it can.
+        """
         self._bus = bus = await Bus.connect(
             self._url,
             name=f"mcp-agent gateway {self.name}",
             credentials=self._credentials,
             inbox_prefix=f"_INBOX.gateway.{self.name}",
+            must_be_there=False,
         )
         if self._signer is not None:
             bus.seal = self._signer.seal
         self.calls.join(bus)
         self.directory.on_change = daemon.refresh_catalog
+        self._tail = SessionTail(daemon.hub, lambda: self.watch(form="tail"))
+        daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **bus.facts}
+        if not bus.is_connected:
+            event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(bus.problem))
+            return
         try:
             await self.directory.join(bus)
         except BusError as error:
             await bus.close()
             raise FleetError(f"the gateway could not join the fleet at {self._url}: {error}") from None
-        self._tail = SessionTail(daemon.hub, lambda: self.watch(form="tail"))
+        self._is_joined = True
+
+    async def _join_when_possible(self, bus: Bus) -> None:
+        """Fill the directory once NATS can be reached; one that refuses us ends this gateway, as at the start."""
+        while not self._is_joined:
+            if await bus.wait_connected(_WAIT_S):
+                try:
+                    await self.directory.join(bus)
+                    self._is_joined = True
+                except BusError as error:
+                    event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(error))
+                    await asyncio.sleep(_AGAIN_S)
+            elif bus.refusal is not None:
+                self._refusal = bus.refusal
+                event(log, logging.ERROR, "fleet.refused", gateway=self.name, message=str(bus.refusal))
+                signal.raise_signal(signal.SIGTERM)
+                await asyncio.Event().wait()
+
+    def check(self) -> None:
+        """Raise FleetError if it had to leave."""
+        if self._refusal is not None:
+            raise self._refusal
 
     async def follow(self) -> None:
         """Until cancelled, keep the directory; then leave."""
         try:
+            if self._bus is not None:
+                await self._join_when_possible(self._bus)
             await self.directory.follow()
         finally:
             if self._tail is not None:
