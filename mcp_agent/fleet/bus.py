@@ -2,17 +2,12 @@
 
 nats-py speaks the protocol; `nats_client.py` has what is to be known of its connections. Besides:
 
-- It runs the callbacks of a subscription one at a time; `subscribe` serves messages side by side, up to a bound.
 - It reconnects 60 times, without jitter, and delivers then what was published meanwhile, long after everybody gave up.
   It is told not to reconnect: a lost connection is replaced by a new client, for ever, and what was under way fails.
 - Errors of the server, such as a message over its limit, close it for good. That is a lost connection like any other.
 - A full buffer makes `publish` wait and then go on as if it was sent; a task that is cancelled there goes on, too. A
   message is handed over only while there is room.
 - What the server refuses is told to a callback alone, in lower case. The request that was refused raises it.
-- `Msg.respond` sends the headers of the request back; a message here has no headers.
-
-The server lets us answer wherever a request asks for its answer, also on subjects that we may not publish on. Only an
-inbox is answered: nobody makes us send something elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +20,6 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +33,6 @@ from mcp_agent.fleet.bus_errors import (
     TimedOut,
     TooLarge,
 )
-from mcp_agent.fleet.eager_start import begin
 from mcp_agent.fleet.nats_address import Server, check_authentication, parse_servers
 from mcp_agent.fleet.nats_client import (
     CannotConnect,
@@ -51,12 +44,10 @@ from mcp_agent.fleet.nats_client import (
 )
 from mcp_agent.fleet.pending_requests import PendingRequests
 from mcp_agent.fleet.refused_subjects import RefusedSubjects
-from tools.kit.records import mutable, record
+from mcp_agent.fleet.served_subject import INBOX, Message, Serve, ServedSubject
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
-    from nats.aio.msg import Msg
-    from nats.aio.subscription import Subscription
 
 __all__ = [
     "Bus",
@@ -66,53 +57,19 @@ __all__ = [
     "Message",
     "NoResponders",
     "NotPermitted",
+    "Serve",
     "TimedOut",
     "TooLarge",
 ]
 
 _logger = logging.getLogger(__name__)
 
-# How many messages of one subscription are served side by side; more wait in the client, and beyond its limit are lost.
-_SERVED_AT_ONCE = 1_024
-_WAITING_MESSAGES = 65_536
-_WAITING_BYTES = 64 * 1024 * 1024
 # Above this a publisher waits.
 _BUFFER_BYTES = 4 * 1024 * 1024
 # A loss is announced, unless the client hangs while it closes a connection that nobody reads.
 _LOOK_S = 1.0
 _CANCEL_AGAIN_S = 0.1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 10.0
-# What the prefix of every inbox begins with.
-INBOX = "_INBOX."
-
-
-@record
-class Message:
-    """What arrived on a subject."""
-
-    subject: str
-    data: bytes
-    reply: str
-    _bus: Bus = field(repr=False)
-
-    async def respond(self, payload: bytes) -> None:
-        """Answer a request; what was only published has nobody to answer. The errors are those of `Bus.publish`."""
-        if self.reply:
-            await self._bus.publish(self.reply, payload)
-
-
-Serve = Callable[[Message], Awaitable[None]]
-
-
-@mutable
-class _Served:
-    """A subscription that outlives the connections; `places` bounds how many messages are served side by side."""
-
-    subject: str
-    serve: Serve
-    is_quick: bool
-    places: asyncio.Semaphore
-    current: Subscription | None = None
 
 
 class Bus:
@@ -126,7 +83,7 @@ class Bus:
         if not f"{inbox_prefix}.".startswith(INBOX):
             raise ValueError(f"the inbox {inbox_prefix} is not one that others answer to: it begins with {INBOX}")
         self._requests = PendingRequests(f"{inbox_prefix}.{secrets.token_hex(8)}")
-        self._served: list[_Served] = []
+        self._served: list[ServedSubject] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused = RefusedSubjects()
         self._client: Client | None = None
@@ -222,28 +179,28 @@ class Bus:
         `is_quick`: `serve` seldom waits, and gets a task only when it does; see `eager_start.begin` for what it may do.
         Raises NotPermitted or Disconnected, and then nothing is served. An error of `serve` is logged.
         """
-        served = _Served(subject, serve, is_quick, asyncio.Semaphore(_SERVED_AT_ONCE))
+        served = ServedSubject(subject, serve, self.publish, self._own, is_quick=is_quick)
         client = self._connected_client()
         self._refused.forget("subscription", subject)
-        await self._subscribe_client(client, served)
+        await served.subscribe(client)
         try:
             await self._settle(client)
         except BusError:
-            await self._unsubscribe(served)
+            await served.unsubscribe()
             raise
         if self._refused.has("subscription", subject):
-            await self._unsubscribe(served)
+            await served.unsubscribe()
             raise NotPermitted(f"the credentials do not allow to subscribe to {subject}")
         self._served.append(served)
         if client is not self._client:
-            await self._unsubscribe(served)
+            await served.unsubscribe()
             self._served.remove(served)
             raise Disconnected(f"the connection to NATS broke while {subject} was subscribed", is_sent=True)
 
         async def end() -> None:
             with contextlib.suppress(ValueError):
                 self._served.remove(served)
-                await self._unsubscribe(served)
+                await served.unsubscribe()
 
         return end
 
@@ -287,37 +244,6 @@ class Bus:
         if not client.is_connected or client is not self._client:
             raise Disconnected("the connection to NATS broke", is_sent=False)
 
-    # Receiving
-
-    async def _subscribe_client(self, client: Client, served: _Served) -> None:
-        async def receive(message: Msg) -> None:
-            reply = message.reply if message.reply.startswith(INBOX) else ""
-            work = self._serve(served, Message(message.subject, message.data, reply, self))
-            rest = begin(work) if served.is_quick else work
-            if rest is not None:
-                self._own(rest).add_done_callback(lambda _: served.places.release())
-                await served.places.acquire()
-
-        served.current = await client.subscribe(
-            served.subject, cb=receive, pending_msgs_limit=_WAITING_MESSAGES, pending_bytes_limit=_WAITING_BYTES
-        )
-
-    async def _serve(self, served: _Served, message: Message) -> None:
-        try:
-            await served.serve(message)
-        except BusError as error:
-            _logger.info("a message on %s was not answered: %s", message.subject, error)
-        except Exception:
-            _logger.exception("a message on %s could not be served", message.subject)
-
-    async def _unsubscribe(self, served: _Served) -> None:
-        from nats.errors import Error
-
-        if served.current is not None:
-            # The connection may be gone, and the subscription with it.
-            with contextlib.suppress(Error):
-                await served.current.unsubscribe()
-
     async def _settle(self, client: Client) -> None:
         """Wait until the server has worked off what was sent; refusals of it have then been noted."""
         # Never cancelled: see the top of the file.
@@ -342,7 +268,7 @@ class Bus:
             await client.subscribe(self._requests.subjects, cb=self._requests.receive)
             for served in list(self._served):
                 if served in self._served:
-                    await self._subscribe_client(client, served)
+                    await served.subscribe(client)
 
         client = await open_client(
             server,
