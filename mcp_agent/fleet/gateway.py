@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -15,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from mcp_agent import signals
 from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.shaping import choose_form
@@ -130,7 +130,7 @@ class Gateway:
             elif bus.refusal is not None:
                 self._refusal = bus.refusal
                 event(log, logging.ERROR, "fleet.refused", gateway=self.name, message=str(bus.refusal))
-                signal.raise_signal(signal.SIGTERM)
+                signals.end_process()
                 await asyncio.Event().wait()
 
     def check(self) -> None:

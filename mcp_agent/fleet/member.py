@@ -8,14 +8,13 @@ import logging
 import os
 import platform
 import random
-import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
 
-from mcp_agent import __version__
+from mcp_agent import __version__, signals
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, NotPermitted, TimedOut
@@ -159,7 +158,7 @@ class Member:
         """End this daemon, which cannot be a member."""
         self.refusal = error
         event(log, logging.ERROR, "fleet.refused", box=self.box, message=str(error))
-        signal.raise_signal(signal.SIGTERM)
+        signals.end_process()
 
     async def _offer_service(self, bus: Bus, ends: list[Callable[[], Awaitable[None]]]) -> None:
         """Be seen by the tools of NATS. It is a courtesy: credentials that do not allow it are no reason to fail."""
