@@ -102,6 +102,19 @@ async def test_a_page_of_a_short_result_comes_from_the_box_that_kept_it(gateway:
     assert "error" not in whole
 
 
+async def test_a_tool_that_may_be_instant_reads_small_and_large_files_and_with_a_question(gateway: Daemon) -> None:
+    await call(gateway, "shell_exec", command="echo small > small.txt; seq 300000 > large.txt", box="one")
+    small = await call(gateway, "fs_read", path="small.txt", box="one")
+    large = await call(gateway, "fs_read", path="large.txt", max_bytes=900_000, box="one")
+    asked = await call(gateway, "fs_read", path="small.txt", box="one", context_focus_question="What is small?")
+    missing = await call(gateway, "fs_read", path="nowhere.txt", box="one")
+    assert small["content"] == "small\n"
+    assert len(large["content"]) > 500_000
+    assert asked["content"] == "small\n"
+    assert "pruning" in asked
+    assert missing["error"]["code"] == "NOT_FOUND"
+
+
 async def test_an_artifact_of_a_box_is_downloaded_from_the_gateway_by_its_owner(gateway: Daemon) -> None:
     whole = "".join(f"{number}\n" for number in range(1, 400_001))
     result = await call(gateway, "shell_exec", command="seq 400000", max_output_bytes=10_000, box="two")
