@@ -6,10 +6,11 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_agent import __version__
 from mcp_agent.calls.observers import Metrics, RecentResults
@@ -72,6 +73,8 @@ class Daemon(Host):
     recent_results: RecentResults
     # Of a daemon that has the tools of boxes instead of its own.
     gateway: Gateway | None = None
+    # What /health shows of the fleet that it is in.
+    fleet_facts: Callable[[], dict[str, Any]] | None = None
     started_at: float = field(default_factory=time.time)
     reloads: int = 0
     rejections: int = 0

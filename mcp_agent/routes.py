@@ -84,7 +84,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
             routes=[
                 Route("/mcp/{profile}", streamable),
                 Route("/tools/{name}", _App(openapi.call)),
-                Route("/artifacts/{domain}/{id}", Artifacts(daemon.artifacts)),
+                Route("/artifacts/{domain}/{id}", _artifacts(daemon)),
                 Route("/api/{rest:path}", api),
                 Route("/ui/{rest:path}", page),
                 Route("/open-terminal/{rest:path}", open_terminal),
@@ -114,6 +114,14 @@ def _events(daemon: Daemon) -> EventsWire:
     from mcp_agent.fleet.fleet_events import FleetEvents
 
     return FleetEvents(daemon.hub, daemon.gate, daemon.gateway)
+
+
+def _artifacts(daemon: Daemon) -> Artifacts:
+    if daemon.gateway is None:
+        return Artifacts(daemon.artifacts)
+    from mcp_agent.fleet.fleet_artifacts import FleetArtifacts
+
+    return FleetArtifacts(daemon.artifacts, daemon.gateway)
 
 
 class _AtFirstUse:

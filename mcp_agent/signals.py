@@ -6,6 +6,8 @@ import asyncio
 import signal
 from collections.abc import Callable
 
+_LISTENS_AFTER_S = 0.05
+
 
 def on_signals(stop: Callable[[], object]) -> None:
     """Call `stop` on the running loop whenever a signal asks this process to end, for as long as the loop runs.
@@ -17,3 +19,12 @@ def on_signals(stop: Callable[[], object]) -> None:
         loop.add_signal_handler(number, stop)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, stop)
+
+
+def end_process() -> None:
+    """End this process in order, as a service manager does; while it still starts, as soon as it has started."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        # Nobody listens yet, and the signal would kill it.
+        asyncio.get_running_loop().call_later(_LISTENS_AFTER_S, end_process)
+    else:
+        signal.raise_signal(signal.SIGTERM)

@@ -49,6 +49,7 @@ class Health:
             },
             "sessions": {"running": len(daemon.sessions.live), "kept": len(daemon.sessions.all)},
             "mounts": daemon.mounts.facts,
+            **({} if daemon.fleet_facts is None else {"fleet": daemon.fleet_facts()}),
             "refusals": dict(daemon.refusals.counts),
             "clients": {"sessions": len(self._sessions), "streams": daemon.hub.clients},
             "limits": {

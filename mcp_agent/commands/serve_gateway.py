@@ -39,4 +39,4 @@ def serve_gateway(options: argparse.Namespace) -> int:
 
     made = Gateway(url, credentials, name, load_signer(config.fleet_dir))
     daemon = compose(config, options, made)
-    return serve_daemon(daemon, options, join=lambda: made.join(daemon), followers=[made.follow])
+    return serve_daemon(daemon, options, join=lambda: made.join(daemon), followers=[made.follow], check=made.check)

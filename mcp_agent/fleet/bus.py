@@ -2,17 +2,12 @@
 
 nats-py speaks the protocol; `nats_client.py` has what is to be known of its connections. Besides:
 
-- It runs the callbacks of a subscription one at a time; `subscribe` serves messages side by side, up to a bound.
 - It reconnects 60 times, without jitter, and delivers then what was published meanwhile, long after everybody gave up.
   It is told not to reconnect: a lost connection is replaced by a new client, for ever, and what was under way fails.
 - Errors of the server, such as a message over its limit, close it for good. That is a lost connection like any other.
 - A full buffer makes `publish` wait and then go on as if it was sent; a task that is cancelled there goes on, too. A
   message is handed over only while there is room.
 - What the server refuses is told to a callback alone, in lower case. The request that was refused raises it.
-- `Msg.respond` sends the headers of the request back; a message here has no headers.
-
-The server lets us answer wherever a request asks for its answer, also on subjects that we may not publish on. Only an
-inbox is answered: nobody makes us send something elsewhere.
 """
 
 from __future__ import annotations
@@ -23,8 +18,8 @@ import itertools
 import logging
 import random
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +42,12 @@ from mcp_agent.fleet.nats_client import (
     open_client,
     wait_for_buffer,
 )
+from mcp_agent.fleet.pending_requests import PendingRequests
 from mcp_agent.fleet.refused_subjects import RefusedSubjects
+from mcp_agent.fleet.served_subject import INBOX, Message, Serve, ServedSubject
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
-    from nats.aio.msg import Msg
-    from nats.aio.subscription import Subscription
 
 __all__ = [
     "Bus",
@@ -62,63 +57,19 @@ __all__ = [
     "Message",
     "NoResponders",
     "NotPermitted",
+    "Serve",
     "TimedOut",
     "TooLarge",
 ]
 
 _logger = logging.getLogger(__name__)
 
-# How many messages of one subscription are served side by side; more wait in the client, and beyond its limit are lost.
-_SERVED_AT_ONCE = 1_024
-_WAITING_MESSAGES = 65_536
-_WAITING_BYTES = 64 * 1024 * 1024
 # Above this a publisher waits.
 _BUFFER_BYTES = 4 * 1024 * 1024
 # A loss is announced, unless the client hangs while it closes a connection that nobody reads.
 _LOOK_S = 1.0
 _CANCEL_AGAIN_S = 0.1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 10.0
-_NO_RESPONDERS = "503"
-# What the prefix of every inbox begins with.
-INBOX = "_INBOX."
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What arrived on a subject."""
-
-    subject: str
-    data: bytes
-    reply: str
-    _bus: Bus = field(repr=False)
-
-    async def respond(self, payload: bytes) -> None:
-        """Answer a request; what was only published has nobody to answer. The errors are those of `Bus.publish`."""
-        if self.reply:
-            await self._bus.publish(self.reply, payload)
-
-
-Serve = Callable[[Message], Awaitable[None]]
-
-
-@dataclass(slots=True)
-class _Request:
-    subject: str
-    answer: asyncio.Future[bytes]
-
-    def expire(self, timeout_s: float) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(TimedOut(f"no answer on {self.subject} within {timeout_s:g} s"))
-
-
-@dataclass(slots=True)
-class _Served:
-    """A subscription that outlives the connections; `places` bounds how many messages are served side by side."""
-
-    subject: str
-    serve: Serve
-    places: asyncio.Semaphore
-    current: Subscription | None = None
 
 
 class Bus:
@@ -131,38 +82,53 @@ class Bus:
         self._credentials = credentials
         if not f"{inbox_prefix}.".startswith(INBOX):
             raise ValueError(f"the inbox {inbox_prefix} is not one that others answer to: it begins with {INBOX}")
-        self._inbox = f"{inbox_prefix}.{secrets.token_hex(8)}"
-        self._numbers = itertools.count()
-        self._requests: dict[str, _Request] = {}
-        self._served: list[_Served] = []
+        self._requests = PendingRequests(f"{inbox_prefix}.{secrets.token_hex(8)}")
+        self._served: list[ServedSubject] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused = RefusedSubjects()
         self._client: Client | None = None
-        # When the present connection was made, by the clock of the event loop.
+        # When the present connection was made, by the monotonic clock.
         self.connected_at = 0.0
         self._max_payload = 0
+        # Why there is no connection, as far as it is known; and why none is tried any more that there never was.
+        self.problem: str | None = None
+        self.refusal: FleetError | None = None
         # What a gateway that signs adds to its messages to boxes; see `call_signatures.py`.
-        self.seal: Callable[[str, bytes], bytes] = lambda _, payload: payload
+        self.seal: Callable[[str, bytes], bytes] | None = None
         self._lost = asyncio.Event()
         self._found = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
     @classmethod
-    async def connect(cls, url: str, *, name: str, credentials: Path | None = None, inbox_prefix: str) -> Bus:
-        """Connect to one of the servers of `url`. Raises FleetError if none can be used now."""
+    async def connect(
+        cls,
+        url: str,
+        *,
+        name: str,
+        credentials: Path | None = None,
+        inbox_prefix: str,
+        must_be_there: bool = True,
+    ) -> Bus:
+        """Connect to one of the servers of `url`. Raises FleetError if none can be used now.
+
+        Without `must_be_there`, servers that cannot be reached are tried again until one can; see `refusal`.
+        """
         import_extra("fleet", ("nats.aio.client", "nkeys"), what="the client of NATS")
         servers = parse_servers(url)
         check_authentication(servers, credentials)
         bus = cls(servers, name, credentials, inbox_prefix)
-        problems = []
+        problems: list[CannotConnect] = []
         for server in bus._servers:
             try:
                 await bus._open(server)
                 break
             except CannotConnect as problem:
-                problems.append(str(problem))
+                problems.append(problem)
         else:
-            raise FleetError("; ".join(problems))
+            bus.problem = "; ".join(map(str, problems))
+            if must_be_there or not all(problem.is_unreachable for problem in problems):
+                raise FleetError(bus.problem)
+            _logger.warning("%s; trying on", bus.problem)
         bus._keeper = asyncio.create_task(bus._keep_connected())
         return bus
 
@@ -175,11 +141,17 @@ class Bus:
         """The largest payload that the server takes; the last known one while disconnected."""
         return self._max_payload
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The state of the connection as /health shows it."""
+        servers = [str(server) for server in self._given_servers]
+        return {"nats": servers, "connected": self.is_connected, "problem": self.problem}
+
     async def wait_connected(self, timeout_s: float) -> bool:
-        """Wait until there is a connection; False if there is none within the time."""
+        """Wait until there is a connection; False if there is none within the time, or never will be."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not self.is_connected:
+                while not self.is_connected and self.refusal is None:
                     self._found.clear()
                     self._lost.set()
                     await self._found.wait()
@@ -187,21 +159,12 @@ class Bus:
 
     async def request(self, subject: str, payload: bytes, timeout_s: float) -> bytes:
         """The first answer to a request."""
-        token = f"{next(self._numbers):x}"
-        loop = asyncio.get_running_loop()
-        request = _Request(subject, loop.create_future())
-        self._requests[token] = request
-        # A timer of our own: asyncio.timeout costs as much as all the rest here.
-        timer = loop.call_later(timeout_s, request.expire, timeout_s)
+        reply, answer = self._requests.add(subject, timeout_s)
         try:
-            await self._send(subject, payload, f"{self._inbox}.{token}")
-            return await request.answer
+            await self._send(subject, payload, reply)
+            return await answer
         finally:
-            timer.cancel()
-            del self._requests[token]
-            # Of no interest any more, and it would be logged if nobody had looked at it.
-            if not request.answer.cancel() and not request.answer.cancelled():
-                request.answer.exception()
+            self._requests.remove(reply)
 
     async def publish(self, subject: str, payload: bytes) -> None:
         """Hand a message to the server; raises what `request` raises.
@@ -210,33 +173,34 @@ class Bus:
         """
         await self._send(subject, payload, "")
 
-    async def subscribe(self, subject: str, serve: Serve) -> Callable[[], Awaitable[None]]:
+    async def subscribe(self, subject: str, serve: Serve, *, is_quick: bool = False) -> Callable[[], Awaitable[None]]:
         """Serve the messages of a subject side by side, also after a reconnect; the function that is given ends it.
 
+        `is_quick`: `serve` seldom waits, and gets a task only when it does; see `eager_start.begin` for what it may do.
         Raises NotPermitted or Disconnected, and then nothing is served. An error of `serve` is logged.
         """
-        served = _Served(subject, serve, asyncio.Semaphore(_SERVED_AT_ONCE))
+        served = ServedSubject(subject, serve, self.publish, self._own, is_quick=is_quick)
         client = self._connected_client()
         self._refused.forget("subscription", subject)
-        await self._subscribe_client(client, served)
+        await served.subscribe(client)
         try:
             await self._settle(client)
         except BusError:
-            await self._unsubscribe(served)
+            await served.unsubscribe()
             raise
         if self._refused.has("subscription", subject):
-            await self._unsubscribe(served)
+            await served.unsubscribe()
             raise NotPermitted(f"the credentials do not allow to subscribe to {subject}")
         self._served.append(served)
         if client is not self._client:
-            await self._unsubscribe(served)
+            await served.unsubscribe()
             self._served.remove(served)
             raise Disconnected(f"the connection to NATS broke while {subject} was subscribed", is_sent=True)
 
         async def end() -> None:
             with contextlib.suppress(ValueError):
                 self._served.remove(served)
-                await self._unsubscribe(served)
+                await served.unsubscribe()
 
         return end
 
@@ -245,7 +209,7 @@ class Bus:
         if self._keeper is not None:
             await _cancel([self._keeper])
         client, self._client = self._client, None
-        self._fail_requests()
+        self._requests.close()
         await _cancel(self._tasks)
         if client is not None:
             await close_client(client)
@@ -254,7 +218,8 @@ class Bus:
 
     async def _send(self, subject: str, payload: bytes, reply: str) -> None:
         client = self._connected_client()
-        payload = self.seal(subject, payload)
+        if self.seal is not None:
+            payload = self.seal(subject, payload)
         if len(payload) > client.max_payload:
             raise TooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
         if self._refused.has("publish", subject):
@@ -279,45 +244,6 @@ class Bus:
         if not client.is_connected or client is not self._client:
             raise Disconnected("the connection to NATS broke", is_sent=False)
 
-    # Receiving
-
-    async def _receive_answer(self, message: Msg) -> None:
-        request = self._requests.get(message.subject.rpartition(".")[2])
-        if request is None or request.answer.done():
-            return
-        if not message.data and message.headers and message.headers.get("Status") == _NO_RESPONDERS:
-            request.answer.set_exception(NoResponders(f"nobody serves {request.subject}"))
-        else:
-            request.answer.set_result(message.data)
-
-    async def _subscribe_client(self, client: Client, served: _Served) -> None:
-        async def receive(message: Msg) -> None:
-            await served.places.acquire()
-            reply = message.reply if message.reply.startswith(INBOX) else ""
-            self._own(self._serve(served, Message(message.subject, message.data, reply, self)))
-
-        served.current = await client.subscribe(
-            served.subject, cb=receive, pending_msgs_limit=_WAITING_MESSAGES, pending_bytes_limit=_WAITING_BYTES
-        )
-
-    async def _serve(self, served: _Served, message: Message) -> None:
-        try:
-            await served.serve(message)
-        except BusError as error:
-            _logger.info("a message on %s was not answered: %s", message.subject, error)
-        except Exception:
-            _logger.exception("a message on %s could not be served", message.subject)
-        finally:
-            served.places.release()
-
-    async def _unsubscribe(self, served: _Served) -> None:
-        from nats.errors import Error
-
-        if served.current is not None:
-            # The connection may be gone, and the subscription with it.
-            with contextlib.suppress(Error):
-                await served.current.unsubscribe()
-
     async def _settle(self, client: Client) -> None:
         """Wait until the server has worked off what was sent; refusals of it have then been noted."""
         # Never cancelled: see the top of the file.
@@ -339,10 +265,10 @@ class Bus:
 
         async def subscribe(client: Client) -> None:
             self._refused.clear()
-            await client.subscribe(f"{self._inbox}.*", cb=self._receive_answer)
+            await client.subscribe(self._requests.subjects, cb=self._requests.receive)
             for served in list(self._served):
                 if served in self._served:
-                    await self._subscribe_client(client, served)
+                    await served.subscribe(client)
 
         client = await open_client(
             server,
@@ -356,7 +282,8 @@ class Bus:
         self._lost = lost
         self._max_payload = client.max_payload
         self._client = client
-        self.connected_at = asyncio.get_running_loop().time()
+        self.problem = None
+        self.connected_at = time.monotonic()
         self._found.set()
 
     def _remember_servers(self, client: Client, named_by: Server) -> None:
@@ -367,6 +294,7 @@ class Bus:
         random.shuffle(self._servers)
 
     async def _keep_connected(self) -> None:
+        was_there = self.is_connected
         while True:
             while self.is_connected:
                 with contextlib.suppress(TimeoutError):
@@ -375,7 +303,9 @@ class Bus:
                         # Set also by those who only noticed that there is no client.
                         await asyncio.sleep(0)
             self._drop_client()
-            _logger.warning("the connection to NATS is lost; connecting again")
+            if was_there:
+                self.problem = "the connection to NATS is lost; connecting again"
+                _logger.warning(self.problem)
             for attempt in itertools.count():
                 await asyncio.sleep(
                     random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 20))
@@ -385,23 +315,22 @@ class Bus:
                     await self._open(server)
                     break
                 except (CannotConnect, FleetError) as problem:
+                    self.problem = str(problem)
+                    if not was_there and not (isinstance(problem, CannotConnect) and problem.is_unreachable):
+                        self.refusal = FleetError(self.problem)
+                        self._found.set()
+                        return
                     level = logging.WARNING if attempt == 4 else logging.DEBUG
                     _logger.log(level, "%s; trying on", problem)
-            _logger.info("connected to NATS again")
+            _logger.info("connected to NATS%s", " again" if was_there else "")
+            was_there = True
 
     def _drop_client(self) -> None:
         client, self._client = self._client, None
         self._lost.set()
-        self._fail_requests()
+        self._requests.fail_all()
         if client is not None:
             self._own(close_client(client))
-
-    def _fail_requests(self) -> None:
-        for request in self._requests.values():
-            if not request.answer.done():
-                request.answer.set_exception(
-                    Disconnected(f"the connection to NATS broke before {request.subject} was answered", is_sent=True)
-                )
 
     def _note_error(self, error: Exception) -> None:
         """What nats-py tells only here. A refused subject fails its requests; the rest is for the log."""
@@ -413,10 +342,7 @@ class Bus:
         kind, subject = refusal
         _logger.warning("the credentials do not allow %s to %s", kind, subject)
         if kind == "publish":
-            for request in self._requests.values():
-                if request.subject.lower() == subject and not request.answer.done():
-                    message = f"the credentials do not allow to publish to {request.subject}"
-                    request.answer.set_exception(NotPermitted(message))
+            self._requests.refuse(subject)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -5,7 +5,8 @@ Then the gateway asks again under the same id. That is the retry, the dedupe, th
 a member runs an id once, and cancels what nobody has asked for in `LEASE_S`.
 
     gateway                                     member
-    call     {"id", "tool", "arguments", …}  →  {"is": "running", "progress": […]}
+    call     {"id", "tool", "arguments"}     →  {"is": "running", "progress": […]}
+             and {"caller", …}
     read     {"id", "resource", "caller"}    →  {"is": "done", "kind": "contents"} and JSON
     ask      {"id"}                          →  {"is": "done", "kind", …} and the result as its wire writes it
     piece    {"id", "from": offset}          →  {"is": "piece"} and bytes, of a result that fits no message
@@ -46,8 +47,6 @@ from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules, Rule
 HOLD_S = 2.0
 # A call that no gateway has asked for in so long is cancelled, if the member was connected all the time.
 LEASE_S = 60.0
-# Answers are remembered so long, for a gateway that did not get them.
-REMEMBER_S = 600.0
 # Of a call or a result in one message; most servers of NATS take 1 MiB with the head.
 MOST_PIECE_BYTES = 900_000
 MOST_CALL_BYTES = 32 * 1024 * 1024
@@ -56,6 +55,10 @@ _TRANSPORTS = frozenset(("http", "sse", "stdio", "rpc", "openapi", "open-termina
 _FORMS = frozenset(("auto", "json", "text"))
 _SHAPES = _FORMS | {"compact"}
 _MOST_NAME = 200
+_NOTHING = memoryview(b"")
+# What a member keeps of the settings that it has read.
+_MOST_SETTINGS = 1_000
+_MOST_SETTING_BYTES = 10_000
 
 
 class BadMessage(Exception):
@@ -75,28 +78,28 @@ def unpack(data: bytes) -> tuple[dict[str, Any], memoryview]:
         raise BadMessage(f"the head is no JSON: {error}") from None
     if not isinstance(head, dict):
         raise BadMessage("the head is no object")
-    return head, memoryview(b"" if end < 0 else data)[end + 1 :]
+    return head, _NOTHING if end < 0 else memoryview(data)[end + 1 :]
 
 
 def pack_call(call: Call, grant: Grant) -> bytes:
-    """A call with the caller that the gateway vouches for, and the rules of the gateway's own profile."""
-    head: dict[str, Any] = {
-        "id": call.id,
-        "tool": call.tool,
-        "arguments": call.arguments,
+    """A call, and behind it for whom it is: the caller that the gateway vouches for, and the rules of its profile.
+
+    The second is the same for many calls, and the member reads it once.
+    """
+    setting: dict[str, Any] = {
         "caller": _caller_to_wire(call.caller),
         "progress": call.report is not None,
         "log": call.tell is not None,
     }
     if grant.form != "auto":
-        head["form"] = grant.form
+        setting["form"] = grant.form
     if grant.root is not None:
-        head["root"] = str(grant.root)
+        setting["root"] = str(grant.root)
     if grant.deny.paths is not None:
-        head["deny_paths"] = _rules_to_wire(grant.deny.paths.rules)
+        setting["deny_paths"] = _rules_to_wire(grant.deny.paths.rules)
     if grant.deny.commands is not None:
-        head["deny_commands"] = _rules_to_wire(grant.deny.commands.rules)
-    return pack(head)
+        setting["deny_commands"] = _rules_to_wire(grant.deny.commands.rules)
+    return pack({"id": call.id, "tool": call.tool, "arguments": call.arguments}, orjson.dumps(setting))
 
 
 def pack_resource(call_id: str, caller: Caller, uri: str) -> bytes:
@@ -123,27 +126,60 @@ class AskedResource(NamedTuple):
     caller: Caller
 
 
-class AskedCall(NamedTuple):
-    """A call as a member reads it."""
+class Setting(NamedTuple):
+    """For whom a member runs calls, and how."""
 
-    tool: str
-    arguments: dict[str, Any]
     caller: Caller
     wants_progress: bool
     wants_log: bool
     narrowing: Narrowing | None
 
 
-def read_asked(head: Mapping[str, Any], gateway: str, access: Access) -> AskedCall | AskedResource:
-    """Raises BadMessage. `access` is what a gateway may use here, whoever it vouches for."""
-    tool, arguments, uri = head.get("tool"), head.get("arguments"), head.get("resource")
-    caller = _read_caller(head.get("caller"), gateway, access)
-    if isinstance(uri, str):
-        return AskedResource(uri, caller)
-    if not isinstance(tool, str) or not isinstance(arguments, dict):
-        raise BadMessage("a call has a tool and arguments")
-    wants_progress, wants_log = head.get("progress") is True, head.get("log") is True
-    return AskedCall(tool, arguments, caller, wants_progress, wants_log, _read_narrowing(head))
+class AskedCall(NamedTuple):
+    """A call as a member reads it."""
+
+    tool: str
+    arguments: dict[str, Any]
+    setting: Setting
+
+
+class MessageReader:
+    """Reads what gateways ask for. `access` is what they may use here, whoever they vouch for."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        # By gateway, and as it was written: most calls have one that was there before.
+        self._settings: dict[tuple[str, bytes], Setting] = {}
+
+    def read(self, head: Mapping[str, Any], body: memoryview, gateway: str) -> AskedCall | AskedResource:
+        """Raises BadMessage."""
+        uri = head.get("resource")
+        if isinstance(uri, str):
+            return AskedResource(uri, _read_caller(head.get("caller"), gateway, self._access))
+        tool, arguments = head.get("tool"), head.get("arguments")
+        if not isinstance(tool, str) or not isinstance(arguments, dict):
+            raise BadMessage("a call has a tool and arguments")
+        if not body:
+            # A gateway may write all in one.
+            return AskedCall(tool, arguments, self._read_setting(head, gateway))
+        key = gateway, bytes(body)
+        setting = self._settings.get(key)
+        if setting is None:
+            setting = self._read_setting(unpack(key[1])[0], gateway)
+            if len(self._settings) >= _MOST_SETTINGS:
+                self._settings.clear()
+            if len(body) <= _MOST_SETTING_BYTES:
+                self._settings[key] = setting
+        return AskedCall(tool, arguments, setting)
+
+    def _read_setting(self, head: Mapping[str, Any], gateway: str) -> Setting:
+        caller = _read_caller(head.get("caller"), gateway, self._access)
+        return Setting(caller, head.get("progress") is True, head.get("log") is True, _read_narrowing(head))
+
+
+def caller_name(name: str) -> str:
+    """What a box calls somebody whom a gateway vouches for, in its audit log and as an owner."""
+    return f"fleet/{name}"
 
 
 def _read_caller(who: Any, gateway: str, access: Access) -> Caller:
@@ -156,7 +192,7 @@ def _read_caller(who: Any, gateway: str, access: Access) -> Caller:
     if transport not in _TRANSPORTS or form not in _FORMS:
         raise BadMessage(f"there is no transport {transport!r} or no form {form!r}")
     return Caller(
-        name=f"fleet/{texts['name']}",
+        name=caller_name(texts["name"]),
         access=access,
         transport=transport,
         client=texts["client"],
@@ -241,7 +277,7 @@ def pack_contents(contents: list[dict[str, Any]] | None) -> bytes:
     return pack({"is": "done", "kind": "contents"}, orjson.dumps(contents))
 
 
-def read_contents(head: Mapping[str, Any], body: memoryview) -> list[dict[str, Any]] | None:
+def read_contents(head: Mapping[str, Any], body: memoryview, _: str) -> list[dict[str, Any]] | None:
     """What `pack_contents` wrote. Raises BadMessage."""
     try:
         found: list[dict[str, Any]] | None = orjson.loads(body)
@@ -255,21 +291,21 @@ def read_contents(head: Mapping[str, Any], body: memoryview) -> list[dict[str, A
 def read_outcome(head: Mapping[str, Any], body: memoryview, box: str) -> Outcome:
     """The outcome that `pack_outcome` wrote on a box. Raises BadMessage."""
     try:
-        if head["kind"] == "refusal":
+        kind = head["kind"]
+        if kind == "refusal":
             return Refusal(head["code"], head["message"], head["data"], head["reason"])
         size, beside = head["sizes"]
         written = _read_written(head, bytes(body[:size]), bytes(body[size : size + beside]))
-        match head["kind"]:
-            case "page" if isinstance(written, Compact | Blocks):
-                return Page(written)
-            case "success":
-                return Success(RemoteResult(written, head["exit"], head["undo"]), written, head["whole"], box)
-            case "failure":
-                error = RemoteError(head["code"], head["message"], head.get("rule"), written)
-                return Failure(error, written, head["whole"], box)
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadMessage(f"the outcome of a call cannot be read: {error!r}") from None
-    raise BadMessage(f"there is no outcome {head['kind']!r}")
+        if kind == "success":
+            return Success(RemoteResult(written, head["exit"], head["undo"]), written, head["whole"], box)
+        if kind == "failure":
+            error = RemoteError(head["code"], head["message"], head.get("rule"), written)
+            return Failure(error, written, head["whole"], box)
+        if kind == "page" and isinstance(written, Compact | Blocks):
+            return Page(written)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise BadMessage(f"the outcome of a call cannot be read: {problem!r}") from None
+    raise BadMessage(f"there is no outcome {kind!r}")
 
 
 def _read_written(head: Mapping[str, Any], first: bytes, second: bytes) -> Written:

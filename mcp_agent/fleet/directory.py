@@ -90,8 +90,12 @@ class Directory:
     async def join(self, bus: Bus) -> None:
         """Listen to beats, and ask all members who they are. Returns when those nearby have answered."""
         self._connection = bus
-        await self._bus.subscribe(EVERY_BEAT, self._hear)
-        await self._bus.publish(WHO, b"{}")
+        end = await bus.subscribe(EVERY_BEAT, self._hear)
+        try:
+            await bus.publish(WHO, b"{}")
+        except BusError:
+            await end()
+            raise
         await asyncio.sleep(_GATHER_S)
         while self._asking:
             await asyncio.wait(self._asking.values())
@@ -121,7 +125,7 @@ class Directory:
         return self._connection
 
     def is_away(self, box: Box) -> bool:
-        return self.silence_s(box) > AWAY_S
+        return time.monotonic() - box.heard_at > AWAY_S
 
     def silence_s(self, box: Box) -> float:
         return time.monotonic() - box.heard_at

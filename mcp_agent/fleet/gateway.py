@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from mcp_agent import signals
 from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.shaping import choose_form
@@ -21,14 +22,16 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus, BusError, FleetError
+from mcp_agent.fleet.call_protocol import BadMessage, pack, unpack
 from mcp_agent.fleet.call_signatures import Signer
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.fleet_watch import FleetWatch, Place
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import SessionTail
-from mcp_agent.fleet.subjects import boxes_in
+from mcp_agent.fleet.subjects import boxes_in, verb_subject
 from mcp_agent.fleet.watch_protocol import Form
+from mcp_agent.logs import event
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.protocol.resources import Resources
 from registry.gate import Gate, UnknownTool
@@ -42,6 +45,10 @@ log = logging.getLogger(__name__)
 _MOST_DEFAULTS = 10_000
 _RUNS = "shell_exec"
 _ROW_BYTES = 2_000
+_READ_S = 10.0
+# While NATS cannot be reached; a connection is noticed at once.
+_WAIT_S = 60.0
+_AGAIN_S = 0.5
 
 
 class Gateway:
@@ -56,6 +63,9 @@ class Gateway:
         self._signer = signer
         self._bus: Bus | None = None
         self._tail: SessionTail | None = None
+        self._is_joined = False
+        # Why it had to leave again.
+        self._refusal: FleetError | None = None
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
@@ -80,27 +90,59 @@ class Gateway:
         return BoxResources(gate, self)
 
     async def join(self, daemon: Daemon) -> None:
-        """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError."""
+        """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError.
+
+        Where NATS cannot be reached, `follow` does it as soon as it can.
+        """
         self._bus = bus = await Bus.connect(
             self._url,
             name=f"mcp-agent gateway {self.name}",
             credentials=self._credentials,
             inbox_prefix=f"_INBOX.gateway.{self.name}",
+            must_be_there=False,
         )
         if self._signer is not None:
             bus.seal = self._signer.seal
         self.calls.join(bus)
         self.directory.on_change = daemon.refresh_catalog
+        self._tail = SessionTail(daemon.hub, lambda: self.watch(form="tail"))
+        daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **bus.facts}
+        if not bus.is_connected:
+            event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(bus.problem))
+            return
         try:
             await self.directory.join(bus)
         except BusError as error:
             await bus.close()
             raise FleetError(f"the gateway could not join the fleet at {self._url}: {error}") from None
-        self._tail = SessionTail(daemon.hub, lambda: self.watch(form="tail"))
+        self._is_joined = True
+
+    async def _join_when_possible(self, bus: Bus) -> None:
+        """Fill the directory once NATS can be reached; one that refuses us ends this gateway, as at the start."""
+        while not self._is_joined:
+            if await bus.wait_connected(_WAIT_S):
+                try:
+                    await self.directory.join(bus)
+                    self._is_joined = True
+                except BusError as error:
+                    event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(error))
+                    await asyncio.sleep(_AGAIN_S)
+            elif bus.refusal is not None:
+                self._refusal = bus.refusal
+                event(log, logging.ERROR, "fleet.refused", gateway=self.name, message=str(bus.refusal))
+                signals.end_process()
+                await asyncio.Event().wait()
+
+    def check(self) -> None:
+        """Raise FleetError if it had to leave."""
+        if self._refusal is not None:
+            raise self._refusal
 
     async def follow(self) -> None:
         """Until cancelled, keep the directory; then leave."""
         try:
+            if self._bus is not None:
+                await self._join_when_possible(self._bus)
             await self.directory.follow()
         finally:
             if self._tail is not None:
@@ -120,7 +162,22 @@ class Gateway:
         assert self._bus is not None, "a gateway serves after it has joined"
         return FleetWatch(self._bus, self.name, self.directory, form=form, box=box, session=session, places=places)
 
+    async def read_artifact(self, box: Box, reference: str, owner: str, offset: int) -> tuple[int, bytes] | None:
+        """The size of an artifact of a box, and bytes of it; None if there is none. Raises BusError, BadMessage."""
+        assert self._bus is not None, "a gateway serves after it has joined"
+        subject = verb_subject(box.name, box.boot, "read", self.name)
+        asked = {"artifact": reference, "owner": owner, "from": offset}
+        head, body = unpack(await self._bus.request(subject, pack(asked), _READ_S))
+        match head.get("is"):
+            case "piece" if isinstance(size := head.get("size"), int):
+                return size, bytes(body)
+            case "gone":
+                return None
+        raise BadMessage(str(head.get("message") or f"there is no answer {head.get('is')!r}"))
+
     def default_of(self, caller: Caller) -> str | None:
+        if not self._defaults:
+            return None
         return next((self._defaults[key] for key in _places(caller) if key in self._defaults), None)
 
     def set_default(self, caller: Caller, box: str | None) -> Literal["conversation", "token"]:
@@ -220,7 +277,7 @@ class Gateway:
                 raise _invalid_box("box must be a string: the name of a box, or labels such as gpu=1")
             arguments = {name: value for name, value in arguments.items() if name != BOX}
             call = replace(call, arguments=arguments)
-        given = {*boxes_in(arguments)}
+        given = boxes_in(arguments)
         if asked is not None:
             box = self.find_box(asked)
             if given - {box.name}:

@@ -8,14 +8,13 @@ import logging
 import os
 import platform
 import random
-import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
 
-from mcp_agent import __version__
+from mcp_agent import __version__, signals
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, NotPermitted, TimedOut
@@ -40,6 +39,9 @@ _SAME_TIME_S = 10.0
 # All members answer a gateway that starts; a little apart, so that a large fleet does not answer in one instant.
 _ANSWER_WITHIN_S = 0.1
 _BETWEEN_BEATS_S = 0.02
+# While NATS cannot be reached; a connection is noticed at once.
+_WAIT_S = 60.0
+_AGAIN_S = 0.5
 
 
 class Member:
@@ -57,11 +59,17 @@ class Member:
         self._daemon = daemon
         self._bus: Bus | None = None
         self._joined_at = 0.0
+        self._is_joined = False
+        self._trust = Trust(())
         # Why it had to leave again: another daemon has the name.
         self.refusal: FleetError | None = None
         self._tools = MemberTools(daemon)
         self._calls = MemberCalls(
-            self._tools.dispatcher, daemon.methods, self._access, lambda: self._connection.is_connected, lease_s=lease_s
+            self._tools.dispatcher,
+            daemon.methods,
+            self._access(),
+            lambda: self._connection.is_connected,
+            lease_s=lease_s,
         )
         self._watches = MemberWatches(daemon, lambda: daemon.gate.offers(self._access(), "shell"))
         self._service = NatsService(self.box, self.boot, self._labels, lambda: self._calls.count)
@@ -69,47 +77,94 @@ class Member:
         self._has_changed = asyncio.Event()
 
     async def join(self) -> None:
-        """Connect, and take the name. Raises FleetError, also if another daemon has the name."""
+        """Connect, and take the name. Raises FleetError, also if another daemon has the name.
+
+        Where NATS cannot be reached, `follow` does it as soon as it can.
+        """
         self._check_profile()
         try:
-            trust = Trust(self._daemon.config.fleet_trust)
+            self._trust = Trust(self._daemon.config.fleet_trust)
         except ValueError as error:
             raise FleetError(f"fleet.trust: {error}") from None
         prefix = f"_INBOX.box.{self.box}"
         self._bus = bus = await Bus.connect(
-            self._url, name=f"mcp-agent box {self.box}", credentials=self._creds, inbox_prefix=prefix
+            self._url,
+            name=f"mcp-agent box {self.box}",
+            credentials=self._creds,
+            inbox_prefix=prefix,
+            must_be_there=False,
         )
         self._watches.max_payload = lambda: bus.max_payload
         self._tools.join(bus)
+        self._daemon.fleet_facts = lambda: {"box": self.box, "joined": self._is_joined, **bus.facts}
+        if not bus.is_connected:
+            event(log, logging.WARNING, "fleet.not_joined", box=self.box, message=str(bus.problem))
+            return
         try:
-            await self._check_name(bus)
-            for subject, serve in (
-                (who_subject(self.box), self._serve_who),
-                (beat_subject(self.box), self._hear_namesake),
-                (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
-                (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
-                (verb_subject(self.box, self.boot, "read", "*"), trust.guard(self._watches.serve)),
-                (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
-            ):
-                await bus.subscribe(subject, serve)
-            self._joined_at = time.monotonic()
-            await bus.subscribe(WHO, self._serve_question)
-            await self._beat(bus, with_facts=True)
-            await self._offer_service(bus)
+            await self._enter(bus)
         except BusError as error:
             await bus.close()
             raise FleetError(f"{self.box} could not join the fleet at {self._url}: {error}") from None
         except BaseException:
             await bus.close()
             raise
+
+    async def _enter(self, bus: Bus) -> None:
+        """Take the name, and serve gateways from now on. Raises FleetError and BusError, and then nothing is served."""
+        trust = self._trust
+        await self._check_name(bus)
+        ends: list[Callable[[], Awaitable[None]]] = []
+        try:
+            for subject, serve in (
+                (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
+                (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
+            ):
+                ends.append(await bus.subscribe(subject, serve, is_quick=True))
+            for subject, serve in (
+                (who_subject(self.box), self._serve_who),
+                (beat_subject(self.box), self._hear_namesake),
+                (verb_subject(self.box, self.boot, "read", "*"), trust.guard(self._watches.serve)),
+                (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
+            ):
+                ends.append(await bus.subscribe(subject, serve))
+            self._joined_at = time.monotonic()
+            ends.append(await bus.subscribe(WHO, self._serve_question))
+            await self._beat(bus, with_facts=True)
+            await self._offer_service(bus, ends)
+        except BaseException:
+            for end in ends:
+                await end()
+            raise
         self._daemon.hub.observe(self._on_change)
+        self._is_joined = True
         event(log, logging.INFO, "fleet.joined", box=self.box, boot=self.boot)
 
-    async def _offer_service(self, bus: Bus) -> None:
+    async def _enter_when_possible(self, bus: Bus) -> None:
+        """Join once NATS can be reached; one that refuses us ends this daemon, as it does at the start."""
+        while not self._is_joined:
+            try:
+                if await bus.wait_connected(_WAIT_S):
+                    await self._enter(bus)
+                elif bus.refusal is not None:
+                    raise bus.refusal
+            except BusError as error:
+                event(log, logging.WARNING, "fleet.not_joined", box=self.box, message=str(error))
+                await asyncio.sleep(_AGAIN_S)
+            except FleetError as error:
+                self._end(error)
+                await asyncio.Event().wait()
+
+    def _end(self, error: FleetError) -> None:
+        """End this daemon, which cannot be a member."""
+        self.refusal = error
+        event(log, logging.ERROR, "fleet.refused", box=self.box, message=str(error))
+        signals.end_process()
+
+    async def _offer_service(self, bus: Bus, ends: list[Callable[[], Awaitable[None]]]) -> None:
         """Be seen by the tools of NATS. It is a courtesy: credentials that do not allow it are no reason to fail."""
         for subject, serve in self._service.subscriptions():
             try:
-                await bus.subscribe(subject, serve)
+                ends.append(await bus.subscribe(subject, serve))
             except NotPermitted:
                 event(log, logging.INFO, "fleet.no_service", subject=subject)
                 return
@@ -122,6 +177,7 @@ class Member:
             asyncio.create_task(self._tools.sender.expire(lambda: bus.is_connected)),
         ]
         try:
+            await self._enter_when_possible(bus)
             while True:
                 self._has_changed.clear()
                 try:
@@ -183,9 +239,7 @@ class Member:
             return
         older_by_s = self._age_s - age_s
         if older_by_s < -_SAME_TIME_S or (older_by_s <= _SAME_TIME_S and boot < self.boot):
-            self.refusal = self._name_taken(head)
-            event(log, logging.ERROR, "fleet.name_taken", box=self.box, message=str(self.refusal))
-            signal.raise_signal(signal.SIGTERM)
+            self._end(self._name_taken(head))
         else:
             # The other one has to hear of us.
             await self._beat(self._connection)

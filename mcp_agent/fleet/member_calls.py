@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import cached_property, partial
 from typing import Any
 
 from mcp_agent.calls.call import Call
-from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.fleet.bus import BusError, Message
 from mcp_agent.fleet.call_protocol import (
     HOLD_S,
     LEASE_S,
     MOST_CALL_BYTES,
     MOST_PIECE_BYTES,
-    REMEMBER_S,
     AskedCall,
     AskedResource,
     BadMessage,
+    MessageReader,
     pack,
     pack_contents,
     pack_outcome,
-    read_asked,
     unpack,
 )
+from mcp_agent.fleet.eager_start import begin
+from mcp_agent.fleet.member_tools import MemberDispatcher
+from mcp_agent.fleet.remembered_answers import Key, RememberedAnswers
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.logs import event
 from mcp_agent.protocol.methods import Methods
@@ -35,10 +36,6 @@ from tools.context import LogLevel
 log = logging.getLogger(__name__)
 
 _MOST_RUNNING = 1_000
-_MOST_REMEMBERED = 20_000
-_MOST_REMEMBERED_BYTES = 64 * 1024 * 1024
-# Ids whose answer is no longer kept. Without them a late message could run a call again.
-_MOST_FORGOTTEN = 200_000
 _MOST_PROGRESS = 50
 _MOST_ASSEMBLED_BYTES = 4 * MOST_CALL_BYTES
 # Progress is passed on at once, but not more often than that.
@@ -47,35 +44,30 @@ _SWEEP_EVERY_S = 5.0
 
 # What a message has that is more than a question under an id.
 _WORK = frozenset(("tool", "resource"))
+_CANCELLED = pack({"is": "cancelled"})
 
-Key = tuple[str, str]
 
+class _RunningCall:
+    """One call under its id while it runs, and who waits for the answer."""
 
-class _ServedCall:
-    """One call under its id: while it runs, who waits for the answer; then the answer."""
-
-    __slots__ = ("answer", "asked_at", "done_at", "logs", "progress", "task", "told_at", "waiting")
+    __slots__ = ("asked_at", "logs", "progress", "task", "told_at", "waiting")
 
     def __init__(self, now: float) -> None:
         self.asked_at = now
-        self.answer: bytes | None = None
-        self.done_at = 0.0
         self.task: asyncio.Task[None] | None = None
         # Each message that waits, with the timer that answers it with "running".
         self.waiting: list[tuple[Message, asyncio.TimerHandle]] = []
-        self.progress: deque[tuple[float, float | None, str | None]] = deque(maxlen=_MOST_PROGRESS)
-        self.logs: deque[tuple[LogLevel, str]] = deque(maxlen=_MOST_PROGRESS)
+        self.progress: list[tuple[float, float | None, str | None]] = []
+        self.logs: list[tuple[LogLevel, str]] = []
         self.told_at = 0.0
 
     def take_news(self) -> dict[str, Any]:
         """The answer "running", with what was reported since the last one."""
         head: dict[str, Any] = {"is": "running"}
         if self.progress:
-            head["progress"] = list(self.progress)
-            self.progress.clear()
+            head["progress"], self.progress = self.progress, []
         if self.logs:
-            head["logs"] = list(self.logs)
-            self.logs.clear()
+            head["logs"], self.logs = self.logs, []
         return head
 
 
@@ -92,13 +84,13 @@ class _Assembly:
 
 
 class MemberCalls:
-    """Runs calls of gateways through the dispatcher of the box. `access` is what they may use at this moment."""
+    """Runs calls of gateways through the dispatcher of the box. `access` is what they may use here."""
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: MemberDispatcher,
         methods: Methods,
-        access: Callable[[], Access],
+        access: Access,
         is_connected: Callable[[], bool],
         *,
         lease_s: float = LEASE_S,
@@ -106,53 +98,61 @@ class MemberCalls:
         self._lease_s = lease_s
         self._dispatcher = dispatcher
         self._methods = methods
-        self._access = access
+        self._reader = MessageReader(access)
         self._is_connected = is_connected
-        self._calls: OrderedDict[Key, _ServedCall] = OrderedDict()
-        self._forgotten: OrderedDict[Key, None] = OrderedDict()
+        self._calls: dict[Key, _RunningCall] = {}
+        self._answers = RememberedAnswers()
         self._assemblies: dict[Key, _Assembly] = {}
-        self._remembered_bytes = 0
-        self._running = 0
         # How many calls there have been.
         self.count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
     @property
     def running(self) -> int:
-        return self._running
+        return len(self._calls)
 
     async def serve_call(self, message: Message) -> None:
         """Answer a message on the subject `call`, now or within `HOLD_S`."""
         gateway = gateway_of(message.subject)
         try:
-            head, body = unpack(message.data)
-            key = gateway, _id(head)
-            if "part" in head:
-                answer = self._take_part(key, head, bytes(body))
-                if answer is not None:
-                    await message.respond(answer)
-                    return
-                head, _ = unpack(self._assemble(key))
-            served = self._calls.get(key)
-            if served is None:
-                if key in self._forgotten or head.keys().isdisjoint(_WORK):
-                    await message.respond(pack({"is": "unknown"}))
-                    return
-                if self._running >= _MOST_RUNNING:
-                    await message.respond(pack({"is": "busy", "running": self._running}))
-                    return
-                served = self._start(key, read_asked(head, gateway, self._access()))
+            answer = self._answer(message, gateway)
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", gateway=gateway, message=str(error))
-            await message.respond(pack({"is": "bad", "message": str(error)}))
-            return
-        served.asked_at = _now()
-        if served.answer is not None:
-            await message.respond(_answer(served.answer, head.get("from")))
-        elif served.progress or served.logs or head.get("hold") == 0:
-            await message.respond(pack(served.take_news()))
-        else:
-            served.waiting.append((message, _loop().call_later(HOLD_S, self._tell_running, served)))
+            answer = pack({"is": "bad", "message": str(error)})
+        if answer is not None:
+            await message.respond(answer)
+
+    def _answer(self, message: Message, gateway: str) -> bytes | None:
+        """The answer to a message; None if it comes later. Raises BadMessage."""
+        head, body = unpack(message.data)
+        key = gateway, _id(head)
+        if "part" in head:
+            taken = self._take_part(key, head, bytes(body))
+            if taken is not None:
+                return taken
+            head, body = unpack(self._assemble(key))
+        answer = self._answers.get(key)
+        if answer is not None:
+            return _shown(answer, head.get("from"))
+        call = self._calls.get(key)
+        if call is None:
+            if self._answers.is_forgotten(key) or head.keys().isdisjoint(_WORK):
+                return pack({"is": "unknown"})
+            if len(self._calls) >= _MOST_RUNNING:
+                return pack({"is": "busy", "running": len(self._calls)})
+            call = self._start(key, self._reader.read(head, body, gateway))
+            answer = self._answers.get(key)
+            if answer is not None:
+                return _shown(answer, None)
+        call.asked_at = self._loop.time()
+        if call.progress or call.logs or head.get("hold") == 0:
+            return pack(call.take_news())
+        call.waiting.append((message, self._loop.call_later(HOLD_S, self._tell_running, call)))
+        return None
 
     async def serve_cancel(self, message: Message) -> None:
         """Cancel a call that runs. There is no answer: who cancels has gone."""
@@ -161,28 +161,26 @@ class MemberCalls:
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", message=str(error))
             return
-        served = self._calls.get(key)
-        if served is not None and served.task is not None:
-            served.task.cancel()
-        elif served is None:
+        call = self._calls.get(key)
+        if call is not None and call.task is not None:
+            call.task.cancel()
+        elif call is None and self._answers.get(key) is None:
             # It may overtake the call, which then must not run.
-            self._forget(key)
+            self._answers.forget(key)
 
     async def expire(self) -> None:
         """Until cancelled, cancel calls that nobody asks for, and forget answers that are old."""
         while True:
             await asyncio.sleep(min(_SWEEP_EVERY_S, self._lease_s / 2))
-            now = _now()
-            for key, served in list(self._calls.items()):
-                if served.answer is not None:
-                    if now - served.done_at > REMEMBER_S:
-                        self._drop(key)
-                elif not self._is_connected():
+            now = self._loop.time()
+            self._answers.expire(now)
+            for key, call in list(self._calls.items()):
+                if not self._is_connected():
                     # Nobody could ask.
-                    served.asked_at = now
-                elif now - served.asked_at > self._lease_s and served.task is not None:
+                    call.asked_at = now
+                elif now - call.asked_at > self._lease_s and call.task is not None:
                     event(log, logging.INFO, "fleet.lease_expired", gateway=key[0], call=key[1])
-                    served.task.cancel()
+                    call.task.cancel()
             for key, assembly in list(self._assemblies.items()):
                 if now - assembly.begun_at > self._lease_s:
                     del self._assemblies[key]
@@ -195,98 +193,114 @@ class MemberCalls:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _start(self, key: Key, asked: AskedCall | AskedResource) -> _ServedCall:
-        served = self._calls[key] = _ServedCall(_now())
-        work = self._read_resource(asked) if isinstance(asked, AskedResource) else self._call(key, served, asked)
-        self._running += 1
+    def _start(self, key: Key, asked: AskedCall | AskedResource) -> _RunningCall:
+        """Run a call: at once if it waits for nothing, and in a task of its own otherwise."""
+        running = self._calls[key] = _RunningCall(self._loop.time())
         self.count += 1
-        served.task = _loop().create_task(self._run(key, served, work))
-        self._tasks.add(served.task)
-        served.task.add_done_callback(self._tasks.discard)
-        return served
+        is_instant = False
+        if isinstance(asked, AskedResource):
+            work = partial(self._read_resource, asked)
+        else:
+            call = self._make_call(key[1], running, asked)
+            is_instant = self._dispatcher.is_instant(call)
+            work = partial(self._call, call, is_instant)
+        rest = begin(self._run(key, running, work, is_instant))
+        if rest is not None:
+            running.task = self._own(rest)
+        return running
+
+    async def _call(self, call: Call, is_instant: bool) -> bytes:
+        dispatch = self._dispatcher.call_instantly if is_instant else self._dispatcher.call
+        return pack_outcome(await dispatch(call), call.caller)
 
     async def _read_resource(self, asked: AskedResource) -> bytes:
         return pack_contents(await self._methods.read_resource(asked.caller, asked.uri))
 
-    async def _call(self, key: Key, served: _ServedCall, asked: AskedCall) -> bytes:
-        loop = _loop()
-
-        def add(to: deque[Any], what: tuple[Any, ...]) -> None:
-            to.append(what)
-            self._announce(served)
-
+    def _make_call(self, call_id: str, running: _RunningCall, asked: AskedCall) -> Call:
+        caller, wants_progress, wants_log, narrowing = asked.setting
+        report = tell = None
         # Tools report from threads, too.
-        def report(done: float, total: float | None, text: str | None) -> None:
-            loop.call_soon_threadsafe(add, served.progress, (done, total, text))
+        if wants_progress:
 
-        def tell(level: LogLevel, text: str) -> None:
-            loop.call_soon_threadsafe(add, served.logs, (level, text))
+            def report(done: float, total: float | None, text: str | None) -> None:
+                self._loop.call_soon_threadsafe(self._note, running, (done, total, text), None)
 
-        call = Call(
-            key[1],
-            asked.caller,
-            asked.tool,
-            asked.arguments,
-            report if asked.wants_progress else None,
-            tell if asked.wants_log else None,
-            asked.narrowing,
-        )
-        return pack_outcome(await self._dispatcher.call(call), call.caller)
+        if wants_log:
 
-    async def _run(self, key: Key, served: _ServedCall, work: Coroutine[Any, Any, bytes]) -> None:
-        answer = pack({"is": "cancelled"})
+            def tell(level: LogLevel, text: str) -> None:
+                self._loop.call_soon_threadsafe(self._note, running, None, (level, text))
+
+        return Call(call_id, caller, asked.tool, asked.arguments, report, tell, narrowing)
+
+    def _note(
+        self,
+        running: _RunningCall,
+        progress: tuple[float, float | None, str | None] | None,
+        message: tuple[LogLevel, str] | None,
+    ) -> None:
+        """Keep what a tool reports until somebody asks for it; the oldest gives way."""
+        if progress is not None:
+            running.progress = [*running.progress[1 - _MOST_PROGRESS :], progress]
+        if message is not None:
+            running.logs = [*running.logs[1 - _MOST_PROGRESS :], message]
+        self._announce(running)
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _run(
+        self, key: Key, running: _RunningCall, work: Callable[[], Awaitable[bytes]], is_instant: bool
+    ) -> None:
+        answer = _CANCELLED
         try:
-            answer = await work
+            if not is_instant:
+                # From here on in a task of its own.
+                await asyncio.sleep(0)
+            answer = await work()
         finally:
-            self._running -= 1
-            served.task = None
-            served.answer, served.done_at = answer, _now()
-            self._remembered_bytes += len(answer)
-            self._calls.move_to_end(key)
-            waiting, served.waiting = served.waiting, []
-            shown = _answer(answer, None)
+            del self._calls[key]
+            self._answers.keep(key, answer, self._loop.time())
+            waiting, running.waiting = running.waiting, []
             for message, timer in waiting:
                 timer.cancel()
-                await _respond(message, shown)
-            while len(self._calls) > _MOST_REMEMBERED or self._remembered_bytes > _MOST_REMEMBERED_BYTES:
-                if not self._drop_oldest():
-                    break
+                await _respond(message, _shown(answer, None))
 
-    def _announce(self, served: _ServedCall) -> None:
+    def _announce(self, running: _RunningCall) -> None:
         """Pass on what was reported: at once, or a little later if the last time is not long ago."""
-        if not served.waiting:
+        if not running.waiting:
             return
-        due = served.told_at + _PROGRESS_EVERY_S
-        if _now() >= due:
-            self._tell_running(served)
+        due = running.told_at + _PROGRESS_EVERY_S
+        if self._loop.time() >= due:
+            self._tell_running(running)
         else:
-            message, timer = served.waiting.pop()
+            message, timer = running.waiting.pop()
             timer.cancel()
-            served.waiting.append((message, _loop().call_at(due, self._tell_running, served)))
+            running.waiting.append((message, self._loop.call_at(due, self._tell_running, running)))
 
-    def _tell_running(self, served: _ServedCall) -> None:
-        waiting, served.waiting = served.waiting, []
-        served.told_at = _now()
-        answer = pack(served.take_news())
+    def _tell_running(self, running: _RunningCall) -> None:
+        waiting, running.waiting = running.waiting, []
+        running.told_at = self._loop.time()
+        answer = pack(running.take_news())
         for message, timer in waiting:
             timer.cancel()
-            task = _loop().create_task(_respond(message, answer))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._own(_respond(message, answer))
 
     def _take_part(self, key: Key, head: dict[str, Any], part: bytes) -> bytes | None:
         """Keep a part of a call. The answer to it, or None if it was the last one that was missing."""
         number, count = head["part"], head.get("of")
         if not (isinstance(number, int) and isinstance(count, int) and 0 <= number < count <= _most_parts()):
             raise BadMessage("a part has a number and the number of parts")
-        if key in self._calls or key in self._forgotten:
+        if key in self._calls or self._answers.get(key) is not None or self._answers.is_forgotten(key):
             return pack({"is": "taken"})
         assembly = self._assemblies.get(key)
         if assembly is None:
             held = sum(each.size for each in self._assemblies.values())
             if held + count * MOST_PIECE_BYTES > _MOST_ASSEMBLED_BYTES:
-                return pack({"is": "busy", "running": self._running})
-            assembly = self._assemblies[key] = _Assembly(count, _now())
+                return pack({"is": "busy", "running": len(self._calls)})
+            assembly = self._assemblies[key] = _Assembly(count, self._loop.time())
         if len(assembly.parts) != count or len(part) > MOST_PIECE_BYTES:
             raise BadMessage("the parts of a call do not fit together")
         assembly.parts[number] = part
@@ -296,26 +310,8 @@ class MemberCalls:
         parts = self._assemblies.pop(key).parts
         return b"".join(part for part in parts if part is not None)
 
-    def _drop_oldest(self) -> bool:
-        """Forget the answer that is oldest. False if there is none."""
-        oldest = next((key for key, served in self._calls.items() if served.answer is not None), None)
-        if oldest is not None:
-            self._drop(oldest)
-        return oldest is not None
 
-    def _drop(self, key: Key) -> None:
-        served = self._calls.pop(key)
-        self._remembered_bytes -= len(served.answer or b"")
-        self._forget(key)
-
-    def _forget(self, key: Key) -> None:
-        """From now on the call is unknown, and is not run if it comes again."""
-        self._forgotten[key] = None
-        if len(self._forgotten) > _MOST_FORGOTTEN:
-            self._forgotten.popitem(last=False)
-
-
-def _answer(answer: bytes, offset: Any) -> bytes:
+def _shown(answer: bytes, offset: Any) -> bytes:
     """The answer, or a piece of it, or how large it is if it fits no message."""
     if isinstance(offset, int) and offset >= 0:
         return pack({"is": "piece"}, answer[offset : offset + MOST_PIECE_BYTES])
@@ -339,11 +335,3 @@ def _id(head: dict[str, Any]) -> str:
 
 def _most_parts() -> int:
     return -(-MOST_CALL_BYTES // MOST_PIECE_BYTES)
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    return asyncio.get_running_loop()
-
-
-def _now() -> float:
-    return _loop().time()

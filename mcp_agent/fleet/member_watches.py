@@ -14,6 +14,7 @@ from mcp_agent.events.output_cursor import Item, OutputCursor
 from mcp_agent.events.types import OutputFrames
 from mcp_agent.fleet.bus import BusError, Message
 from mcp_agent.fleet.call_protocol import HOLD_S, BadMessage, pack, unpack
+from mcp_agent.fleet.member_artifacts import MemberArtifacts
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.fleet.watch_protocol import MOST_FRAMES, MOST_READS, WATCH_LEASE_S, answer_bytes
 from mcp_agent.logs import event
@@ -26,11 +27,15 @@ _DRAIN_S = 1.0
 
 
 class MemberWatches:
-    """Serves the subject `read`. `may_hear` says whether gateways may hear of sessions at this moment."""
+    """Serves the subject `read`. `may_hear` says whether gateways may hear of sessions at this moment.
+
+    Artifacts are read on the same subject.
+    """
 
     def __init__(self, daemon: Daemon, may_hear: Callable[[], bool]) -> None:
         self._daemon = daemon
         self._may_hear = may_hear
+        self._artifacts = MemberArtifacts(daemon.artifacts)
         self._watches: dict[tuple[str, str], _Watch] = {}
         self._frames = OutputFrames(daemon.hub.gap)
         self.max_payload: Callable[[], int] = lambda: 0
@@ -39,6 +44,10 @@ class MemberWatches:
         gateway = gateway_of(message.subject)
         try:
             head, _ = unpack(message.data)
+            if "artifact" in head:
+                most_bytes = answer_bytes(self.max_payload(), head.get("most"))
+                await message.respond(await self._artifacts.answer(head, most_bytes))
+                return
             id_ = head.get("watch")
             if not isinstance(id_, str) or not 8 <= len(id_) <= 64:
                 raise BadMessage("a watch has an id of 8 to 64 characters")

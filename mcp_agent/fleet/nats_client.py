@@ -34,7 +34,14 @@ _BUFFER_PAUSE_S = 0.003
 
 
 class CannotConnect(Exception):
-    """One attempt failed; the message names the server and the reason."""
+    """One attempt failed; the message names the server and the reason.
+
+    `is_unreachable`: nothing is known of the server; otherwise it has refused us, or we it.
+    """
+
+    def __init__(self, message: str, *, is_unreachable: bool = False) -> None:
+        super().__init__(message)
+        self.is_unreachable = is_unreachable
 
 
 async def open_client(
@@ -85,14 +92,15 @@ async def open_client(
                 raise CannotConnect("it does not encrypt, although its address says tls://")
             await prepare(client)
         if not await flush_client(client):
-            raise CannotConnect(f"NATS at {server} does not answer")
+            raise CannotConnect("it does not answer", is_unreachable=True)
     except asyncio.CancelledError:
         await close_client(client)
         raise
     except (OSError, Error, TimeoutError, CannotConnect) as error:
         await close_client(client)
         reason = problems[0] if problems else error
-        raise CannotConnect(f"NATS at {server} cannot be used: {describe(reason)}") from None
+        message = f"NATS at {server} cannot be used: {describe(reason)}"
+        raise CannotConnect(message, is_unreachable=_is_unreachable(reason)) from None
     return client
 
 
@@ -155,6 +163,15 @@ def describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     return str(error).removeprefix("nats: ") or type(error).__name__
+
+
+def _is_unreachable(reason: Exception) -> bool:
+    if isinstance(reason, CannotConnect):
+        return reason.is_unreachable
+    if isinstance(reason, ConnectionError):
+        return isinstance(reason, ConnectionRefusedError)
+    # Also a name that is not known: it may be once there is a network.
+    return isinstance(reason, OSError | TimeoutError) and not isinstance(reason, ssl.SSLError)
 
 
 def _read_credentials(path: Path) -> str:

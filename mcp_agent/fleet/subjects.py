@@ -7,7 +7,7 @@ that a call never reaches another start of the box than the one it was sent to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from mcp_agent.settings import BOX_NAME
@@ -57,8 +57,9 @@ def box_of_uri(uri: str) -> str | None:
     return None if match is None else match[1] or match[2]
 
 
-def boxes_in(arguments: Mapping[str, Any]) -> Iterable[str]:
+def boxes_in(arguments: Mapping[str, Any]) -> set[str]:
     """The boxes that gave the ids, references and cursors among the arguments of a call."""
+    found = set()
     for name, value in arguments.items():
         if type(value) is not str or ("-" not in value and "." not in value) or len(value) > _MOST_CHARS:
             continue
@@ -68,4 +69,5 @@ def boxes_in(arguments: Mapping[str, Any]) -> Iterable[str]:
         if match is None and name in _ID_ARGUMENTS:
             match = _ID.fullmatch(value)
         if match is not None:
-            yield match[1]
+            found.add(match[1])
+    return found

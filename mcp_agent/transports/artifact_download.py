@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
@@ -15,6 +19,17 @@ from mcp_agent.transports.http import principal, send_error
 from tools.files import disk
 
 _CHUNK_BYTES = 256 * 1024
+
+
+class Unavailable(Exception):
+    """The artifact may exist, and cannot be read now."""
+
+
+class OpenArtifact(NamedTuple):
+    """`read` gives the next bytes from an offset on; none, if they are gone."""
+
+    size: int
+    read: Callable[[int], Awaitable[bytes]]
 
 
 class Artifacts:
@@ -28,30 +43,54 @@ class Artifacts:
         names = scope["path_params"]
         reference = f"{SCHEME}{names['domain']}/{names['id']}"
         try:
-            artifact = await asyncio.to_thread(self._store.find, reference, principal(scope).name)
+            async with self._open(reference, principal(scope).name) as artifact:
+                if artifact is None:
+                    await send_error(send, 404, f"there is no artifact {reference[:200]} of yours")
+                    return
+                await send({"type": "http.response.start", "status": 200, "headers": _headers(artifact.size)})
+                if scope["method"] == "GET":
+                    await _send_bytes(artifact, receive, send)
+                await send({"type": "http.response.body", "body": b""})
+        except Unavailable as error:
+            await send_error(send, 503, str(error))
+
+    @asynccontextmanager
+    async def _open(self, reference: str, owner: str) -> AsyncIterator[OpenArtifact | None]:
+        """An artifact of this owner; None if there is none. Raises Unavailable before anything is read of it."""
+        try:
+            artifact = await asyncio.to_thread(self._store.find, reference, owner)
         except OSError as error:
-            await send_error(send, 503, f"the artifacts cannot be read now: {error.strerror or error}")
-            return
-        if artifact is None:
-            await send_error(send, 404, f"there is no artifact {reference[:200]} of yours")
-            return
+            raise Unavailable(f"the artifacts cannot be read now: {error.strerror or error}") from None
         try:
-            descriptor = os.open(self._store.path(artifact), disk.READ_FLAGS | os.O_NOFOLLOW)
+            path = None if artifact is None else self._store.path(artifact)
+            descriptor = None if path is None else os.open(path, disk.READ_FLAGS | os.O_NOFOLLOW)
         except OSError:
-            await send_error(send, 404, f"there is no artifact {reference[:200]} of yours")
+            descriptor = None
+        if artifact is None or descriptor is None:
+            yield None
             return
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": _headers(artifact.size)})
-            offset = 0
-            while scope["method"] == "GET" and offset < artifact.size:
-                data = await asyncio.to_thread(os.pread, descriptor, _CHUNK_BYTES, offset)
-                if not data:
-                    break
-                offset += len(data)
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
+            read = partial(os.pread, descriptor, _CHUNK_BYTES)
+            yield OpenArtifact(artifact.size, lambda offset: asyncio.to_thread(read, offset))
         finally:
             os.close(descriptor)
+
+
+async def _send_bytes(artifact: OpenArtifact, receive: Receive, send: Send) -> None:
+    """Send it piece by piece, as fast as the client takes it, and no more of it when the client has left."""
+    leaving = asyncio.create_task(_wait_until_left(receive))
+    try:
+        offset = 0
+        while offset < artifact.size and not leaving.done() and (data := await artifact.read(offset)):
+            offset += len(data)
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+    finally:
+        leaving.cancel()
+
+
+async def _wait_until_left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _headers(size: int) -> list[tuple[bytes, bytes]]:

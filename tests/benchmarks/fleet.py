@@ -32,6 +32,7 @@ _PATIENCE_S = 30.0
 
 Call = Callable[[], object]
 _IN_A_FLEET = "the same on the box"
+_BARE = "a bare gateway on nats-py"
 
 
 def rows() -> list[Row]:
@@ -46,6 +47,8 @@ def rows() -> list[Row]:
             Goal(0.8),
             _call_processor_time,
         ),
+        Row("fleet-call-bare", "the same: its p50", _BARE, "µs", Goal(2.0), _bare_latency),
+        Row("fleet-call-bare-cpu", "the same: its processor time", _BARE, "µs", Goal(2.2), _bare_processor_time),
         Row(
             "fleet-copy",
             f"box_copy of {_FILE_MB} MB",
@@ -113,6 +116,15 @@ class _Fleet:
         program = self._stack.enter_context(running([*subject("many_members"), self.url, str(count)], self._folder))
         program.line()
 
+    def bare_gateway(self) -> tuple[Program, str]:
+        """One that only passes bodies on, to a member that only sends them back."""
+        member, gateway = (
+            self._stack.enter_context(running([*subject("bare_gateway"), role, self.url], self._folder))
+            for role in ("member", "gateway")
+        )
+        member.line()
+        return gateway, gateway.line().decode().strip().removesuffix("/mcp")
+
     def _start(self, command: list[str], name: str, *arguments: str) -> tuple[Program, str]:
         home = self._folder / name
         home.mkdir()
@@ -135,6 +147,28 @@ def _call_processor_time(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
     with ExitStack() as stack:
         (box, direct), (gateway, through) = _gateway_and_box(stack, bench)
         yield _processor_time(gateway, _echo(through), bench), _processor_time(box, _echo(direct), bench)
+
+
+@contextmanager
+def _bare_latency(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    with ExitStack() as stack:
+        (_, through), (_, bare) = _gateway_and_bare(stack, bench)
+        yield _p50(_echo(through), bench), _p50(_echo_unopened(bare), bench)
+
+
+@contextmanager
+def _bare_processor_time(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    with ExitStack() as stack:
+        (gateway, through), (floor, bare) = _gateway_and_bare(stack, bench)
+        ours = _processor_time(gateway, _echo(through), bench)
+        yield ours, _processor_time(floor, _echo_unopened(bare), bench)
+
+
+def _gateway_and_bare(stack: ExitStack, bench: Bench) -> tuple[tuple[Program, str], tuple[Program, str]]:
+    fleet = _Fleet(stack, bench)
+    fleet.member("one")
+    bare = fleet.bare_gateway()
+    return fleet.gateway(), bare
 
 
 def _gateway_and_box(stack: ExitStack, bench: Bench) -> tuple[tuple[Program, str], tuple[Program, str]]:
@@ -236,10 +270,18 @@ def _wait_for_boxes(client: HttpClient, count: int) -> None:
 
 
 def _echo(url: str) -> Call:
-    client = opened_http(f"{url}/mcp", _ERA, _TOKEN)
+    return _echo_of(opened_http(f"{url}/mcp", _ERA, _TOKEN))
+
+
+def _echo_unopened(url: str) -> Call:
+    """Of a server that knows no handshake."""
+    return _echo_of(unopened_http(f"{url}/mcp", _ERA, _TOKEN))
+
+
+def _echo_of(client: HttpClient) -> Call:
     request = http_call(client, _ERA, "echo", {"text": "hello"})
     answer = orjson.loads(client.exchange(request).body)
-    if "hello" not in str(answer.get("result")):
+    if "hello" not in str(answer):
         raise RuntimeError(f"this is no echo: {answer}")
     return partial(client.exchange, request)
 

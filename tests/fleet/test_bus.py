@@ -65,6 +65,57 @@ async def test_a_request_is_answered(server: NatsServer) -> None:
         assert await gateway.request("agent.gpu1.who", b"", PATIENCE_S) == b""
 
 
+async def test_many_quick_messages_at_once_leave_the_event_loop_its_turns(server: NatsServer) -> None:
+    turns = 0
+    seen: list[int] = []
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if len(seen) < 400:
+            asyncio.get_running_loop().call_soon(turn)
+
+    async def serve(message: Message) -> None:
+        seen.append(turns)
+
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        await member.subscribe("a", serve, is_quick=True)
+        turn()
+        for _ in range(400):
+            await gateway.publish("a", b"")
+        await eventually(lambda: len(seen) == 400)
+    assert max(seen.count(each) for each in set(seen)) <= 16
+
+
+async def test_a_quick_message_that_waits_delays_no_other(server: NatsServer) -> None:
+    async def wait_or_echo(message: Message) -> None:
+        if message.data == b"wait":
+            await asyncio.Event().wait()
+        await message.respond(message.data)
+
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        await member.subscribe("a", wait_or_echo, is_quick=True)
+        waiting = asyncio.create_task(gateway.request("a", b"wait", 3_600))
+        assert await gateway.request("a", b"hello", PATIENCE_S) == b"hello"
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+
+async def test_requests_time_out_each_at_its_own_time(server: NatsServer) -> None:
+    async def stay_silent(message: Message) -> None:
+        pass
+
+    async with connected(server.url) as member, connected(server.url) as gateway:
+        await member.subscribe("a", stay_silent)
+        late = asyncio.create_task(gateway.request("a", b"", 3_600))
+        for timeout_s in (0.2, 0.05, 0.1):
+            with pytest.raises(TimedOut, match=f"within {timeout_s:g} s"):
+                await gateway.request("a", b"", timeout_s)
+        assert not late.done()
+        late.cancel()
+        await asyncio.wait([late])
+
+
 async def test_a_request_that_nobody_serves_fails_at_once(server: NatsServer) -> None:
     async with connected(server.url) as gateway, within():
         with pytest.raises(NoResponders, match=r"agent\.gpu1\.who"):

@@ -115,6 +115,42 @@ async def test_a_page_of_a_short_result_comes_from_the_box_that_kept_it(gateway:
     assert "error" not in whole
 
 
+async def test_a_tool_that_may_be_instant_reads_small_and_large_files_and_with_a_question(gateway: Daemon) -> None:
+    await call(gateway, "shell_exec", command="echo small > small.txt; seq 300000 > large.txt", box="one")
+    small = await call(gateway, "fs_read", path="small.txt", box="one")
+    large = await call(gateway, "fs_read", path="large.txt", max_bytes=900_000, box="one")
+    asked = await call(gateway, "fs_read", path="small.txt", box="one", context_focus_question="What is small?")
+    missing = await call(gateway, "fs_read", path="nowhere.txt", box="one")
+    assert small["content"] == "small\n"
+    assert len(large["content"]) > 500_000
+    assert asked["content"] == "small\n"
+    assert "pruning" in asked
+    assert missing["error"]["code"] == "NOT_FOUND"
+
+
+async def test_an_artifact_of_a_box_is_downloaded_from_the_gateway_by_its_owner(gateway: Daemon) -> None:
+    whole = "".join(f"{number}\n" for number in range(1, 400_001))
+    result = await call(gateway, "shell_exec", command="seq 400000", max_output_bytes=10_000, box="two")
+    path = f"/artifacts/{result['artifactRef'].removeprefix('ax://')}"
+    assert path.endswith("-two")
+    async with gateway.http() as client:
+        found = await client.get(path)
+        assert (found.status_code, found.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+        assert whole in found.text
+        head = await client.head(path)
+        assert (head.headers["content-length"], head.content) == (str(len(found.content)), b"")
+        for gone in (path.replace("/shell", "/other"), path.replace("-two", "-one"), path.replace("-two", "-three")):
+            assert (await client.get(gone)).status_code == 404
+    created = await asyncio.to_thread(gateway.cli, "token", "create", "--name", "guest")
+    async with gateway.http(Authorization=f"Bearer {created.stdout.splitlines()[1]}") as guest:
+
+        async def status() -> int:
+            return (await guest.get(path)).status_code
+
+        # Until the daemon has read of the new token, nobody knows it.
+        assert await eventually(status, lambda found: found != 401) == 404
+
+
 async def test_box_use_sets_the_default_of_the_conversation_or_the_token(gateway: Daemon) -> None:
     async with gateway.http(**{"x-openwebui-chat-id": "first"}) as first, gateway.http() as other:
 

@@ -116,6 +116,17 @@ async def test_a_cancellation_that_overtakes_its_call_keeps_it_from_running(tmp_
         assert (head["is"], asker.ran()) == ("unknown", [])
 
 
+async def test_a_call_that_is_cancelled_at_once_is_over(tmp_path: Path) -> None:
+    async with _member(tmp_path) as asker:
+        head = _run("call-0012", "exec sleep 600")
+        # Both are in one write, so that the member reads them together.
+        asked = asyncio.create_task(asker.ask(head))
+        cancelled = asyncio.create_task(asker.cancel("call-0012"))
+        await cancelled
+        assert (await asked)[0]["is"] == "cancelled"
+        assert (await asker.ask(head))[0]["is"] == "cancelled"
+
+
 async def test_a_call_that_nobody_asks_for_any_more_is_cancelled(tmp_path: Path) -> None:
     async with _member(tmp_path, lease_s=0.2) as asker:
         asked = asyncio.create_task(asker.ask(_run("call-0005", "echo $$ >> ran.log; exec sleep 600")))

@@ -84,7 +84,7 @@ def test_it_starts_a_fleet_whose_boxes_are_told_apart_and_ends_without_a_trace(h
             assert call(ready, "fs_read", path="hello.txt", box=box)["content"] == f"This is the box {box}.\n"
         # What was started on a box ends with it.
         call(ready, "shell_start_session", command="exec sleep 3600", box="one")
-        assert "sleep 3600 " in processes_of(place)
+        eventually_sync(lambda: processes_of(place), lambda found: "sleep 3600 " in found)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         eventually_sync(lambda: processes_of(place), lambda found: not found)

@@ -32,8 +32,3 @@ async def test_ids_are_as_they_were(tmp_path: Path) -> None:
 def test_a_gateway_without_a_fleet_says_what_it_needs(tmp_path: Path) -> None:
     refused = command(tmp_path, "gateway")
     assert (refused.returncode, "--fleet nats://host:4222" in refused.stderr) == (2, True)
-
-
-def test_a_nats_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    refused = command(tmp_path, "serve", "--fleet", "nats://127.0.0.1:9", "--box", "one", "--no-listen")
-    assert (refused.returncode, "127.0.0.1:9" in refused.stderr) == (2, True)

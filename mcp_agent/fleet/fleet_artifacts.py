@@ -1,0 +1,65 @@
+"""/artifacts of a gateway: those of the boxes, which have the name of their box in the id, and its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from mcp_agent.fleet.bus import BusError
+from mcp_agent.fleet.call_protocol import BadMessage
+from mcp_agent.fleet.directory import Box
+from mcp_agent.fleet.gateway import Gateway
+from mcp_agent.fleet.subjects import box_of_uri
+from mcp_agent.storage.artifact_store import ArtifactStore
+from mcp_agent.transports.artifact_download import Artifacts, OpenArtifact, Unavailable
+
+# A box that is restarted, and a connection that breaks, have so long to come back while an artifact is sent.
+_PATIENCE_S = 15.0
+_RETRY_S = 0.2
+
+
+class FleetArtifacts(Artifacts):
+    def __init__(self, store: ArtifactStore, gateway: Gateway) -> None:
+        super().__init__(store)
+        self._gateway = gateway
+
+    @asynccontextmanager
+    async def _open(self, reference: str, owner: str) -> AsyncIterator[OpenArtifact | None]:
+        name = box_of_uri(reference)
+        if name is None:
+            async with super()._open(reference, owner) as own:
+                yield own
+            return
+        box = self._gateway.directory.boxes.get(name)
+        if box is None:
+            yield None
+            return
+        try:
+            first = await self._gateway.read_artifact(box, reference, owner, 0)
+        except (BusError, BadMessage) as error:
+            raise Unavailable(f"the artifacts of {name} cannot be read now: {error}") from None
+        if first is None:
+            yield None
+            return
+        size, data = first
+
+        async def read(offset: int) -> bytes:
+            return data if offset == 0 else await self._read(box, reference, owner, offset)
+
+        yield OpenArtifact(size, read)
+
+    async def _read(self, box: Box, reference: str, owner: str, offset: int) -> bytes:
+        """The bytes from an offset on; none if they are gone, or the box is."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                found = await self._gateway.read_artifact(box, reference, owner, offset)
+                return b"" if found is None else found[1]
+            except BadMessage:
+                return b""
+            except BusError:
+                if time.monotonic() > deadline:
+                    return b""
+            await asyncio.sleep(_RETRY_S)

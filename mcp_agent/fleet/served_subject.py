@@ -1,0 +1,114 @@
+"""A subject whose messages are served, and the messages.
+
+nats-py runs the callbacks of a subscription one at a time; here messages are served side by side, up to a bound.
+Its `Msg.respond` sends the headers of the request back; a message here has no headers.
+
+The server lets us answer wherever a request asks for its answer, also on subjects that we may not publish on. Only an
+inbox is answered: nobody makes us send something elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from mcp_agent.fleet.bus_errors import BusError
+from mcp_agent.fleet.eager_start import begin
+from tools.kit.records import record
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+_logger = logging.getLogger(__name__)
+
+# What the prefix of every inbox begins with.
+INBOX = "_INBOX."
+# How many messages of one subscription are served side by side; more wait in the client, and beyond its limit are lost.
+_SERVED_AT_ONCE = 1_024
+_WAITING_MESSAGES = 65_536
+_WAITING_BYTES = 64 * 1024 * 1024
+# After so many that needed no task, the event loop has a turn.
+_QUICK_IN_A_ROW = 16
+
+Publish = Callable[[str, bytes], Awaitable[None]]
+
+
+@record
+class Message:
+    """What arrived on a subject."""
+
+    subject: str
+    data: bytes
+    reply: str
+    _publish: Publish = field(repr=False)
+
+    async def respond(self, payload: bytes) -> None:
+        """Answer a request; what was only published has nobody to answer. The errors are those of `Bus.publish`."""
+        if self.reply:
+            await self._publish(self.reply, payload)
+
+
+Serve = Callable[[Message], Awaitable[None]]
+
+
+class ServedSubject:
+    """A subscription that outlives the connections. `own` makes the task of a message that is served for a while."""
+
+    def __init__(
+        self,
+        subject: str,
+        serve: Serve,
+        publish: Publish,
+        own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        *,
+        is_quick: bool,
+    ) -> None:
+        self._subject = subject
+        self._serve = serve
+        self._publish = publish
+        self._own = own
+        self._is_quick = is_quick
+        self._quick_in_a_row = 0
+        self._places = asyncio.Semaphore(_SERVED_AT_ONCE)
+        self._current: Subscription | None = None
+
+    async def subscribe(self, client: Client) -> None:
+        self._current = await client.subscribe(
+            self._subject, cb=self._receive, pending_msgs_limit=_WAITING_MESSAGES, pending_bytes_limit=_WAITING_BYTES
+        )
+
+    async def unsubscribe(self) -> None:
+        from nats.errors import Error
+
+        if self._current is not None:
+            # The connection may be gone, and the subscription with it.
+            with contextlib.suppress(Error):
+                await self._current.unsubscribe()
+
+    async def _receive(self, message: Msg) -> None:
+        reply = message.reply if message.reply.startswith(INBOX) else ""
+        work = self._answer(Message(message.subject, message.data, reply, self._publish))
+        rest = begin(work) if self._is_quick else work
+        if rest is not None:
+            self._own(rest).add_done_callback(lambda _: self._places.release())
+            await self._places.acquire()
+            return
+        self._quick_in_a_row += 1
+        if self._quick_in_a_row == _QUICK_IN_A_ROW:
+            # Many may have arrived at once, and nothing else runs while they are served.
+            self._quick_in_a_row = 0
+            await asyncio.sleep(0)
+
+    async def _answer(self, message: Message) -> None:
+        try:
+            await self._serve(message)
+        except BusError as error:
+            _logger.info("a message on %s was not answered: %s", message.subject, error)
+        except Exception:
+            _logger.exception("a message on %s could not be served", message.subject)
