@@ -14,10 +14,12 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tools.cli.wrap import Wrap
 from tools.files import disk
+
+if TYPE_CHECKING:
+    from tools.cli.wrap import Wrap
 
 # Every client pays for the description with each message, so it is short. `--help` itself is one call away.
 _MOST_CHARS = 400

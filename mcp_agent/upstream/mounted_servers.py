@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from mcp_agent import MOUNTED_BY_VARIABLE
 from mcp_agent.logs import event
 from mcp_agent.sessions.manager import SessionManager
-from registry.mount_entries import Mount
 from registry.profiles import Profiles, UnknownName
 from tools.context import ToolContext
 from tools.kit.errors import ToolError, UpstreamUnavailable
@@ -23,6 +22,7 @@ from tools.kit.spec import Tool
 if TYPE_CHECKING:
     from mcp_agent.upstream.known_tools import KnownTools
     from mcp_agent.upstream.upstream_server import Upstream
+    from registry.mount_entries import Mount
 
 log = logging.getLogger(__name__)
 
