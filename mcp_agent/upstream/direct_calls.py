@@ -73,9 +73,8 @@ class DirectCalls:
             message = orjson.loads(line)
         except orjson.JSONDecodeError:
             try:
-                # Some servers write NaN, which is no JSON; the client takes it, too.
-                message = json.loads(line)
-            except ValueError:
+                message = _read_loosely(line)
+            except (ValueError, RecursionError):
                 return False
         if not isinstance(message, dict):
             return False
@@ -126,6 +125,29 @@ class DirectCalls:
             await self._write(line)
 
 
+def is_plain_text(result: dict[str, Any]) -> bool:
+    """Whether a result is nothing but texts, and as MCP has them."""
+    blocks = result.get("content")
+    return (
+        isinstance(blocks, list)
+        and (len(result) == 1 or (len(result) == 2 and isinstance(result.get("isError"), bool)))
+        and all(
+            isinstance(block, dict)
+            and len(block) == 2
+            and block.get("type") == "text"
+            and isinstance(block.get("text"), str)
+            for block in blocks
+        )
+    )
+
+
+def _read_loosely(line: bytes) -> Any:
+    """What some servers write though it is no JSON: NaN, and half a character, where they have cut a text."""
+    whole = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-16", "surrogatepass")
+    return json.loads(whole.decode("utf-16", "replace"))
+
+
 def _line(method: str, params: dict[str, Any], number: int | None = None) -> bytes:
     identity = {} if number is None else {"id": number}
-    return orjson.dumps({"jsonrpc": "2.0", **identity, "method": method, "params": params}) + b"\n"
+    message = {"jsonrpc": "2.0", **identity, "method": method, "params": params}
+    return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)

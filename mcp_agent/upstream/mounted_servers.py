@@ -21,6 +21,7 @@ from tools.kit.spec import Tool
 # The rest of this room is imported when something is mounted.
 if TYPE_CHECKING:
     from mcp_agent.upstream.known_tools import KnownTools
+    from mcp_agent.upstream.mounted_tools import CallUpstream
     from mcp_agent.upstream.upstream_server import Upstream
     from registry.mount_entries import Mount
 
@@ -205,12 +206,15 @@ class Mounts:
         self._news.set()
         self._news = asyncio.Event()
 
-    def _caller(self, mount: Mount) -> Callable[[ToolContext, str, dict[str, Any]], Awaitable[dict[str, Any]]]:
+    def _caller(self, mount: Mount) -> CallUpstream:
         from mcp_agent.upstream.mounted_tools import resource_links
 
-        async def call(ctx: ToolContext, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        async def call(ctx: ToolContext, entry: Mapping[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
             answer = await self._upstream(mount, ctx.owner).call(
-                name, arguments, ctx.progress if ctx.wants_progress else None
+                str(entry["name"]),
+                arguments,
+                ctx.progress if ctx.wants_progress else None,
+                has_schema=entry.get("outputSchema") is not None,
             )
             for link in resource_links(answer):
                 self._links.pop(link, None)
