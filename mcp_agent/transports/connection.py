@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import httptools
 import orjson
@@ -30,6 +30,8 @@ _LINGER_S = 1.0
 WEBSOCKET_PATH = "/open-terminal/api/terminals/"
 # The largest message of a WebSocket that is read; a person may paste a long text.
 MOST_MESSAGE_BYTES = 1024 * 1024
+# What every head of an answer begins with.
+_STATUS = b"HTTP/1.1 "
 _HEAD_TOO_LARGE = f"the head of a request may have {MOST_HEAD_BYTES} bytes"
 
 
@@ -68,6 +70,41 @@ class _Parser(httptools.HttpRequestParser):
                 self._connection.read_without_upgrade(bytes(data)[upgrade.args[0] :])
 
 
+class _JoiningTransport:
+    """A transport that sends the head of an answer together with what is written next.
+
+    uvicorn writes the body by itself: two packets, and a client that wakes up for each. A head that nothing follows at
+    once, such as that of a stream, is sent when the event loop comes round.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.writelines((head, data))
+        elif data.startswith(_STATUS):
+            self._head = data
+            self._loop.call_soon(self._flush)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+
 class Connection(HttpToolsProtocol):
     """Bounds the size and the time of a head, the number of connections, and what is read ahead."""
 
@@ -84,7 +121,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         self.parser = _Parser(self)
-        super().connection_made(transport)
+        # A cast: it has all that a transport has.
+        super().connection_made(cast("asyncio.Transport", _JoiningTransport(transport, self.loop)))
         self._await_head()
         if len(self.connections) > MOST_CONNECTIONS:
             idle = (each for each in self.connections if isinstance(each, Connection) and each.is_idle)
