@@ -158,7 +158,7 @@ def _add_mount_commands(commands: Commands) -> None:
     wrap.add_argument("program", metavar="PROGRAM", help="for example: git")
     wrap.add_argument("--id", metavar="NAME", help="the name of the tool (default: PROGRAM_run)")
     wrap.add_argument("--block", action="append", metavar="SUBCOMMAND[=REASON]", help="refuse a subcommand")
-    text = "a global option that takes a value, so that the subcommand behind it is found"
+    text = "a global option that takes a value, so that the subcommand behind it is found (default: by its --help)"
     wrap.add_argument("--value-option", action="append", metavar="OPTION", help=text)
     wrap.add_argument("--timeout", type=float, metavar="SECONDS", help="end it after that time (default: 30)")
     wrap.add_argument("--env", action="append", metavar="NAME=VALUE", help="a variable for it")

@@ -198,3 +198,18 @@ async def test_wrap_makes_a_program_a_tool_and_unwrap_takes_it_away(home: Path) 
         assert daemon.cli("unwrap", "say").returncode == 0
         assert "wrap" not in categories(daemon.tools_json)["cli"]
         assert "no program is wrapped as 'say'" in daemon.cli("unwrap", "say").stderr
+
+
+async def test_options_with_a_value_are_found_in_the_help_so_that_what_is_blocked_behind_them_is(home: Path) -> None:
+    program = home / "deploy"
+    program.write_text(
+        "#!/bin/sh\necho 'usage: deploy [-C <path>] [--site=SITE] [--deep[=<n>]] [-v | --verbose] COMMAND'\n"
+        "echo '  -H, --host list      where to'\necho '      --quiet          say nothing'\n"
+    )
+    program.chmod(0o755)
+    with running(home) as daemon:
+        done = daemon.cli("wrap", str(program), "--id", "deploy", "--block", "remove")
+        assert "options with a value, by its help: -C, --site, -H, --host; --value-option" in done.stdout
+        for before in (["-C", "."], ["--site", "a"], ["-v", "-H", "b"], ["--host", "b", "--quiet"]):
+            refused = await daemon.rpc("tools/call", name="deploy", arguments={"args": [*before, "remove"]})
+            assert refused["result"]["structuredContent"]["error"]["code"] == "BLOCKED_SUBCOMMAND", before
