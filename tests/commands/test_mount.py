@@ -36,7 +36,7 @@ async def test_mount_answers_when_the_tools_can_be_called_and_unmount_takes_them
         assert done.returncode == 0, done.stderr
         assert "small is mounted in the profile default\n" in done.stdout
         assert f"changed: {daemon.tools_json}\n" in done.stdout
-        assert "small: running; 16 tools, " in done.stdout
+        assert "small: running; 2 of 16 tools, " in done.stdout
         assert await text_of(daemon, "echo", text="hi") == "hi"
         assert await text_of(daemon, "environment", name="KEY") == "hush"
         # The secret is in the closed folder, not in the file that tools can read.
@@ -47,7 +47,10 @@ async def test_mount_answers_when_the_tools_can_be_called_and_unmount_takes_them
         denied = await daemon.rpc("tools/call", name="fs_read", arguments={"path": str(place)})
         assert denied["result"]["structuredContent"]["error"]["code"] == "DENIED"
 
-        assert "  small                  running; 16 tools" in daemon.cli("mount").stdout
+        assert "  small                  running; 2 of 16 tools" in daemon.cli("mount").stdout
+        shown = daemon.cli("tools").stdout
+        each = [int(line.split("\t")[3].split()[0]) for line in shown.splitlines() if "\tsmall\t" in line]
+        assert (len(each), f"running; 2 of 16 tools, {sum(each)} tokens\n" in shown) == (2, True)
         assert daemon.cli("disable", "echo").returncode == 0
         assert categories(daemon.tools_json)["small"]["tools"][0] == {"id": "echo", "label": "echo", "enabled": False}
 
