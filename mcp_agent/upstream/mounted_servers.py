@@ -216,14 +216,18 @@ class Mounts:
                 ctx.progress if ctx.wants_progress else None,
                 has_schema=entry.get("outputSchema") is not None,
             )
-            for link in resource_links(answer):
-                self._links.pop(link, None)
-                self._links[link] = mount.category
-            while len(self._links) > _MOST_LINKS:
-                del self._links[next(iter(self._links))]
+            if links := resource_links(answer):
+                self._remember(links, mount.category)
             return answer
 
         return call
+
+    def _remember(self, links: Collection[str], category: str) -> None:
+        for link in links:
+            self._links.pop(link, None)
+            self._links[link] = category
+        while len(self._links) > _MOST_LINKS:
+            del self._links[next(iter(self._links))]
 
     def _upstream(self, mount: Mount, caller: str) -> Upstream:
         """The connection for a caller. Raises UpstreamUnavailable if there are too many."""

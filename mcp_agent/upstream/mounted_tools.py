@@ -131,7 +131,7 @@ def _result(answer: Mapping[str, Any]) -> MountedResult:
     if answer.get("isError"):
         raise UpstreamFailed(text or "the mounted server gave no reason")
     structured = answer.get("structuredContent")
-    others = tuple(block for block in blocks if block.get("type") != "text")
+    others = tuple([block for block in blocks if block.get("type") != "text"])
     if structured is not None and not blocks:
         # Some clients show a model the blocks alone.
         text = orjson.dumps(structured).decode()

@@ -118,7 +118,9 @@ class Upstream:
     async def _call_once(
         self, tool: str, arguments: dict[str, Any], report: Progress | None, has_schema: bool
     ) -> dict[str, Any]:
-        client = await self._client()
+        client = self._running
+        if client is None or self._ended.is_set():
+            client = await self._client()
         ended = self._ended
         self.calls_under_way += 1
         try:
