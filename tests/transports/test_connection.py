@@ -203,11 +203,11 @@ async def test_a_body_in_pieces_arrives_whole() -> None:
         writer.close()
 
 
-async def test_a_head_is_sent_though_its_body_is_still_to_come() -> None:
+async def test_the_head_of_a_stream_is_sent_before_its_first_bytes() -> None:
     has_head = asyncio.Event()
 
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+        await send({"type": "http.response.start", "status": 200, "headers": []})
         await has_head.wait()
         await send({"type": "http.response.body", "body": b"hello"})
 
@@ -216,7 +216,7 @@ async def test_a_head_is_sent_though_its_body_is_still_to_come() -> None:
         writer.write(_asked("/"))
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
         has_head.set()
-        assert await reader.readexactly(5) == b"hello"
+        assert await reader.readexactly(8) == b"5\r\nhello"
         writer.close()
 
 
