@@ -7,6 +7,7 @@ remove these places from the path of this process. Its children keep their envir
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -15,9 +16,13 @@ _TOKEN = "MCP_AGENT_TOKEN"
 _TOKEN_DESCRIPTOR = "MCP_AGENT_TOKEN_DESCRIPTOR"
 # As long as a token may be, and less than any pipe holds.
 _MOST_TOKEN_BYTES = 4_096
+# Of objects, after which the collector looks for garbage. Imports leave none behind, and Python's own number, 700, has
+# it look a hundred times before a daemon is there. `memory.collect_as_usual` ends that.
+_MOST_UNCOLLECTED = 50_000
 
 
 def main() -> int:
+    gc.set_threshold(_MOST_UNCOLLECTED)
     hide_token()
     own_imports_only()
     from mcp_agent.cli import run
@@ -26,6 +31,7 @@ def main() -> int:
 
 
 def pruner() -> int:
+    gc.set_threshold(_MOST_UNCOLLECTED)
     hide_token()
     own_imports_only()
     from mcp_agent.programs.pruner.command import run

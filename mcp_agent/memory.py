@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import time
 
 # Of the C library's malloc.h. Two, because the threads share one interpreter lock and seldom allocate at the same time.
@@ -16,6 +17,14 @@ _MOST_ARENAS = 2
 _EVERY_S = 60.0
 # With less work than this in between there is little to give back, and an idle daemon stays idle.
 _LEAST_WORK_S = 0.1
+# Python's own: how many objects, and how many collections of younger ones, have it look for garbage.
+_THRESHOLDS = (700, 10, 10)
+
+
+def collect_as_usual() -> None:
+    """Look for garbage as Python does, once a program has started; what is there now stays, and is not looked at."""
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLDS)
 
 
 def limit_arenas() -> None:

@@ -83,7 +83,8 @@ class RuntimeFile:
 
     def __enter__(self) -> None:
         try:
-            disk.replace_file(self._path, orjson.dumps(self._content))
+            # Without a sync: what is in it holds no longer than this process.
+            disk.replace_file(self._path, orjson.dumps(self._content), sync=False)
         except OSError as error:
             # Clients are served all the same; only the commands do not find us.
             event(log, logging.WARNING, "runtime_file.not_written", path=str(self._path), message=str(error))

@@ -23,7 +23,7 @@ from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon
 from mcp_agent.host import Host
 from mcp_agent.logs import event
-from mcp_agent.memory import limit_arenas, return_free_memory
+from mcp_agent.memory import collect_as_usual, limit_arenas, return_free_memory
 from mcp_agent.runtime_file import RuntimeFile
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
@@ -199,6 +199,7 @@ class _Server(uvicorn.Server):
             for listener in sockets or ()
         ]
         self.started = True
+        collect_as_usual()
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -70,10 +70,13 @@ def _tools_in(package: ModuleType) -> Iterator[Tool]:
 
 
 def _modules(package: ModuleType) -> Iterator[str]:
-    """The modules of `package` and of its folders. Deeper modules declare no tools and may be slow to import."""
+    """The modules of `package` and of its folders. Deeper modules declare no tools and may be slow to import.
+
+    A folder whose `DECLARES_TOOLS` is False is left out.
+    """
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        if module.ispkg:
-            folder = importlib.import_module(module.name).__path__
-            yield from (each.name for each in pkgutil.iter_modules(folder, f"{module.name}.") if not each.ispkg)
-        else:
+        if not module.ispkg:
             yield module.name
+        elif getattr(folder := importlib.import_module(module.name), "DECLARES_TOOLS", True):
+            inner = pkgutil.iter_modules(folder.__path__, f"{module.name}.")
+            yield from (each.name for each in inner if not each.ispkg)

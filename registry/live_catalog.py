@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
 
 from registry.catalog import Catalog
 from registry.profiles import Profiles
 from registry.program_help import ProgramHelp
-from tools.cli.wrap import Wrap
-from tools.cli.wrapped_tools import WrappedProgram, wrapped_program
 from tools.kit.spec import Tool
+
+if TYPE_CHECKING:
+    from tools.cli.wrap import Wrap
+    from tools.cli.wrapped_tools import WrappedProgram
 
 # Gives the tools of mounted servers, none of them under a name in the collection.
 MountedTools = Callable[[Profiles, Collection[str]], Iterable[Tool]]
@@ -49,4 +52,9 @@ class LiveCatalog:
         """The program as it was, if its entry and its help are the same: it remembers who uses it."""
         text = self._help.of(wrap)
         before = next((each for each in self.programs if each.wrap == wrap and each.help_text == text), None)
-        return wrapped_program(wrap, text) if before is None else before
+        if before is not None:
+            return before
+        # Imported when something is wrapped.
+        from tools.cli.wrapped_tools import wrapped_program
+
+        return wrapped_program(wrap, text)

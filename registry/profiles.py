@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from registry.catalog import Catalog, label
 from registry.known_keys import EFFECTS
-from registry.mount_entries import Mount
 from registry.user_error import UserError
-from tools.cli.wrap import Wrap
 from tools.kit.rules import NOTHING, Deny, Rule
 from tools.kit.spec import Tool
+
+if TYPE_CHECKING:
+    from registry.mount_entries import Mount
+    from tools.cli.wrap import Wrap
 
 Form = Literal["auto", "json", "text"]
 VERSION = 1

@@ -7,23 +7,31 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tools.cli.wrap import Wrap
 from tools.files import disk
+
+if TYPE_CHECKING:
+    from tools.cli.wrap import Wrap
 
 # Every client pays for the description with each message, so it is short. `--help` itself is one call away.
 _MOST_CHARS = 400
 _MOST_BYTES = 64 * 1024
 _MOST_FILE_BYTES = 4 * 1024 * 1024
 _TIMEOUT_S = 5.0
+# `-C <path>`, `--repo=REPO`, `-H, --host list   …`: the short form if there is one, the option, and its value.
+_VALUE_OPTION = re.compile(
+    r"(?<![\w-])(?:(-\w), ?)?(--?[A-Za-z][\w-]*)[ =]"
+    r"(?:<[^<>\n]+>|[A-Z][A-Z0-9_-]+\b|(?:duration|file|int|list|path|strings?|stringArray)(?=  ))"
+)
 
 
 class ProgramHelp:
@@ -48,7 +56,7 @@ class ProgramHelp:
             stamp = None if program is None else _stamp(Path(program))
             if program is None or stamp is None or self._known.get(wrap.command, {}).get("stamp") == stamp:
                 continue
-            self._known[wrap.command] = {"stamp": stamp, "text": _shorten(_ask(program, wrap))}
+            self._known[wrap.command] = {"stamp": stamp, "text": _shorten(_ask(program, wrap.env))}
             is_new = True
         if is_new and self._file is not None:
             with suppress(OSError):
@@ -56,7 +64,14 @@ class ProgramHelp:
         return is_new
 
 
-def _ask(program: str, wrap: Wrap) -> str:
+def find_value_options(command: str, environment: Mapping[str, str]) -> list[str]:
+    """The global options of a program that take a value, as far as its help shows them. It may take seconds."""
+    program = shutil.which(command, path=environment.get("PATH"))
+    text = "" if program is None else _ask(program, environment)
+    return list(dict.fromkeys(name for found in _VALUE_OPTION.findall(text) for name in found if name))
+
+
+def _ask(program: str, environment: Mapping[str, str]) -> str:
     """The output of `--help`, as far as it comes within a few seconds."""
     with tempfile.TemporaryFile() as output:
         try:
@@ -65,7 +80,7 @@ def _ask(program: str, wrap: Wrap) -> str:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PAGER": "cat", "TERM": "dumb", "NO_COLOR": "1", **wrap.env},
+                env={**os.environ, "PAGER": "cat", "TERM": "dumb", "NO_COLOR": "1", **environment},
                 start_new_session=True,
             )
         except OSError:

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from registry.catalog import Catalog
 from registry.deny_rules import read_deny
 from registry.known_keys import EFFECTS, KEYS, Level, check_keys, escape, nearest
-from registry.mount_entries import Mount, read_mount
 from registry.profiles import (
     DEFAULT_PROFILE,
     SHIPPED,
@@ -30,10 +29,13 @@ from registry.profiles import (
     every_tool,
     no_tool,
 )
-from registry.wrap_entries import read_wraps
-from tools.cli.wrap import Wrap
 from tools.kit.records import mutable
 from tools.kit.rules import Deny
+
+# What reads them is imported when there is one in the file.
+if TYPE_CHECKING:
+    from registry.mount_entries import Mount
+    from tools.cli.wrap import Wrap
 
 _NOTHING_SET: Mapping[str, Any] = MappingProxyType({})
 # What is read at all. The largest file that our own commands write has a tenth of that.
@@ -227,6 +229,8 @@ class _Reader:
 
     def _read_wraps(self, value: Any, category_id: str, pointer: str) -> None:
         """Take over the programs that a category wraps. Several profiles may have the same entry."""
+        from registry.wrap_entries import read_wraps
+
         for wrap in read_wraps(value, category_id, pointer, self._problem):
             self._wraps[wrap.id] = wrap
             for name in wrap.tool_names:
@@ -235,6 +239,8 @@ class _Reader:
 
     def _read_mount(self, value: Any, category_id: str, pointer: str) -> None:
         """Take over the server that a category mounts. Several profiles may have the same entry."""
+        from registry.mount_entries import read_mount
+
         mount = read_mount(value, category_id, pointer, self._problem)
         if category_id in self._catalog.categories:
             self._problem(pointer, f"{category_id} is a category of ours; give the mount one of its own")

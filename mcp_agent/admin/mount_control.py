@@ -6,6 +6,7 @@ from typing import Any
 
 from mcp_agent.admin.endpoints import ApiRequest, Routes
 from mcp_agent.daemon import Daemon
+from registry.gate import Access, Gate
 
 # As long as a server may take to start.
 _SETTLE_S = 65.0
@@ -46,5 +47,10 @@ class MountControl:
         return await self._list(request)
 
     def _with_tokens(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
-        tools = self._daemon.gate.catalog.categories.get(name, ())
-        return {**facts, "tokens": sum(tool.list_tokens for tool in tools)}
+        return {**facts, **list_cost(self._daemon.gate, name)}
+
+
+def list_cost(gate: Gate, category: str) -> dict[str, int]:
+    """How many tools of a mount callers of the active profile are shown, and what they cost a model in tokens."""
+    tools = [tool for tool in gate.visible(Access()) if tool.category == category]
+    return {"shown": len(tools), "tokens": sum(tool.list_tokens for tool in tools)}

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
 from mcp_agent.calls.call_errors import INVALID_PARAMS, internal_error, refuse_arguments, timeout_error
+from mcp_agent.calls.deadlines import Deadlines
 from mcp_agent.calls.focus import prune
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
 from mcp_agent.calls.shaping import Shaped, Shaper, WrittenForm, choose_form
@@ -45,6 +46,7 @@ class Dispatcher:
         self._shaper = shaper
         self._threads = threads
         self._observers = observers
+        self._deadlines = Deadlines()
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
@@ -123,9 +125,10 @@ class Dispatcher:
             result = tool.function(context, **arguments)
             return result
         if tool.is_async:
-            result = await within(deadline_s, context, tool.function(context, **arguments))
+            work: Awaitable[Result] = tool.function(context, **arguments)
         else:
-            result = await within(deadline_s, context, self._in_thread(partial(tool.function, context, **arguments)))
+            work = self._in_thread(partial(tool.function, context, **arguments))
+        result = await self._deadlines.within(deadline_s, context, work)
         return result
 
     async def _shape(self, answer: Result | ToolError, call: Call, form: WrittenForm, tool: Tool | None) -> Shaped:
@@ -140,17 +143,6 @@ class Dispatcher:
 
     def _in_thread(self, function: Callable[..., _T], *arguments: Any) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
-
-
-async def within(deadline_s: float, context: ToolContext, work: Awaitable[_T]) -> _T:
-    """What the work of a call gives. Raises TimeoutError at its deadline."""
-    try:
-        async with asyncio.timeout(deadline_s):
-            return await work
-    except (TimeoutError, asyncio.CancelledError):
-        # A thread cannot be cancelled: it looks at this now and then, and stops by itself.
-        context.is_cancelled = True
-        raise
 
 
 def _host_cursor(call: Call, tool: Tool) -> str | None:

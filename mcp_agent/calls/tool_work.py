@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from mcp_agent.calls.call import Call, Failure, Outcome, SharedContext, Success
 from mcp_agent.calls.call_errors import internal_error, timeout_error
-from mcp_agent.calls.dispatcher import within
+from mcp_agent.calls.deadlines import Deadlines
 from mcp_agent.calls.observers import CallObserver, notify_all
 from registry.gate import Gate
 from tools.context import Cancelled, ToolContext
@@ -32,6 +32,7 @@ class ToolWork:
         self._context = context
         self._threads = threads
         self._observers = observers
+        self._deadlines = Deadlines()
 
     async def run(self, call: Call, work: Callable[[ToolContext, Tool], _R]) -> _R:
         """Run `work` in a thread with all that the tool of `call` may use. Raises ToolError."""
@@ -41,7 +42,7 @@ class ToolWork:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
             context = self._context.for_call(call, grant)
             working = asyncio.get_running_loop().run_in_executor(self._threads, work, context, tool)
-            result = await within(grant.deadline_s, context, working)
+            result = await self._deadlines.within(grant.deadline_s, context, working)
             outcome = Success(result, b"")
             return result
         except ToolError as error:

@@ -6,10 +6,12 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_agent.admin.mount_control import list_cost
 from mcp_agent.commands.daemon_client import RunningDaemon
 from mcp_agent.config import Config
 from mcp_agent.upstream.known_tools import KnownTools
 from registry.catalog import Catalog
+from registry.gate import Gate
 from registry.profiles import Profiles
 
 
@@ -31,7 +33,8 @@ def mount_states(
 
 def describe_state(facts: Mapping[str, Any]) -> str:
     """The state of a mounted server, in one line or, where something is wrong, in several."""
-    parts = [str(facts["state"]), f"{facts['tools']} tools, {facts['tokens']} tokens"]
+    count = facts["tools"] if facts["shown"] == facts["tools"] else f"{facts['shown']} of {facts['tools']}"
+    parts = [str(facts["state"]), f"{count} tools, {facts['tokens']} tokens"]
     if facts.get("restarts"):
         parts.append(f"started again {facts['restarts']} times")
     if "problem" in facts:
@@ -89,6 +92,6 @@ def _kept_facts(config: Config, profiles: Profiles, catalog: Catalog, name: str)
     return {
         "state": "no daemon is running",
         "tools": len(known.tools),
-        "tokens": sum(tool.list_tokens for tool in catalog.categories.get(name, ())),
+        **list_cost(Gate(catalog, profiles), name),
         **({"changed": changed} if changed else {}),
     }

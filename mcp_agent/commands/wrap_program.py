@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.commands.changing import make_change, print_change
+from registry.program_help import find_value_options
 
 
 def wrap(options: argparse.Namespace) -> int:
     name = options.id or f"{Path(options.program).name.replace('.', '_')}_run"
     blocked = dict(_parse_block(each) for each in options.block or ())
+    env = dict(each.partition("=")[::2] for each in options.env or ())
+    # Behind an option with a value, the value would be taken for the subcommand.
+    found = find_value_options(options.program, env) if blocked and not options.value_option else []
     flags = {
         "blocked": blocked,
-        "value_options": options.value_option,
+        "value_options": options.value_option or found,
         "timeout_seconds": options.timeout,
-        "env": dict(each.partition("=")[::2] for each in options.env or ()),
+        "env": env,
         "cwd_required": options.cwd_required,
         "description": options.description,
     }
@@ -24,6 +28,8 @@ def wrap(options: argparse.Namespace) -> int:
     entry |= {key: value for key, value in flags.items() if value}
     report = make_change(options, "wrap", {"wrap": entry, "category": options.category})
     print(f"{options.program} is the tool {name} in the profile {report['profile']}")
+    if found:
+        print(f"options with a value, by its help: {', '.join(found)}; --value-option names others")
     print_change(report)
     return 0
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, RpcError
 from registry.gate import Gate
 from registry.live_catalog import LiveCatalog
-from tools.cli.wrap import Document
-from tools.cli.wrapped_tools import WrappedProgram
+
+if TYPE_CHECKING:
+    from tools.cli.wrap import Document
+    from tools.cli.wrapped_tools import WrappedProgram
 
 
 class WrappedResources:

@@ -134,16 +134,24 @@ class Child:
     async def write(self, data: bytes) -> int:
         """Write to its standard input. Returns how many bytes it accepted: fewer if it reads nothing for 5 seconds."""
         done = 0
-        while done < len(data) and self._stdin is not None:
-            try:
-                done += os.write(self._stdin, data[done : done + READ_BYTES])
-            except BlockingIOError:
-                if not await _wait_until_writable(self._stdin, _MOST_UNWRITTEN_S):
-                    break
-            except OSError:
-                self.close_input()
+        while done < len(data):
+            taken = self.write_at_once(data[done : done + READ_BYTES])
+            done += taken
+            if not taken and (self._stdin is None or not await _wait_until_writable(self._stdin, _MOST_UNWRITTEN_S)):
                 break
         return done
+
+    def write_at_once(self, data: bytes) -> int:
+        """Write as much to its standard input as there is room for, and return how many bytes that was."""
+        if self._stdin is None:
+            return 0
+        try:
+            return os.write(self._stdin, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self.close_input()
+            return 0
 
     def close_input(self) -> None:
         if self._stdin is not None:

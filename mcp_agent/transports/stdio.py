@@ -22,6 +22,7 @@ from mcp_agent import signals
 from mcp_agent.calls.call import Caller
 from mcp_agent.host import Host
 from mcp_agent.logs import event
+from mcp_agent.memory import collect_as_usual
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, event_form
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Message, RequestId, RpcError, TooLarge
@@ -50,6 +51,7 @@ _MOST_WRITING_S = 5.0
 async def serve_stdio(host: Host) -> None:
     """Answer messages from standard input until it ends, or a signal comes."""
     output = claim_stdout()
+    collect_as_usual()
     server = _StdioServer(host, output)
     await server.run(read_lines())
 

@@ -12,12 +12,11 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from tools.kit.errors import UpstreamFailed
-from tools.kit.records import record
 
 # The client counts its requests from 0; and there are servers that read an id as a number of 32 bits.
 _FIRST_ID = 1_000_000_000
@@ -29,8 +28,7 @@ class Disconnected(Exception):
     """The server has ended, or is not read any more."""
 
 
-@record
-class _Waiting:
+class _Waiting(NamedTuple):
     answer: asyncio.Future[dict[str, Any]]
     report: Progress | None
 
@@ -56,7 +54,7 @@ class DirectCalls:
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Waiting(answer, report)
         try:
-            await self._write(_line("tools/call", params, number))
+            await self._write(_line({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}))
             return await answer
         except asyncio.CancelledError:
             if not answer.done() or answer.cancelled():
@@ -73,9 +71,8 @@ class DirectCalls:
             message = orjson.loads(line)
         except orjson.JSONDecodeError:
             try:
-                # Some servers write NaN, which is no JSON; the client takes it, too.
-                message = json.loads(line)
-            except ValueError:
+                message = _read_loosely(line)
+            except (ValueError, RecursionError):
                 return False
         if not isinstance(message, dict):
             return False
@@ -116,7 +113,8 @@ class DirectCalls:
 
     def _cancel(self, number: int) -> None:
         """Tell the server that nobody waits any more. Nobody waits for that either: it may not read."""
-        line = _line("notifications/cancelled", {"requestId": number, "reason": "the caller has cancelled the call"})
+        params = {"requestId": number, "reason": "the caller has cancelled the call"}
+        line = _line({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
         task = asyncio.get_running_loop().create_task(self._tell(line))
         self._cancellations.add(task)
         task.add_done_callback(self._cancellations.discard)
@@ -126,6 +124,26 @@ class DirectCalls:
             await self._write(line)
 
 
-def _line(method: str, params: dict[str, Any], number: int | None = None) -> bytes:
-    identity = {} if number is None else {"id": number}
-    return orjson.dumps({"jsonrpc": "2.0", **identity, "method": method, "params": params}) + b"\n"
+def is_plain_text(result: dict[str, Any]) -> bool:
+    """Whether a result is nothing but texts, and as MCP has them."""
+    if len(result) > 1 and not (len(result) == 2 and isinstance(result.get("isError"), bool)):
+        return False
+    blocks = result.get("content")
+    if not isinstance(blocks, list):
+        return False
+    for block in blocks:
+        if not (isinstance(block, dict) and len(block) == 2 and block.get("type") == "text"):
+            return False
+        if not isinstance(block.get("text"), str):
+            return False
+    return True
+
+
+def _read_loosely(line: bytes) -> Any:
+    """What some servers write though it is no JSON: NaN, and half a character, where they have cut a text."""
+    whole = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-16", "surrogatepass")
+    return json.loads(whole.decode("utf-16", "replace"))
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)

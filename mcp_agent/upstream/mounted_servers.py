@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from mcp_agent import MOUNTED_BY_VARIABLE
 from mcp_agent.logs import event
 from mcp_agent.sessions.manager import SessionManager
-from registry.mount_entries import Mount
 from registry.profiles import Profiles, UnknownName
 from tools.context import ToolContext
 from tools.kit.errors import ToolError, UpstreamUnavailable
@@ -22,7 +21,9 @@ from tools.kit.spec import Tool
 # The rest of this room is imported when something is mounted.
 if TYPE_CHECKING:
     from mcp_agent.upstream.known_tools import KnownTools
+    from mcp_agent.upstream.mounted_tools import CallUpstream
     from mcp_agent.upstream.upstream_server import Upstream
+    from registry.mount_entries import Mount
 
 log = logging.getLogger(__name__)
 
@@ -205,21 +206,28 @@ class Mounts:
         self._news.set()
         self._news = asyncio.Event()
 
-    def _caller(self, mount: Mount) -> Callable[[ToolContext, str, dict[str, Any]], Awaitable[dict[str, Any]]]:
+    def _caller(self, mount: Mount) -> CallUpstream:
         from mcp_agent.upstream.mounted_tools import resource_links
 
-        async def call(ctx: ToolContext, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        async def call(ctx: ToolContext, entry: Mapping[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
             answer = await self._upstream(mount, ctx.owner).call(
-                name, arguments, ctx.progress if ctx.wants_progress else None
+                str(entry["name"]),
+                arguments,
+                ctx.progress if ctx.wants_progress else None,
+                has_schema=entry.get("outputSchema") is not None,
             )
-            for link in resource_links(answer):
-                self._links.pop(link, None)
-                self._links[link] = mount.category
-            while len(self._links) > _MOST_LINKS:
-                del self._links[next(iter(self._links))]
+            if links := resource_links(answer):
+                self._remember(links, mount.category)
             return answer
 
         return call
+
+    def _remember(self, links: Collection[str], category: str) -> None:
+        for link in links:
+            self._links.pop(link, None)
+            self._links[link] = category
+        while len(self._links) > _MOST_LINKS:
+            del self._links[next(iter(self._links))]
 
     def _upstream(self, mount: Mount, caller: str) -> Upstream:
         """The connection for a caller. Raises UpstreamUnavailable if there are too many."""

@@ -22,8 +22,8 @@ _MOST_DESCRIPTION = 400
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n\n")
 
-# Calls the tool of that name for a caller, and gives what the server answered.
-CallUpstream = Callable[[ToolContext, str, dict[str, Any]], Awaitable[dict[str, Any]]]
+# Calls the tool that the server describes so for a caller, and gives what the server answered.
+CallUpstream = Callable[[ToolContext, Mapping[str, Any], dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 @record
@@ -33,8 +33,9 @@ class MountedResult(Result):
     text: str
     others: tuple[Block, ...] = ()
     structured: Mapping[str, Any] | None = None
-    # All blocks in their order, as they came. They are sent as long as the text is as it came.
+    # All blocks in their order, as they came, and their text. They are sent as long as the text is as it came.
     sent: tuple[Block, ...] = ()
+    sent_text: str = ""
 
     def as_object(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"text": self.text}
@@ -48,7 +49,7 @@ class MountedResult(Result):
         return self.text
 
     def blocks(self) -> Sequence[Block]:
-        if self.sent and text_of(self.sent) == self.text:
+        if self.sent and self.sent_text == self.text:
             return self.sent
         text: list[Block] = [{"type": "text", "text": self.text}] if self.text or not self.others else []
         return [*text, *self.others]
@@ -73,11 +74,10 @@ class MountedResult(Result):
 
 def mounted_tool(mount: Mount, name: str, entry: Mapping[str, Any], call: CallUpstream) -> Tool:
     """The tool that the server describes with `entry`, under the name that it has here."""
-    upstream_name = str(entry["name"])
 
     async def run(ctx: ToolContext, /, **arguments: Any) -> MountedResult:
         _check_paths(ctx, mount, arguments)
-        return _result(await call(ctx, upstream_name, arguments))
+        return _result(await call(ctx, entry, arguments))
 
     annotations = entry.get("annotations") or {}
     whole = str(entry.get("description") or "")
@@ -131,8 +131,8 @@ def _result(answer: Mapping[str, Any]) -> MountedResult:
     if answer.get("isError"):
         raise UpstreamFailed(text or "the mounted server gave no reason")
     structured = answer.get("structuredContent")
-    others = tuple(block for block in blocks if block.get("type") != "text")
+    others = tuple([block for block in blocks if block.get("type") != "text"])
     if structured is not None and not blocks:
         # Some clients show a model the blocks alone.
         text = orjson.dumps(structured).decode()
-    return MountedResult(text, others, structured if isinstance(structured, dict) else None, tuple(blocks))
+    return MountedResult(text, others, structured if isinstance(structured, dict) else None, tuple(blocks), text)

@@ -64,5 +64,5 @@ def kept_tools(folder: Path) -> Callable[[Profiles, Collection[str]], list[Tool]
     return tools
 
 
-async def _no_server(_: ToolContext, name: str, __: dict[str, Any]) -> dict[str, Any]:
-    raise UpstreamUnavailable(f"{name} runs in the daemon only")
+async def _no_server(_: ToolContext, entry: Mapping[str, Any], __: dict[str, Any]) -> dict[str, Any]:
+    raise UpstreamUnavailable(f"{entry['name']} runs in the daemon only")

@@ -52,9 +52,14 @@ class ServerProcess:
 
 
 class _Lines:
-    """Splits what a server prints into lines, and holds those that nobody has taken yet."""
+    """Splits what a server prints into lines, and holds those that nobody has taken yet.
 
-    def __init__(self) -> None:
+    `take_at_once` is offered each line first, and says whether it has taken it. It is not while others wait, which came
+    before, nor when there are many: the event loop has other things to do, too.
+    """
+
+    def __init__(self, take_at_once: Callable[[bytes], bool]) -> None:
+        self._take_at_once = take_at_once
         self._unfinished = bytearray()
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -64,15 +69,20 @@ class _Lines:
     def feed(self, data: bytes) -> bool:
         """Take output. False if there is enough for now. Raises ValueError for a line that is too long."""
         *complete, rest = data.split(b"\n")
+        are_few = len(complete) <= _AT_ONCE
         for part in complete:
-            line = bytes(self._unfinished) + part
-            self._unfinished.clear()
+            line = part
+            if self._unfinished:
+                line = bytes(self._unfinished) + part
+                self._unfinished.clear()
+            if are_few and not self._waiting and self._take_at_once(line):
+                continue
             self._waiting.append(line)
             self._waiting_bytes += len(line)
+            self._change.set()
         self._unfinished += rest
         if len(self._unfinished) > _MOST_LINE_BYTES:
             raise ValueError(f"it sent a line of more than {_MOST_LINE_BYTES} bytes")
-        self._change.set()
         return self._waiting_bytes < _MOST_WAITING_BYTES
 
     def end(self) -> None:
@@ -155,6 +165,7 @@ class _Outgoing:
         self._program = program
         self._on_stuck = on_stuck
         self._turn = asyncio.Lock()
+        self._waiting = 0
 
     async def send(self, item: SessionMessage) -> None:
         import anyio
@@ -166,10 +177,19 @@ class _Outgoing:
 
     async def write(self, line: bytes) -> None:
         """Raises Disconnected if the server does not read."""
-        async with self._turn:
-            if await self._program.child.write(line) < len(line):
-                self._on_stuck()
-                raise Disconnected
+        child = self._program.child
+        rest = line if self._waiting else line[child.write_at_once(line) :]
+        if not rest:
+            return
+        # With nobody else here the lock is taken at once: nothing comes between the parts of a line.
+        self._waiting += 1
+        try:
+            async with self._turn:
+                if await child.write(rest) < len(rest):
+                    self._on_stuck()
+                    raise Disconnected
+        finally:
+            self._waiting -= 1
 
     async def aclose(self) -> None:
         pass
@@ -193,7 +213,7 @@ async def process_transport(
     """A transport that starts the server when it is entered and ends it when it is left."""
     import anyio
 
-    lines = _Lines()
+    lines = _Lines(lambda line: process.calls is not None and process.calls.take(line))
 
     def end(problem: str = "") -> None:
         process.problem = process.problem or problem

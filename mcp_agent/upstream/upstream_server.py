@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_agent.logs import event
 from mcp_agent.upstream.connecting import START_S, Listeners, Surroundings, connect
-from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected, Progress
+from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected, Progress, is_plain_text
 from mcp_agent.upstream.process_transport import ServerProcess
 from registry.mount_entries import Mount
 from tools.kit.errors import ToolError, UpstreamFailed, UpstreamUnavailable
@@ -67,6 +67,8 @@ class Upstream:
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Client] | None = None
         self._running: Client | None = None
+        # Past the client, where the server can be called so.
+        self._calls: DirectCalls | None = None
         self._ended = asyncio.Event()
 
     @property
@@ -100,21 +102,33 @@ class Upstream:
             templates = await _every(lambda cursor: client.list_resource_templates(cursor=cursor), "resource_templates")
             return listed, templates
 
-    async def call(self, tool: str, arguments: dict[str, Any], report: Progress | None) -> dict[str, Any]:
-        """Call a tool. Gives the result as the server sent it. `report` is told of progress. Raises a ToolError."""
+    async def call(
+        self, tool: str, arguments: dict[str, Any], report: Progress | None, *, has_schema: bool = True
+    ) -> dict[str, Any]:
+        """Call a tool. Gives the result as the server sent it. `report` is told of progress. Raises a ToolError.
+
+        `has_schema`: the tool says what its results look like, and they are held to it.
+        """
         try:
-            return await self._call_once(tool, arguments, report)
+            return await self._call_once(tool, arguments, report, has_schema)
         except _SessionUnknown:
             # The server was started anew, and has refused the call: it has done nothing yet.
-            return await self._call_once(tool, arguments, report)
+            return await self._call_once(tool, arguments, report, has_schema)
 
-    async def _call_once(self, tool: str, arguments: dict[str, Any], report: Progress | None) -> dict[str, Any]:
-        client = await self._client()
+    async def _call_once(
+        self, tool: str, arguments: dict[str, Any], report: Progress | None, has_schema: bool
+    ) -> dict[str, Any]:
+        client = self._running
+        if client is None or self._ended.is_set():
+            client = await self._client()
         ended = self._ended
         self.calls_under_way += 1
         try:
-            if self.process.calls is not None and _has_handshake(client):
-                result = await _call_directly(self.process.calls, client, tool, arguments, report)
+            if self._calls is not None:
+                answer = await self._calls.call(tool, arguments, report)
+                if not has_schema and is_plain_text(answer):
+                    return answer
+                result = await _validate(client, tool, answer)
             else:
                 result = await _call_by_client(client, tool, arguments, report)
         except UpstreamFailed:
@@ -205,6 +219,7 @@ class Upstream:
                 self.protocol_version = client.protocol_version
                 event(log, logging.INFO, "mount.connected", mount=self.mount.category, server=self.server_name)
                 self._running = client
+                self._calls = self.process.calls if _has_handshake(client) else None
                 ready.set_result(client)
                 await self._follow_changes(client, ended)
         except TimeoutError:
@@ -302,12 +317,11 @@ def _has_handshake(client: Client) -> bool:
     return client.protocol_version < "2026"
 
 
-async def _call_directly(
-    calls: DirectCalls, client: Client, tool: str, arguments: dict[str, Any], report: Progress | None
-) -> CallToolResult:
+async def _validate(client: Client, tool: str, answer: dict[str, Any]) -> CallToolResult:
+    """The answer as the official client gives it. Raises what the client raises for one that is not as it should be."""
     from mcp.types import CallToolResult
 
-    result = CallToolResult.model_validate(await calls.call(tool, arguments, report), by_name=False)
+    result = CallToolResult.model_validate(answer, by_name=False)
     if not result.is_error:
         await client.session.validate_tool_result(tool, result)
     return result

@@ -1,4 +1,4 @@
-"""Memory that is free goes back to the system."""
+"""Memory that is free goes back to the system, and garbage is found once the start is over."""
 
 from __future__ import annotations
 
@@ -37,3 +37,29 @@ def test_what_was_freed_between_what_is_kept_is_returned() -> None:
     run = subprocess.run([sys.executable, "-c", _FREES_MUCH], capture_output=True, text=True, check=True, timeout=60)
     kept, returned_mib = map(int, run.stdout.split())
     assert (kept, returned_mib >= 50) == (40, True), run.stdout
+
+
+_STARTS = """
+import contextlib, gc, io, sys, weakref
+usual = gc.get_threshold()
+from mcp_agent import entry, memory
+sys.argv = ["mcp-agent", "help"]
+with contextlib.redirect_stdout(io.StringIO()):
+    entry.main()
+assert gc.get_threshold()[0] > usual[0]
+memory.collect_as_usual()
+assert gc.get_threshold() == usual
+
+class Ring:
+    def __init__(self):
+        self.own = self
+
+seen = weakref.ref(Ring())
+rings = [Ring() for _ in range(usual[0] + 1)]
+print(seen() is None)
+"""
+
+
+def test_garbage_is_found_again_once_the_start_is_over() -> None:
+    run = subprocess.run([sys.executable, "-c", _STARTS], capture_output=True, text=True, check=False, timeout=60)
+    assert (run.stdout, run.stderr) == ("True\n", "")

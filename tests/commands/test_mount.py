@@ -36,7 +36,7 @@ async def test_mount_answers_when_the_tools_can_be_called_and_unmount_takes_them
         assert done.returncode == 0, done.stderr
         assert "small is mounted in the profile default\n" in done.stdout
         assert f"changed: {daemon.tools_json}\n" in done.stdout
-        assert "small: running; 16 tools, " in done.stdout
+        assert "small: running; 2 of 16 tools, " in done.stdout
         assert await text_of(daemon, "echo", text="hi") == "hi"
         assert await text_of(daemon, "environment", name="KEY") == "hush"
         # The secret is in the closed folder, not in the file that tools can read.
@@ -47,7 +47,10 @@ async def test_mount_answers_when_the_tools_can_be_called_and_unmount_takes_them
         denied = await daemon.rpc("tools/call", name="fs_read", arguments={"path": str(place)})
         assert denied["result"]["structuredContent"]["error"]["code"] == "DENIED"
 
-        assert "  small                  running; 16 tools" in daemon.cli("mount").stdout
+        assert "  small                  running; 2 of 16 tools" in daemon.cli("mount").stdout
+        shown = daemon.cli("tools").stdout
+        each = [int(line.split("\t")[3].split()[0]) for line in shown.splitlines() if "\tsmall\t" in line]
+        assert (len(each), f"running; 2 of 16 tools, {sum(each)} tokens\n" in shown) == (2, True)
         assert daemon.cli("disable", "echo").returncode == 0
         assert categories(daemon.tools_json)["small"]["tools"][0] == {"id": "echo", "label": "echo", "enabled": False}
 
@@ -198,3 +201,18 @@ async def test_wrap_makes_a_program_a_tool_and_unwrap_takes_it_away(home: Path) 
         assert daemon.cli("unwrap", "say").returncode == 0
         assert "wrap" not in categories(daemon.tools_json)["cli"]
         assert "no program is wrapped as 'say'" in daemon.cli("unwrap", "say").stderr
+
+
+async def test_options_with_a_value_are_found_in_the_help_so_that_what_is_blocked_behind_them_is(home: Path) -> None:
+    program = home / "deploy"
+    program.write_text(
+        "#!/bin/sh\necho 'usage: deploy [-C <path>] [--site=SITE] [--deep[=<n>]] [-v | --verbose] COMMAND'\n"
+        "echo '  -H, --host list      where to'\necho '      --quiet          say nothing'\n"
+    )
+    program.chmod(0o755)
+    with running(home) as daemon:
+        done = daemon.cli("wrap", str(program), "--id", "deploy", "--block", "remove")
+        assert "options with a value, by its help: -C, --site, -H, --host; --value-option" in done.stdout
+        for before in (["-C", "."], ["--site", "a"], ["-v", "-H", "b"], ["--host", "b", "--quiet"]):
+            refused = await daemon.rpc("tools/call", name="deploy", arguments={"args": [*before, "remove"]})
+            assert refused["result"]["structuredContent"]["error"]["code"] == "BLOCKED_SUBCOMMAND", before

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,40 @@ def test_the_first_line_of_stdout_says_that_it_is_ready(home: Path) -> None:
         assert daemon.process.stdout is not None
         daemon.process.send_signal(signal.SIGTERM)
         assert (daemon.process.stdout.read(), daemon.process.wait(PATIENCE_S)) == (b"", 0)
+
+
+_NAMES_IMPORTS = """
+import sys
+
+class Seen:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        print("imports", name, file=sys.stderr, flush=True)
+
+sys.meta_path.insert(0, Seen)
+from mcp_agent.cli import run
+run(sys.argv[1:])
+"""
+
+
+def test_a_start_imports_nothing_of_what_is_not_set_up(home: Path) -> None:
+    """What nobody mounts, wraps or opens costs nobody a start."""
+    with running(home, start=(sys.executable, "-c", _NAMES_IMPORTS)) as daemon:
+        imported = {line.split()[1] for line in daemon.stderr.read_text().splitlines() if line.startswith("imports ")}
+    rooms = {
+        "mcp_agent.clients",
+        "mcp_agent.fleet",
+        "mcp_agent.open_terminal",
+        "mcp_agent.programs",
+        "mcp_agent.upstream",
+        "mcp_agent.web",
+        "tools.cli",
+    }
+    libraries = {"mcp", "nats", "numpy", "PIL", "pydantic", "python_multipart", "shtab", "tomlkit", "websockets"}
+    assert "mcp_agent.server" in imported
+    assert {name for name in imported if name.rpartition(".")[0] in rooms} == {"mcp_agent.upstream.mounted_servers"}
+    assert {name.partition(".")[0] for name in imported} & libraries == set()
+    assert {"registry.mount_entries", "registry.wrap_entries"} & imported == set()
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -53,6 +53,10 @@ ODD_TOOLS: dict[str, dict[str, Any]] = {
     "await_cancel": {"description": "Answer once the call is cancelled.", "inputSchema": schema()},
     "cancelled": {"description": "Answer with the number of cancelled calls.", "inputSchema": schema()},
     "nonsense": {"description": "Answer with what is no result.", "inputSchema": schema()},
+    "half_character": {
+        "description": "Answer with a text that ends in the middle of a character.",
+        "inputSchema": schema(),
+    },
     "not_a_number": {"description": "Answer with NaN.", "inputSchema": schema()},
 }
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}}
@@ -153,6 +157,8 @@ def call(message: dict[str, Any], name: str, arguments: dict[str, Any]) -> dict[
             return text(str(len(cancelled)))
         case "nonsense":
             return {"content": "no list"}
+        case "half_character":
+            return text("a \ud83d")
         case "not_a_number":
             return {"content": [], "structuredContent": {"value": float("nan")}}
         case "link":

@@ -60,6 +60,16 @@ def test_requests_on_one_connection_are_answered_one_after_the_other(shared_daem
     assert statuses == [b"200", b"401", b"200"]
 
 
+def test_an_answer_is_one_packet(shared_daemon: Daemon) -> None:
+    with _connected(shared_daemon) as connection:
+        for _ in range(20):
+            connection.sendall(_asked("/nowhere"))
+            head, _, body = connection.recv(65_536).partition(b"\r\n\r\n")
+            length = _LENGTH.search(head)
+            assert length is not None
+            assert len(body) == int(length[1])
+
+
 def test_a_pipelined_request_is_not_read_and_the_connection_closes_after_the_first_answer(
     shared_daemon: Daemon,
 ) -> None:
@@ -190,6 +200,23 @@ async def test_a_body_in_pieces_arrives_whole() -> None:
                 await writer.drain()
                 await asyncio.sleep(0.01)
             assert await _answer(reader) == body
+        writer.close()
+
+
+async def test_the_head_of_a_stream_is_sent_before_its_first_bytes() -> None:
+    has_head = asyncio.Event()
+
+    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await has_head.wait()
+        await send({"type": "http.response.body", "body": b"hello"})
+
+    async with _Served(stream) as served, asyncio.timeout(PATIENCE_S):
+        reader, writer = await served.client()
+        writer.write(_asked("/"))
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+        has_head.set()
+        assert await reader.readexactly(8) == b"5\r\nhello"
         writer.close()
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.support.waiting import eventually, within
-from tests.upstream.mounting import mounted, small
+from tests.upstream.mounting import mounted, names, send, small
 
 
 async def test_a_cancelled_call_is_cancelled_at_the_server_and_its_late_answer_disturbs_nobody(tmp_path: Path) -> None:
@@ -38,3 +39,30 @@ async def test_an_answer_that_is_no_result_is_the_failure_of_the_server(tmp_path
 async def test_an_answer_with_nan_is_taken_though_it_is_no_json(tmp_path: Path) -> None:
     async with mounted(tmp_path, {"small": small("--odd")}) as host, within():
         assert (await host.call("not_a_number"))["structuredContent"] == {"value": None}
+
+
+async def test_a_text_that_a_server_has_cut_within_a_character_is_taken(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small("--odd")}) as host, within():
+        assert (await host.call("half_character"))["text"] == "a \ufffd"
+
+
+async def test_a_tool_that_promises_structured_content_is_held_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "more.json"
+    file.write_text(json.dumps({"promise": {"inputSchema": {"type": "object"}, "outputSchema": {"type": "object"}}}))
+    async with mounted(tmp_path, {"small": small("--tools", str(file))}) as host, within():
+        error = (await host.call("promise"))["error"]
+        assert (error["code"], "output schema" in error["message"]) == ("UPSTREAM_FAILED", True)
+
+
+async def test_lines_that_are_longer_than_the_pipe_do_not_mix(tmp_path: Path) -> None:
+    texts = [str(number) * 150_000 if number % 2 else str(number) for number in range(8)]
+    async with mounted(tmp_path, {"small": small()}) as host, within():
+        answers = await asyncio.gather(*(send(host, "echo", text=text) for text in texts))
+        assert [answer["content"][0]["text"] for answer in answers] == texts
+
+
+async def test_what_an_answer_overtakes_is_not_lost(tmp_path: Path) -> None:
+    """A notification before the answer goes to the client, the answer to the call."""
+    async with mounted(tmp_path, {"small": small()}) as host, within():
+        assert (await host.call("add_tool", name="fresh"))["text"] == "add_tool"
+        await eventually(lambda: names(host, "small"), lambda listed: "fresh" in listed)

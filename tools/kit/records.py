@@ -2,15 +2,17 @@
 
 For the type checker a record is a frozen dataclass, and `dataclasses.fields`, `replace` and `asdict` work with it. But
 `dataclass` generates and compiles comparison, hash and repr for every class, which with eighty classes was half of the
-start time of our own code; records share one implementation. And nothing stops a change at run time, because a really
+start time of our own code; records share one implementation. `__init__` is compiled when the first instance is made:
+most processes use few of the classes that they import. And nothing stops a change at run time, because a really
 frozen instance takes three times as long to create. The few classes that are compared or hashed in everyday work are
 frozen dataclasses of the standard library or named tuples.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any, TypeVar, cast, dataclass_transform
 
 _T = TypeVar("_T")
 
@@ -29,7 +31,26 @@ def mutable(cls: type[_T]) -> type[_T]:
     """Make a class a dataclass whose instances may change. An instance is equal only to itself."""
     # `dataclass` writes the signature into a missing docstring, and to find that takes half of its time.
     cls.__doc__ = cls.__doc__ or cls.__name__
-    return dataclass(slots=True, eq=False, repr=False)(cls)
+    made: Any = dataclass(init=False, slots=True, eq=False, repr=False)(cls)
+    if "__init__" not in cls.__dict__:
+        made.__init__ = _compile_on_call(made)
+    return cast("type[_T]", made)
+
+
+def _compile_on_call(cls: Any) -> Callable[..., None]:
+    """An `__init__` that replaces itself by the one that `dataclass` would have generated."""
+
+    def init(self: Any, *values: Any, **named: Any) -> None:
+        described = [
+            (each.name, each.type, field(default=each.default, default_factory=each.default_factory))
+            for each in fields(cls)
+        ]
+        namespace = {"__doc__": cls.__doc__}
+        made: Any = make_dataclass(cls.__qualname__, described, namespace=namespace, eq=False, repr=False)
+        cls.__init__ = made.__init__
+        made.__init__(self, *values, **named)
+
+    return init
 
 
 def _is_equal(self: Any, other: object) -> bool:

@@ -173,6 +173,11 @@ class Tool:
         }
 
     @cached_property
+    def _host_defaults(self) -> dict[str, Any]:
+        """What the host adds to the arguments of a tool that somebody else describes, where the caller says nothing."""
+        return self.parameters.parse({})
+
+    @cached_property
     def _path_keywords(self) -> tuple[str, ...]:
         return tuple(each.keyword for each in self.own_parameters.by_name.values() if each.field.is_path)
 
@@ -205,9 +210,12 @@ class Tool:
         if self.given_schema is None:
             parsed = self.parameters.parse(arguments)
         else:
-            ours = self.parameters.names
-            parsed = {name: value for name, value in arguments.items() if name not in ours}
-            parsed.update(self.parameters.parse({name: arguments[name] for name in ours if name in arguments}))
+            ours = self.parameters.by_name.keys()
+            if ours.isdisjoint(arguments):
+                parsed = {**arguments, **self._host_defaults}
+            else:
+                parsed = {name: value for name, value in arguments.items() if name not in ours}
+                parsed.update(self.parameters.parse({name: arguments[name] for name in ours if name in arguments}))
         if self.takes_cursor and not self.has_own_cursor:
             # A call with a cursor is answered by the host; here there is none, or it is null.
             del parsed[CURSOR]

@@ -66,6 +66,25 @@ def test_a_record_keeps_its_own_way_of_comparing() -> None:
     assert _Loose("a", 1) == _Loose("a", 2)
 
 
+def test_a_record_keeps_its_own_way_of_being_made() -> None:
+    assert _Upper("a").name == "A"
+
+
+def test_a_class_below_a_record_is_made_as_the_record_is() -> None:
+    class Below(_Key):
+        pass
+
+    assert (Below("a", 1).name, Below("b", line=2).line, type(Below("c", 3))) == ("a", 2, Below)
+
+
+@record
+class _Upper:
+    name: str
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "name", name.upper())
+
+
 @record
 class _Key:
     name: str
