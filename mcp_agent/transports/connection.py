@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import httptools
 import orjson
@@ -30,9 +30,6 @@ _LINGER_S = 1.0
 WEBSOCKET_PATH = "/open-terminal/api/terminals/"
 # The largest message of a WebSocket that is read; a person may paste a long text.
 MOST_MESSAGE_BYTES = 1024 * 1024
-# What every head of an answer begins with, and what is in that of an answer with a body that is whole.
-_STATUS = b"HTTP/1.1 "
-_LENGTH = b"\r\ncontent-length: "
 _HEAD_TOO_LARGE = f"the head of a request may have {MOST_HEAD_BYTES} bytes"
 
 
@@ -71,40 +68,6 @@ class _Parser(httptools.HttpRequestParser):
                 self._connection.read_without_upgrade(bytes(data)[upgrade.args[0] :])
 
 
-class _JoiningTransport:
-    """A transport that sends the head of an answer together with its body, if it says that it has one.
-
-    uvicorn writes the body by itself: two packets, and a client that wakes up for each. The head of a stream, which has
-    no length, is sent at once.
-    """
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.writelines((head, data))
-        elif data.startswith(_STATUS) and _LENGTH in data:
-            self._head = data
-        else:
-            self._transport.write(data)
-
-    def close(self) -> None:
-        self.flush()
-        self._transport.close()
-
-    def flush(self) -> None:
-        """Send a head that no body has followed: that of an answer to HEAD."""
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)
-
-
 class Connection(HttpToolsProtocol):
     """Bounds the size and the time of a head, the number of connections, and what is read ahead."""
 
@@ -121,9 +84,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         self.parser = _Parser(self)
-        self._joining = _JoiningTransport(transport)
-        # A cast: it has all that a transport has.
-        super().connection_made(cast("asyncio.Transport", self._joining))
+        super().connection_made(transport)
         self._await_head()
         if len(self.connections) > MOST_CONNECTIONS:
             idle = (each for each in self.connections if isinstance(each, Connection) and each.is_idle)
@@ -198,7 +159,6 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self._quiet_since = self.loop.time()
-        self._joining.flush()
         super().on_response_complete()
 
     def read_without_upgrade(self, rest: bytes) -> None:

@@ -60,16 +60,6 @@ def test_requests_on_one_connection_are_answered_one_after_the_other(shared_daem
     assert statuses == [b"200", b"401", b"200"]
 
 
-def test_an_answer_is_one_packet(shared_daemon: Daemon) -> None:
-    with _connected(shared_daemon) as connection:
-        for _ in range(20):
-            connection.sendall(_asked("/nowhere"))
-            head, _, body = connection.recv(65_536).partition(b"\r\n\r\n")
-            length = _LENGTH.search(head)
-            assert length is not None
-            assert len(body) == int(length[1])
-
-
 def test_a_pipelined_request_is_not_read_and_the_connection_closes_after_the_first_answer(
     shared_daemon: Daemon,
 ) -> None:
