@@ -31,8 +31,9 @@ def mutable(cls: type[_T]) -> type[_T]:
     """Make a class a dataclass whose instances may change. An instance is equal only to itself."""
     # `dataclass` writes the signature into a missing docstring, and to find that takes half of its time.
     cls.__doc__ = cls.__doc__ or cls.__name__
-    made: Any = dataclass(init=False, slots=True, eq=False, repr=False)(cls)
-    if "__init__" not in cls.__dict__:
+    is_plain = not hasattr(cls, "__post_init__")
+    made: Any = dataclass(init=not is_plain, slots=True, eq=False, repr=False)(cls)
+    if is_plain and "__init__" not in cls.__dict__:
         made.__init__ = _compile_on_call(made)
     return cast("type[_T]", made)
 

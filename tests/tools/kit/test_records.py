@@ -6,7 +6,7 @@ from dataclasses import asdict, field, fields, replace
 
 import pytest
 
-from tools.kit.records import record
+from tools.kit.records import mutable, record
 
 
 @record
@@ -56,6 +56,10 @@ def test_the_tools_for_dataclasses_work_on_records() -> None:
     assert [each.name for each in fields(marked)] == ["name", "line", "tags", "mark"]
 
 
+def test_what_a_record_does_after_it_is_made_is_done() -> None:
+    assert _Doubled(2).count == 4
+
+
 def test_a_record_can_be_matched_by_position() -> None:
     match Marked("a", 2):
         case Marked(name, line):
@@ -101,3 +105,11 @@ class _Loose:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+@mutable
+class _Doubled:
+    count: int
+
+    def __post_init__(self) -> None:
+        self.count *= 2
