@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from mcp_agent.events.output_cursor import AT_ONCE_BYTES, Item, OutputCursor
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog, Stream
 from tools.context import EndedBy
-from tools.kit.records import record
 
 _FRAMES_BYTES = 4 * 1024 * 1024
 # What a frame in memory costs besides its bytes.
@@ -41,8 +40,7 @@ class Notice:
         return {"level": self.level, "logger": "mcp-agent", "data": self.text}
 
 
-@record
-class SessionOutput:
+class SessionOutput(NamedTuple):
     """A session has printed `chunk`, which begins at the byte `offset` of its output."""
 
     session_id: str
@@ -50,7 +48,9 @@ class SessionOutput:
     chunk: str
     offset: int
 
-    name = "shell_session_output"
+    @property
+    def name(self) -> str:
+        return "shell_session_output"
 
     def as_object(self) -> dict[str, Any]:
         return {
@@ -62,8 +62,7 @@ class SessionOutput:
         }
 
 
-@record
-class SessionExit:
+class SessionExit(NamedTuple):
     """A session is over. All that its leader printed has been sent before."""
 
     session_id: str
@@ -71,7 +70,9 @@ class SessionExit:
     signal: str | None
     ended_by: EndedBy | None = None
 
-    name = "shell_session_exit"
+    @property
+    def name(self) -> str:
+        return "shell_session_exit"
 
     @classmethod
     def of(cls, session_id: str, exited: Exit) -> SessionExit:
@@ -86,15 +87,16 @@ class SessionExit:
         return value
 
 
-@record
-class Gap:
+class Gap(NamedTuple):
     """This client does not get these bytes of a session's output. They may still be in the spool."""
 
     session_id: str
     offset: int
     next_offset: int
 
-    name = "gap"
+    @property
+    def name(self) -> str:
+        return "gap"
 
     def as_object(self) -> dict[str, Any]:
         return {
