@@ -33,11 +33,11 @@ def claim_state_dir(config: Config) -> None:
     if is_ours:
         return
     os.close(descriptor)
-    first = running_daemon(config.runtime_file)
+    first = _running(config.runtime_file)
     if first is None:
         where, advice = "it is still starting", "wait for it"
     else:
-        where = f"{first['url']}, pid {first['pid']}"
+        where = f"{first['url'] or 'without a port'}, pid {first['pid']}"
         advice = f"use that one as it is, or end it with: kill {first['pid']}"
     raise UserError(
         f"mcp-agent runs already: another daemon uses the state folder {config.state_dir} ({where}); {advice}. "
@@ -46,9 +46,23 @@ def claim_state_dir(config: Config) -> None:
 
 
 def running_daemon(runtime_file: Path) -> dict[str, str] | None:
-    """What the running daemon says of itself: `url`, `pid`, `config`, `token_file`. None if there is none.
+    """What the running daemon says of itself: `url`, `pid`, `config`, `token_file`. None if there is none to ask.
 
-    A zombie is none. `token_file` is empty where the daemon has its token from the environment.
+    `token_file` is empty where the daemon has its token from the environment. Raises UserError as `_running` does.
+    """
+    found = _running(runtime_file)
+    return found if found is not None and found["url"] else None
+
+
+def runs_without_port(runtime_file: Path) -> bool:
+    """Whether there is a daemon that cannot be asked anything: a box of a fleet with `--no-listen`."""
+    found = _running(runtime_file)
+    return found is not None and not found["url"]
+
+
+def _running(runtime_file: Path) -> dict[str, str] | None:
+    """What is in the file of a daemon that runs. A zombie does not.
+
     Raises UserError if another user can write the file, because the token is sent to the address in it.
     """
     try:
@@ -70,6 +84,7 @@ class RuntimeFile:
     """The file by which commands of the same user find the running daemon; gone when it is."""
 
     def __init__(self, config: Config, url: str, *, has_token_file: bool = True) -> None:
+        """Without a port, `url` is empty."""
         self._path: Path = config.runtime_file
         own = os.getpid()
         self._content = {

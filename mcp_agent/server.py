@@ -11,7 +11,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -102,9 +101,7 @@ def serve(
     if listener is not None:
         port = listener.getsockname()[1]
         url = f"{'https' if config.tls_cert else 'http'}://{addresses.in_url(config.host)}:{port}"
-    # Without a URL there is nothing by which commands could reach it.
-    runtime_file = RuntimeFile(config, url, has_token_file=not tokens.is_owner_fixed) if url else nullcontext()
-    with runtime_file:
+    with RuntimeFile(config, url, has_token_file=not tokens.is_owner_fixed):
         run(
             daemon,
             app,

@@ -15,6 +15,7 @@ from mcp_agent.commands import daemon_client
 from mcp_agent.commands.daemon_client import RunningDaemon
 from mcp_agent.config import Config, load
 from mcp_agent.printing import progress
+from mcp_agent.runtime_file import runs_without_port
 from mcp_agent.storage.audit_log import AuditLog
 from mcp_agent.upstream.placing import kept_tools
 from registry.catalog import Catalog, discover
@@ -41,7 +42,8 @@ def make_change(options: argparse.Namespace, name: str, arguments: Mapping[str, 
             report: dict[str, Any] = daemon.ask("POST", f"/api/{urllib.parse.quote(name)}", dict(arguments))
         return {**report, "daemon": daemon.url}
     other = daemon_client.find(config)
-    return {**_change_file(config, name, arguments), "daemon": None, "other_daemon": other and other.config}
+    where = {"daemon": None, "other_daemon": other and other.config}
+    return {**_change_file(config, name, arguments), **where, "no_port": runs_without_port(config.runtime_file)}
 
 
 def print_change(report: Mapping[str, Any]) -> None:
@@ -52,6 +54,8 @@ def print_change(report: Mapping[str, Any]) -> None:
     if report["daemon"] is None:
         if report["other_daemon"] is not None:
             print(f"the running daemon uses another file, {report['other_daemon']}, and goes on as before")
+        elif report["no_port"]:
+            print("the daemon that runs here has no port to be asked at; it follows its tools.json within a second")
         else:
             print("no daemon is running: the next one begins with it, and `mcp-agent stdio` sees it within a second")
         return

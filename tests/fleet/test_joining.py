@@ -107,6 +107,16 @@ def test_the_table_fleet_of_config_toml_makes_a_member(fleet: Fleet, tmp_path: P
         member.stop()
 
 
+def test_a_switch_on_the_machine_of_a_box_without_a_port_says_that_it_holds(fleet: Fleet) -> None:
+    box = fleet.member("one", "--no-listen").daemon
+    assert box is not None
+    changed = box.cli("disable", "fs_list", "--config", str(box.tools_json))
+    assert (changed.returncode, "no daemon is running" in changed.stdout) == (0, False)
+    assert "it follows its tools.json within a second" in changed.stdout
+    again = box.cli("serve", "--no-listen", "--fleet", fleet.url, "--box", "two")
+    assert (again.returncode, f"without a port, pid {box.process.pid}" in again.stderr) == (2, True)
+
+
 async def test_a_gateway_can_do_no_more_than_the_profile_for_gateways_allows(fleet: Fleet) -> None:
     fleet.member("free")
     fleet.member("careful", "--fleet-profile", "read-only", "--no-listen")
