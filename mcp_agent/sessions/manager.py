@@ -21,10 +21,11 @@ from mcp_agent.sessions.child_environment import ChildEnvironment
 from mcp_agent.sessions.control_groups import ControlGroups, delegated_group
 from mcp_agent.sessions.crash_record import CrashRecord
 from mcp_agent.sessions.output_log import OutputLog, Stream
-from mcp_agent.sessions.process import SHELL, OnOutput, Status, Terminal, spawn
+from mcp_agent.sessions.process import OnOutput, Status, Terminal
 from mcp_agent.sessions.process_tree import Tree
 from mcp_agent.sessions.program import Program
 from mcp_agent.sessions.session import HeadTailBuffer, OutputListener, Session
+from mcp_agent.sessions.spawn import SHELL, spawn
 from mcp_agent.sessions.spawn_errors import spawn_error
 from mcp_agent.sessions.subreaper import Subreaper
 from tools.context import EndedBy, Ending, Origin

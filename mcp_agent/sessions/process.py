@@ -1,24 +1,21 @@
 """One child process: the leader of its own session (setsid), with non-blocking pipes and a pidfd.
 
 We own the pipes and watch the leader by its pidfd: `asyncio.subprocess` waits for the end of the pipes too, and so
-hangs while a grandchild has them open. `subprocess` also starts a child six times as fast as the event loop does.
+hangs while a grandchild has them open. `spawn.py` starts it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import fcntl
 import os
 import signal
 import struct
 import subprocess
-import sys
 import termios
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import field
-from pathlib import Path
 
 from mcp_agent.sessions.output_log import Stream
 from tools.files import disk, utf8
@@ -29,7 +26,6 @@ READ_BYTES = 64 * 1024
 _READS_AT_ONCE = 16
 _MOST_UNWRITTEN_S = 5.0
 _MOST_TERMINAL_BYTES = 128 * 1024
-SHELL = ("cmd.exe", "/c") if sys.platform == "win32" else ("/bin/sh", "-c")
 
 OnOutput = Callable[[Stream, bytes], bool]
 
@@ -61,7 +57,9 @@ class Status:
 
 
 @mutable
-class _Reader:
+class Reader:
+    """An output of a child that is read."""
+
     descriptor: int
     stream: Stream
     is_pipe: bool = True
@@ -86,7 +84,7 @@ class Child:
     is_paused: bool = False
     # The dead leader stays a zombie while its process tree is being ended, so that no new process gets its pid.
     keeps_zombie: bool = False
-    _readers: dict[int, _Reader] = field(default_factory=dict)
+    _readers: dict[int, Reader] = field(default_factory=dict)
     _stdin: int | None = None
     _terminal: int | None = None
     _is_dead: bool = False
@@ -162,7 +160,7 @@ class Child:
     def resize(self, size: Terminal) -> None:
         """Give its terminal another size. The kernel tells the programs in it."""
         if self._terminal is not None:
-            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.cols, 0, 0))
+            set_size(self._terminal, size)
 
     def hang_up(self) -> None:
         """Tell the shell of a person that its terminal goes away. It ignores SIGTERM, and this ends it."""
@@ -186,13 +184,19 @@ class Child:
             os.close(self.pidfd)
             self.pidfd = -1
 
-    def _watch(self, readers: list[_Reader]) -> None:
+    def watch(self, readers: list[Reader], *, stdin: int | None = None, terminal: int | None = None) -> None:
+        """Begin to read its output and to wait for its end. These descriptors are its own from now on.
+
+        `terminal` is the child's end of a terminal. It stays open until the leader is dead: before the leader opens it,
+        the terminal would have no user and return EIO.
+        """
+        self._stdin, self._terminal = stdin, terminal
         for reader in readers:
             self._readers[reader.descriptor] = reader
             _loop().add_reader(reader.descriptor, self._on_readable, reader)
         _loop().add_reader(self.pidfd, self._on_leader_exit)
 
-    def _on_readable(self, reader: _Reader) -> None:
+    def _on_readable(self, reader: Reader) -> None:
         for _ in range(_READS_AT_ONCE):
             try:
                 data = os.read(reader.descriptor, READ_BYTES)
@@ -217,7 +221,7 @@ class Child:
                 reader.is_wide = True
                 disk.widen_pipe(reader.descriptor)
 
-    def _deliver(self, reader: _Reader, data: bytes) -> None:
+    def _deliver(self, reader: Reader, data: bytes) -> None:
         if reader.incomplete:
             data, reader.incomplete = reader.incomplete + data, b""
         if data[-1] >= 0x80 and (cut := utf8.incomplete_bytes(data)):
@@ -250,7 +254,7 @@ class Child:
         if self.has_closed_output:
             self._report_closed_output()
 
-    def _drain(self, reader: _Reader) -> None:
+    def _drain(self, reader: Reader) -> None:
         """Deliver what is in the pipe now. A grandchild may go on writing, so we read no more than that.
 
         The kernel hands the output of a terminal over in the background: FIONREAD may say that there is none yet. Only
@@ -275,7 +279,7 @@ class Child:
             for each in self._readers:
                 _loop().add_reader(each, self._on_readable, self._readers[each])
 
-    def _close_reader(self, reader: _Reader) -> None:
+    def _close_reader(self, reader: Reader) -> None:
         if self._readers.pop(reader.descriptor, None) is None:
             return
         _loop().remove_reader(reader.descriptor)
@@ -312,129 +316,8 @@ def _ignore_exit(status: Status) -> None: ...
 def _ignore_close() -> None: ...
 
 
-def spawn(
-    argv: Sequence[str],
-    cwd: Path,
-    environment: Mapping[bytes, bytes],
-    *,
-    on_output: OnOutput,
-    on_exit: Callable[[Status], None],
-    on_output_closed: Callable[[], None],
-    terminal: Terminal | None = None,
-    has_input: bool = False,
-    reads_stderr: bool = True,
-) -> Child:
-    """Start a program as the leader of a new session. Raises OSError and leaves no descriptor open."""
-    _reset_ignored_signals()
-    opened: list[int] = []
-    try:
-        if terminal is not None:
-            return _spawn_on_terminal(argv, cwd, environment, terminal, on_output, on_exit, on_output_closed, opened)
-        out_read, out_write = os.pipe2(os.O_CLOEXEC)
-        opened += [out_read, out_write]
-        error_read = error_write = -1
-        if reads_stderr:
-            error_read, error_write = os.pipe2(os.O_CLOEXEC)
-            opened += [error_read, error_write]
-        in_read = in_write = -1
-        if has_input:
-            in_read, in_write = os.pipe2(os.O_CLOEXEC)
-            opened += [in_read, in_write]
-        opened.append(os.dup(out_read))
-        process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=environment,
-            stdin=in_read if has_input else subprocess.DEVNULL,
-            stdout=out_write,
-            stderr=error_write if reads_stderr else subprocess.DEVNULL,
-            start_new_session=True,
-            restore_signals=True,
-        )
-        child = Child(process, _pidfd(process, opened), on_output, on_exit, on_output_closed)
-    except OSError:
-        for descriptor in opened:
-            os.close(descriptor)
-        raise
-    for descriptor in (out_write, error_write, in_read):
-        if descriptor >= 0:
-            os.close(descriptor)
-    os.set_blocking(out_read, False)
-    readers = [_Reader(out_read, "stdout")]
-    if reads_stderr:
-        os.set_blocking(error_read, False)
-        readers.append(_Reader(error_read, "stderr"))
-    if has_input:
-        os.set_blocking(in_write, False)
-        child._stdin = in_write
-    child._watch(readers)
-    return child
-
-
-def _reset_ignored_signals() -> None:
-    """Replace SIG_IGN, which we inherit under `nohup`, by a handler that does nothing.
-
-    For us that is the same. But a child inherits SIG_IGN and does not inherit a handler: with SIG_IGN, Ctrl-C in its
-    terminal would have no effect.
-    """
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            # Only the main thread may set handlers. Our programs run the loop there; a test may not.
-            with contextlib.suppress(ValueError):
-                signal.signal(number, lambda number, frame: None)
-
-
-def _spawn_on_terminal(
-    argv: Sequence[str],
-    cwd: Path,
-    environment: Mapping[bytes, bytes],
-    terminal: Terminal,
-    on_output: OnOutput,
-    on_exit: Callable[[Status], None],
-    on_output_closed: Callable[[], None],
-    opened: list[int],
-) -> Child:
-    ours, theirs = os.openpty()
-    opened += [ours, theirs]
-    opened.append(os.dup(ours))
-    _set_size(theirs, terminal)
-    name = os.ttyname(theirs)
-    # A session leader that opens a terminal gets it as its controlling terminal. `exec` keeps the process the leader.
-    opening = f'exec <"{name}" >"{name}" 2>&1; exec "$@"'
-    process = subprocess.Popen(
-        [*SHELL, opening, SHELL[0], *argv],
-        cwd=cwd,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    child = Child(process, _pidfd(process, opened), on_output, on_exit, on_output_closed)
-    os.set_blocking(ours, False)
-    child._stdin = ours
-    # Open until the leader is dead: before the leader opens it, the terminal would have no user and return EIO.
-    child._terminal = theirs
-    child._watch([_Reader(ours, "stdout", is_pipe=False)])
-    return child
-
-
-def _set_size(descriptor: int, terminal: Terminal) -> None:
-    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.cols, 0, 0))
-
-
-def _pidfd(process: subprocess.Popen[bytes], opened: list[int]) -> int:
-    """The pidfd of a child that has just been started. It takes the place of the last of `opened`, which was opened
-    for that: where no descriptor is left, the child must not have been started.
-    """
-    os.close(opened.pop())
-    try:
-        return os.pidfd_open(process.pid)
-    except OSError:
-        # Another thread was faster.
-        process.kill()
-        process.wait()
-        raise
+def set_size(descriptor: int, size: Terminal) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.cols, 0, 0))
 
 
 def _unread_bytes(descriptor: int) -> int:
