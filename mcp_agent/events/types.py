@@ -1,4 +1,4 @@
-"""The events that clients hear without having asked for them, and those of sessions as named server-sent events."""
+"""The events that clients hear without having asked for them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import orjson
-
-from mcp_agent.events.output_cursor import AT_ONCE_BYTES, Item, OutputCursor
-from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog, Stream
+from mcp_agent.sessions.output_log import Exit, Stream
 from tools.context import EndedBy
-
-_FRAMES_BYTES = 4 * 1024 * 1024
-# What a frame in memory costs besides its bytes.
-_ENTRY_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,60 +109,3 @@ MayHear = Callable[[], bool]
 
 def session_uri(session_id: str) -> str:
     return f"session://{session_id}"
-
-
-class OutputFrames:
-    """The output of sessions, encoded once for all clients at the same place: the events of the last few megabytes.
-
-    They are without their ids: who sends them puts the line of the id before.
-    """
-
-    def __init__(self, gap: Callable[[str, int, int], Gap]) -> None:
-        """`gap` makes and counts the event for bytes that are gone: `EventHub.gap`."""
-        self._gap = gap
-        self._frames: dict[tuple[str, int, int], bytes] = {}
-        self._size = 0
-
-    def frame(self, log: OutputLog, item: Item) -> bytes:
-        if isinstance(item, Lost):
-            return named_frame(self._gap(log.session_id, item.offset, item.end))
-        if isinstance(item, Exit):
-            return named_frame(SessionExit.of(log.session_id, item))
-        # The end too: a client that asked for an offset within a piece is not at the place of another.
-        key = log.session_id, item.offset, item.end
-        frame = self._frames.get(key)
-        if frame is None:
-            frame = self._frames[key] = self._encode(log, item)
-            self._size += len(frame) + _ENTRY_BYTES
-            while self._size > _FRAMES_BYTES:
-                self._size -= len(self._frames.pop(next(iter(self._frames)))) + _ENTRY_BYTES
-        return frame
-
-    def take(self, cursor: OutputCursor, id_line: bytes) -> list[bytes]:
-        """What comes next for a client, each event with its number in `id_line` before it."""
-        frames: list[bytes] = []
-        for log, item in cursor.take(AT_ONCE_BYTES):
-            if not isinstance(item, Lost):
-                frames.append(id_line % item.number)
-            frames.append(self.frame(log, item))
-        return frames
-
-    def clear(self) -> None:
-        self._frames.clear()
-        self._size = 0
-
-    def _encode(self, log: OutputLog, mark: Mark) -> bytes:
-        data = log.data(mark)
-        if len(data) < mark.end - mark.offset:
-            return named_frame(self._gap(log.session_id, mark.offset, mark.end))
-        return named_frame(SessionOutput(log.session_id, mark.stream, data.decode("utf-8", "replace"), mark.offset))
-
-
-def named_frame(event: SessionEvent) -> bytes:
-    """An event of a session as a named server-sent event, for every wire that sends those."""
-    return b"".join((b"event: ", event.name.encode(), b"\ndata: ", orjson.dumps(event.as_object()), b"\n\n"))
-
-
-def gap_frame(reason: str, **facts: str) -> bytes:
-    """What says that output is gone whose size nobody knows."""
-    return b"event: gap\ndata: " + orjson.dumps({"type": "gap", "reason": reason, **facts}) + b"\n\n"

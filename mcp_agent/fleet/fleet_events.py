@@ -16,7 +16,8 @@ from contextlib import asynccontextmanager
 
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
-from mcp_agent.events.types import MayHear, gap_frame
+from mcp_agent.events.output_frames import gap_frame
+from mcp_agent.events.types import MayHear
 from mcp_agent.fleet.box_watch import Batch, NoSuchSession, SwitchedOff, WatchEnded
 from mcp_agent.fleet.directory import list_names
 from mcp_agent.fleet.fleet_watch import BadId, FleetWatch, Missed, Place, parse_places

@@ -11,7 +11,7 @@ from typing import Any
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import MOST_CHUNK_BYTES, RATE_BYTES
 from mcp_agent.events.output_cursor import Item, OutputCursor
-from mcp_agent.events.types import OutputFrames
+from mcp_agent.events.output_frames import OutputFrames
 from mcp_agent.fleet.bus import BusError, Message
 from mcp_agent.fleet.call_protocol import HOLD_S, BadMessage, pack, unpack
 from mcp_agent.fleet.member_artifacts import MemberArtifacts

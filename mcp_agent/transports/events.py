@@ -18,7 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
-from mcp_agent.events.types import MayHear, OutputFrames, gap_frame
+from mcp_agent.events.output_frames import OutputFrames, gap_frame
+from mcp_agent.events.types import MayHear
 from mcp_agent.transports.http import caller, header, send_error
 from mcp_agent.transports.sse_frames import KEEP_ALIVE_S, send_frames
 from registry.gate import Access, Gate

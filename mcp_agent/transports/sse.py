@@ -15,7 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls.call import Caller
 from mcp_agent.events.hub import EventHub, Subscription
-from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput, named_frame
+from mcp_agent.events.output_frames import named_frame
+from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, asked_event_form
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
