@@ -1,16 +1,13 @@
-"""The requests of a bus that wait for their answer.
-
-One timer watches over all of them. Most are answered long before it is due, and a timer for each would cost more than
-all the rest of a request.
-"""
+"""The requests of a bus that wait for their answer, with one timer for all of them."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import math
+from math import inf
 from typing import TYPE_CHECKING
 
+from mcp_agent.calls.deadlines import SharedTimer
 from mcp_agent.fleet.bus_errors import BusError, Disconnected, NoResponders, NotPermitted, TimedOut
 from tools.kit.records import mutable
 
@@ -41,8 +38,7 @@ class PendingRequests:
         self._numbers = itertools.count()
         self._requests: dict[str, _Request] = {}
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = math.inf
+        self._timer = SharedTimer(self._expire)
 
     def add(self, subject: str, timeout_s: float) -> tuple[str, asyncio.Future[bytes]]:
         """Where the answer to a new request is to be sent, and what it comes to. `remove` is called in any case."""
@@ -51,8 +47,7 @@ class PendingRequests:
         answer: asyncio.Future[bytes] = loop.create_future()
         deadline = loop.time() + timeout_s
         self._requests[reply] = _Request(subject, answer, timeout_s, deadline)
-        if deadline < self._timer_at:
-            self._watch(deadline)
+        self._timer.watch(deadline, loop)
         return reply, answer
 
     def remove(self, reply: str) -> None:
@@ -86,23 +81,13 @@ class PendingRequests:
 
     def close(self) -> None:
         self.fail_all()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
 
-    def _watch(self, deadline: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = deadline
-        self._timer = self._loop.call_at(deadline, self._expire)
-
-    def _expire(self) -> None:
-        now = self._loop.time()
-        nearest = math.inf
+    def _expire(self, now: float) -> float:
+        nearest = inf
         for request in self._requests.values():
             if request.deadline <= now:
                 request.fail(TimedOut(f"no answer on {request.subject} within {request.timeout_s:g} s"))
             elif request.deadline < nearest:
                 nearest = request.deadline
-        self._timer, self._timer_at = None, math.inf
-        if nearest < math.inf:
-            self._watch(nearest)
+        return nearest
