@@ -14,7 +14,7 @@ import orjson
 
 from mcp_agent import COMMAND_AGENT, __version__
 from mcp_agent.config import Config
-from mcp_agent.runtime_file import running_daemon
+from mcp_agent.runtime_file import running_daemon, runs_without_port
 from mcp_agent.security import auth_tokens
 from registry.user_error import UserError
 from tools.kit.records import record
@@ -22,6 +22,16 @@ from tools.kit.records import record
 _TIMEOUT_S = 660.0
 # A live stream sends a heartbeat every fifteen seconds.
 _SILENCE_S = 60.0
+
+
+class NoDaemon(UserError):
+    """A command needs a daemon that can be asked, and there is none. `more` is what to say of that."""
+
+    def __init__(self, config: Config, more: str) -> None:
+        if runs_without_port(config.runtime_file):
+            super().__init__("the daemon that runs here has no port to be asked at (--no-listen); use its gateway")
+        else:
+            super().__init__(f"no daemon is running{more}")
 
 
 class NotReached(UserError):

@@ -15,7 +15,7 @@ from typing import Any
 
 from mcp_agent.commands import daemon_client
 from mcp_agent.commands.changing import make_change, print_change, read_registry
-from mcp_agent.commands.daemon_client import RunningDaemon
+from mcp_agent.commands.daemon_client import NoDaemon, RunningDaemon
 from mcp_agent.commands.mounts_shown import describe_state, mount_states, print_mounts
 from mcp_agent.commands.other_clients import servers_of
 from mcp_agent.config import Config, load
@@ -137,7 +137,7 @@ def _take_over(options: argparse.Namespace) -> int:
 def _restart(options: argparse.Namespace) -> int:
     daemon = _daemon(options)
     if daemon is None:
-        raise UserError("no daemon is running; a mounted server is started at its first use")
+        raise NoDaemon(load(vars(options)), "; a mounted server is started at its first use")
     daemon.ask("POST", f"/api/mounts/{urllib.parse.quote(options.restart)}/restart")
     return _print_tools(options, [options.restart])
 

@@ -11,15 +11,15 @@ import urllib.parse
 
 from mcp_agent.commands import daemon_client
 from mcp_agent.config import load
-from registry.user_error import UserError
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 def open_page(options: argparse.Namespace) -> int:
-    daemon = daemon_client.find(load(vars(options)))
+    config = load(vars(options))
+    daemon = daemon_client.find(config)
     if daemon is None:
-        raise UserError("no daemon is running, so there is no page; start one with: mcp-agent serve")
+        raise daemon_client.NoDaemon(config, ", so there is no page; start one with: mcp-agent serve")
     ticket = daemon.ask("POST", "/api/ticket", {})
     parts = urllib.parse.urlsplit(daemon.url)
     host = _ANY_ADDRESS.get(parts.hostname or "", parts.netloc.rpartition(":")[0])

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_agent.commands import daemon_client
-from mcp_agent.commands.daemon_client import RunningDaemon
+from mcp_agent.commands.daemon_client import NoDaemon, RunningDaemon
 from mcp_agent.config import load
 from mcp_agent.printing import print_json, progress, write_content
 from mcp_agent.tables import Cell, Row, print_table
-from registry.user_error import UserError
 from tools.shell.shell_exec import reason
 
 _MOST_COMMAND = 500
@@ -78,7 +77,8 @@ def stop_session(options: argparse.Namespace) -> int:
 
 
 def _daemon(options: argparse.Namespace) -> RunningDaemon:
-    daemon = daemon_client.find(load(vars(options)))
+    config = load(vars(options))
+    daemon = daemon_client.find(config)
     if daemon is None:
-        raise UserError("no daemon is running, so there are no sessions; start one with: mcp-agent serve")
+        raise NoDaemon(config, ", so there are no sessions; start one with: mcp-agent serve")
     return daemon

@@ -113,6 +113,7 @@ def test_a_switch_on_the_machine_of_a_box_without_a_port_says_that_it_holds(flee
     changed = box.cli("disable", "fs_list", "--config", str(box.tools_json))
     assert (changed.returncode, "no daemon is running" in changed.stdout) == (0, False)
     assert "it follows its tools.json within a second" in changed.stdout
+    assert "has no port to be asked at" in box.cli("sessions", "list").stderr
     again = box.cli("serve", "--no-listen", "--fleet", fleet.url, "--box", "two")
     assert (again.returncode, f"without a port, pid {box.process.pid}" in again.stderr) == (2, True)
 
