@@ -27,7 +27,6 @@ from tools.kit.spec import CURSOR, Tool
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_D = TypeVar("_D", bound="Dispatcher")
 
 
 class Dispatcher:
@@ -51,10 +50,6 @@ class Dispatcher:
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
         return Dispatcher(gate, self._context, self._shaper, self._threads, observers)
-
-    def as_kind(self, kind: type[_D]) -> _D:
-        """One of a subclass that runs the same tools."""
-        return kind(self._gate, self._context, self._shaper, self._threads, self._observers)
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from mcp_agent.calls.call import Call, Caller, Outcome
@@ -51,9 +52,8 @@ _RECONNECT_S = 10.0
 _SETTLE_S = 5.0
 _RETRY_S = 0.05
 _T = TypeVar("_T")
-# Makes what was asked for of the answer of a box, whose name is the last argument.
-Read = Callable[[Mapping[str, Any], memoryview, str], _T]
 _now = time.monotonic
+Read = Callable[[Mapping[str, Any], memoryview], _T]
 _RUN_AGAIN = "look at what it did before you call it again"
 
 
@@ -79,7 +79,7 @@ class BoxCalls:
         data = pack_call(call, grant)
         if len(data) > MOST_CALL_BYTES:
             raise CallTooLarge(f"the call has {len(data)} bytes, and one to a box may have {MOST_CALL_BYTES}")
-        return await self._ask(box, call.id, data, read_outcome, call)
+        return await self._ask(box, call.id, data, partial(read_outcome, box=box.name), call)
 
     async def read_resource(self, box: Box, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         """The contents of a resource of a box; None if it has none for this caller. Raises BoxUnreachable."""
@@ -87,26 +87,11 @@ class BoxCalls:
         return await self._ask(box, call_id, pack_resource(call_id, caller, uri), read_contents)
 
     async def _ask(self, box: Box, call_id: str, data: bytes, read: Read[_T], call: Call | None = None) -> _T:
-        boot, began_at = box.boot, _now()
-        first: bytes | BusError | None = None
-        asking: _Asking | None = None
+        asking = _Asking(self._bus, self._directory, box, self._gateway, call_id, data, call)
         try:
-            if len(data) <= MOST_PIECE_BYTES and self._bus.is_connected and not self._directory.is_away(box):
-                # Nearly always the box has answered with this. All else is the matter of `_Asking`.
-                try:
-                    first = await self._bus.request(
-                        verb_subject(box.name, boot, "call", self._gateway), data, _ANSWER_S
-                    )
-                except BusError as error:
-                    first = error
-                else:
-                    head, body = unpack(first)
-                    if head.get("is") == "done":
-                        return read(head, body, box.name)
-            asking = _Asking(self._bus, self._directory, box, boot, self._gateway, call_id, data, call, began_at, first)
-            return read(*await asking.answer(), box.name)
+            return read(*await asking.answer())
         except asyncio.CancelledError:
-            self._cancel(box.name, boot if asking is None else asking.boot, call_id)
+            self._cancel(box.name, asking.boot, call_id)
             raise
         except NotPermitted as error:
             raise BoxUnreachable(
@@ -132,19 +117,8 @@ class _Asking:
     """One call while it is under way."""
 
     def __init__(
-        self,
-        bus: Bus,
-        directory: Directory,
-        box: Box,
-        boot: str,
-        gateway: str,
-        call_id: str,
-        data: bytes,
-        call: Call | None,
-        began_at: float,
-        first: bytes | BusError | None,
+        self, bus: Bus, directory: Directory, box: Box, gateway: str, call_id: str, data: bytes, call: Call | None
     ) -> None:
-        """`first` is what came of sending it to the box once, if that was done."""
         self._bus = bus
         self._directory = directory
         self._box = box
@@ -153,20 +127,19 @@ class _Asking:
         self._data = data
         # Whose progress is passed on.
         self._call = call
-        self._first = first
-        self.boot = boot
+        self.boot = box.boot
         # Whether the box may have had the call, and whether it certainly has it.
         self._is_sent = False
         self._is_taken = False
-        self._began_at = self._heard_at = began_at
+        self._began_at = self._heard_at = _now()
 
     async def answer(self) -> tuple[dict[str, Any], memoryview]:
         """What the box has to say in the end, whole."""
-        if self._first is None and self._directory.is_away(self._box):
+        if self._directory.is_away(self._box):
             await self._check_alive()
         while True:
             outage_s = _OUTAGE_S if self._is_sent else _RECONNECT_S
-            if self._first is None and not self._bus.is_connected and not await self._bus.wait_connected(outage_s):
+            if not self._bus.is_connected and not await self._bus.wait_connected(outage_s):
                 raise self._unreachable("the gateway has no connection to NATS")
             # The box cannot be blamed for silence while we were away.
             self._heard_at = max(self._heard_at, self._bus.connected_at)
@@ -211,11 +184,8 @@ class _Asking:
 
     async def _request(self, data: bytes, timeout_s: float) -> bytes:
         subject = verb_subject(self._box.name, self.boot, "call", self._gateway)
-        first, self._first = self._first, None
         try:
-            if isinstance(first, BusError):
-                raise first
-            return first if first is not None else await self._bus.request(subject, data, timeout_s)
+            return await self._bus.request(subject, data, timeout_s)
         except TooLarge as error:
             raise CallTooLarge(f"the NATS server takes no message of {len(data)} bytes: {error}") from None
 

@@ -173,13 +173,12 @@ class Bus:
         """
         await self._send(subject, payload, "")
 
-    async def subscribe(self, subject: str, serve: Serve, *, is_quick: bool = False) -> Callable[[], Awaitable[None]]:
+    async def subscribe(self, subject: str, serve: Serve) -> Callable[[], Awaitable[None]]:
         """Serve the messages of a subject side by side, also after a reconnect; the function that is given ends it.
 
-        `is_quick`: `serve` seldom waits, and gets a task only when it does; see `eager_start.begin` for what it may do.
         Raises NotPermitted or Disconnected, and then nothing is served. An error of `serve` is logged.
         """
-        served = ServedSubject(subject, serve, self.publish, self._own, is_quick=is_quick)
+        served = ServedSubject(subject, serve, self.publish, self._own)
         client = self._connected_client()
         self._refused.forget("subscription", subject)
         await served.subscribe(client)

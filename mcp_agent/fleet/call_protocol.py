@@ -277,7 +277,7 @@ def pack_contents(contents: list[dict[str, Any]] | None) -> bytes:
     return pack({"is": "done", "kind": "contents"}, orjson.dumps(contents))
 
 
-def read_contents(head: Mapping[str, Any], body: memoryview, _: str) -> list[dict[str, Any]] | None:
+def read_contents(head: Mapping[str, Any], body: memoryview) -> list[dict[str, Any]] | None:
     """What `pack_contents` wrote. Raises BadMessage."""
     try:
         found: list[dict[str, Any]] | None = orjson.loads(body)

@@ -116,13 +116,10 @@ class Member:
         ends: list[Callable[[], Awaitable[None]]] = []
         try:
             for subject, serve in (
-                (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
-                (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
-            ):
-                ends.append(await bus.subscribe(subject, serve, is_quick=True))
-            for subject, serve in (
                 (who_subject(self.box), self._serve_who),
                 (beat_subject(self.box), self._hear_namesake),
+                (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
+                (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
                 (verb_subject(self.box, self.boot, "read", "*"), trust.guard(self._watches.serve)),
                 (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
             ):

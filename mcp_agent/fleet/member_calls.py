@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import cached_property, partial
+from collections.abc import Callable, Coroutine
+from functools import cached_property
 from typing import Any
 
 from mcp_agent.calls.call import Call
+from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.fleet.bus import BusError, Message
 from mcp_agent.fleet.call_protocol import (
     HOLD_S,
@@ -24,8 +25,6 @@ from mcp_agent.fleet.call_protocol import (
     pack_outcome,
     unpack,
 )
-from mcp_agent.fleet.eager_start import begin
-from mcp_agent.fleet.member_tools import MemberDispatcher
 from mcp_agent.fleet.remembered_answers import Key, RememberedAnswers
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.logs import event
@@ -88,7 +87,7 @@ class MemberCalls:
 
     def __init__(
         self,
-        dispatcher: MemberDispatcher,
+        dispatcher: Dispatcher,
         methods: Methods,
         access: Access,
         is_connected: Callable[[], bool],
@@ -137,7 +136,7 @@ class MemberCalls:
             head, body = unpack(self._assemble(key))
         answer = self._answers.get(key)
         if answer is not None:
-            return _shown(answer, head.get("from"))
+            return _fit_message(answer, head.get("from"))
         call = self._calls.get(key)
         if call is None:
             if self._answers.is_forgotten(key) or head.keys().isdisjoint(_WORK):
@@ -145,9 +144,6 @@ class MemberCalls:
             if len(self._calls) >= _MOST_RUNNING:
                 return pack({"is": "busy", "running": len(self._calls)})
             call = self._start(key, self._reader.read(head, body, gateway))
-            answer = self._answers.get(key)
-            if answer is not None:
-                return _shown(answer, None)
         call.asked_at = self._loop.time()
         if call.progress or call.logs or head.get("hold") == 0:
             return pack(call.take_news())
@@ -163,7 +159,8 @@ class MemberCalls:
             return
         call = self._calls.get(key)
         if call is not None and call.task is not None:
-            call.task.cancel()
+            # Behind its first step, which may not have run yet: a task that never began would never answer.
+            self._loop.call_soon(call.task.cancel)
         elif call is None and self._answers.get(key) is None:
             # It may overtake the call, which then must not run.
             self._answers.forget(key)
@@ -194,24 +191,17 @@ class MemberCalls:
             await asyncio.wait(tasks)
 
     def _start(self, key: Key, asked: AskedCall | AskedResource) -> _RunningCall:
-        """Run a call: at once if it waits for nothing, and in a task of its own otherwise."""
         running = self._calls[key] = _RunningCall(self._loop.time())
         self.count += 1
-        is_instant = False
         if isinstance(asked, AskedResource):
-            work = partial(self._read_resource, asked)
+            work = self._read_resource(asked)
         else:
-            call = self._make_call(key[1], running, asked)
-            is_instant = self._dispatcher.is_instant(call)
-            work = partial(self._call, call, is_instant)
-        rest = begin(self._run(key, running, work, is_instant))
-        if rest is not None:
-            running.task = self._own(rest)
+            work = self._call(self._make_call(key[1], running, asked))
+        running.task = self._own(self._run(key, running, work))
         return running
 
-    async def _call(self, call: Call, is_instant: bool) -> bytes:
-        dispatch = self._dispatcher.call_instantly if is_instant else self._dispatcher.call
-        return pack_outcome(await dispatch(call), call.caller)
+    async def _call(self, call: Call) -> bytes:
+        return pack_outcome(await self._dispatcher.call(call), call.caller)
 
     async def _read_resource(self, asked: AskedResource) -> bytes:
         return pack_contents(await self._methods.read_resource(asked.caller, asked.uri))
@@ -251,22 +241,17 @@ class MemberCalls:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _run(
-        self, key: Key, running: _RunningCall, work: Callable[[], Awaitable[bytes]], is_instant: bool
-    ) -> None:
+    async def _run(self, key: Key, running: _RunningCall, work: Coroutine[Any, Any, bytes]) -> None:
         answer = _CANCELLED
         try:
-            if not is_instant:
-                # From here on in a task of its own.
-                await asyncio.sleep(0)
-            answer = await work()
+            answer = await work
         finally:
             del self._calls[key]
             self._answers.keep(key, answer, self._loop.time())
             waiting, running.waiting = running.waiting, []
             for message, timer in waiting:
                 timer.cancel()
-                await _respond(message, _shown(answer, None))
+                await _respond(message, _fit_message(answer, None))
 
     def _announce(self, running: _RunningCall) -> None:
         """Pass on what was reported: at once, or a little later if the last time is not long ago."""
@@ -311,7 +296,7 @@ class MemberCalls:
         return b"".join(part for part in parts if part is not None)
 
 
-def _shown(answer: bytes, offset: Any) -> bytes:
+def _fit_message(answer: bytes, offset: Any) -> bytes:
     """The answer, or a piece of it, or how large it is if it fits no message."""
     if isinstance(offset, int) and offset >= 0:
         return pack({"is": "piece"}, answer[offset : offset + MOST_PIECE_BYTES])

@@ -6,9 +6,6 @@ can do the same, under the same deny rules; and each has its line in the audit l
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 from mcp_agent.calls.call import Call, Outcome
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallTrace
@@ -19,8 +16,6 @@ from mcp_agent.fleet.copy_sender import SEND, CopySender
 from mcp_agent.fleet.session_reports import SESSIONS, session_tool
 from registry.catalog import Catalog
 from registry.gate import Access, Gate, Grant, Shape
-from tools.context import ToolContext
-from tools.kit.results import Result
 from tools.kit.spec import Tool
 
 # The tool that a gateway must be allowed to use here.
@@ -33,43 +28,21 @@ class MemberTools:
         self._receiver = CopyReceiver(daemon.config.box_name, daemon.config.copies_dir)
         gate = _MemberGate(daemon.gate, Catalog((self.sender.tool, self._receiver.tool, session_tool(daemon.sessions))))
         own = daemon.dispatcher.with_gate(gate, (CallTrace(), AuditObserver(daemon.audit, gate)))
-        self.dispatcher = MemberDispatcher(daemon.dispatcher, own, daemon.gate)
+        self.dispatcher: Dispatcher = _MemberDispatcher(daemon.dispatcher, own)
 
     def join(self, bus: Bus) -> None:
         self._receiver.join(bus)
 
 
-class MemberDispatcher:
+class _MemberDispatcher(Dispatcher):
     """Runs the calls of gateways: those of this module here, and all others as the box does."""
 
-    def __init__(self, usual: Dispatcher, own: Dispatcher, gate: Gate) -> None:
+    def __init__(self, usual: Dispatcher, own: Dispatcher) -> None:
         self._usual = usual
-        self._instant = usual.as_kind(_InstantDispatcher)
         self._own = own
-        self._gate = gate
-
-    def is_instant(self, call: Call) -> bool:
-        """Whether a call may come to its end without waiting for anything."""
-        tool = self._gate.catalog.by_name.get(call.tool)
-        # With arguments of its own alone: the host may have to wait for what the others ask of it, as for a pruner.
-        return tool is not None and tool.instant is not None and call.arguments.keys() <= tool.argument_fields.keys()
 
     async def call(self, call: Call) -> Outcome:
         return await (self._own if call.tool in NEEDS else self._usual).call(call)
-
-    async def call_instantly(self, call: Call) -> Outcome:
-        """Run a call that `is_instant`. It need not be in a task of its own until it waits for something."""
-        return await self._instant.call(call)
-
-
-class _InstantDispatcher(Dispatcher):
-    async def _run(self, tool: Tool, context: ToolContext, arguments: dict[str, Any], deadline_s: float) -> Result:
-        if tool.instant is not None and tool.instant(context, **arguments):
-            result: Result = tool.function(context, **arguments)
-            return result
-        # It will take a while. From here on it has a task of its own, which its deadline needs.
-        await asyncio.sleep(0)
-        return await super()._run(tool, context, arguments, deadline_s)
 
 
 class _MemberGate(Gate):

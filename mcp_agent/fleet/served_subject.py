@@ -17,7 +17,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from mcp_agent.fleet.bus_errors import BusError
-from mcp_agent.fleet.eager_start import begin
 from tools.kit.records import record
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ INBOX = "_INBOX."
 _SERVED_AT_ONCE = 1_024
 _WAITING_MESSAGES = 65_536
 _WAITING_BYTES = 64 * 1024 * 1024
-# After so many that needed no task, the event loop has a turn.
-_QUICK_IN_A_ROW = 16
 
 Publish = Callable[[str, bytes], Awaitable[None]]
 
@@ -58,7 +55,7 @@ Serve = Callable[[Message], Awaitable[None]]
 
 
 class ServedSubject:
-    """A subscription that outlives the connections. `own` makes the task of a message that is served for a while."""
+    """A subscription that outlives the connections. `own` makes the task of a message that is served."""
 
     def __init__(
         self,
@@ -66,15 +63,11 @@ class ServedSubject:
         serve: Serve,
         publish: Publish,
         own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
-        *,
-        is_quick: bool,
     ) -> None:
         self._subject = subject
         self._serve = serve
         self._publish = publish
         self._own = own
-        self._is_quick = is_quick
-        self._quick_in_a_row = 0
         self._places = asyncio.Semaphore(_SERVED_AT_ONCE)
         self._current: Subscription | None = None
 
@@ -93,17 +86,9 @@ class ServedSubject:
 
     async def _receive(self, message: Msg) -> None:
         reply = message.reply if message.reply.startswith(INBOX) else ""
-        work = self._answer(Message(message.subject, message.data, reply, self._publish))
-        rest = begin(work) if self._is_quick else work
-        if rest is not None:
-            self._own(rest).add_done_callback(lambda _: self._places.release())
-            await self._places.acquire()
-            return
-        self._quick_in_a_row += 1
-        if self._quick_in_a_row == _QUICK_IN_A_ROW:
-            # Many may have arrived at once, and nothing else runs while they are served.
-            self._quick_in_a_row = 0
-            await asyncio.sleep(0)
+        await self._places.acquire()
+        task = self._own(self._answer(Message(message.subject, message.data, reply, self._publish)))
+        task.add_done_callback(lambda _: self._places.release())
 
     async def _answer(self, message: Message) -> None:
         try:
