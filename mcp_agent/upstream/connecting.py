@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 START_S = 60.0
+_OURSELVES = {"name": "mcp-agent", "version": __version__}
 
 
 @record
@@ -66,12 +67,19 @@ async def connect(
         client = Client(
             transport,
             message_handler=hear,
-            client_info=Implementation(name="mcp-agent", version=__version__),
+            client_info=Implementation.model_validate(_OURSELVES),
             cache=None,
         )
         async with asyncio.timeout(START_S):
             await stack.enter_async_context(client)
         yield client
+
+
+def envelope(version: str) -> dict[str, Any]:
+    """What each request to a server of the era without handshakes says of us, as those of the client do."""
+    from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+
+    return {PROTOCOL_VERSION_META_KEY: version, CLIENT_INFO_META_KEY: _OURSELVES, CLIENT_CAPABILITIES_META_KEY: {}}
 
 
 async def _transport(

@@ -1,9 +1,8 @@
 """Calls of tools over the pipe of a server, past the official client.
 
-The client makes the handshake, lists and listens. A call needs none of that: it is one line to the server and one
-back, and passing both through the client costs more than all the rest of the way. Our ids are far from the client's,
-so each side takes what it has asked for. Only for servers with a handshake: with others a call may take several rounds,
-and the client drives those.
+The client connects, lists and listens. A call needs none of that: it is one line to the server and one back, and
+passing both through the client costs more than all the rest of the way. Our ids are far from the client's, so each side
+takes what it has asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from tools.kit.errors import UpstreamFailed
 
 # The client counts its requests from 0; and there are servers that read an id as a number of 32 bits.
 _FIRST_ID = 1_000_000_000
+
+_PLAIN_KEYS = {"content", "structuredContent", "isError", "resultType", "_meta"}
 
 Progress = Callable[[float, float | None, str | None], None]
 
@@ -38,6 +39,8 @@ class DirectCalls:
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._write = write
+        # What each request says of us in its `_meta`, where the server is of the era without handshakes.
+        self.envelope: dict[str, Any] = {}
         self._waiting: dict[int, _Waiting] = {}
         self._next_id = _FIRST_ID
         self._is_ended = False
@@ -50,7 +53,9 @@ class DirectCalls:
         number, self._next_id = self._next_id, self._next_id + 1
         params: dict[str, Any] = {"name": tool, "arguments": arguments}
         if report is not None:
-            params["_meta"] = {"progressToken": number}
+            params["_meta"] = {**self.envelope, "progressToken": number}
+        elif self.envelope:
+            params["_meta"] = self.envelope
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Waiting(answer, report)
         try:
@@ -124,9 +129,11 @@ class DirectCalls:
             await self._write(line)
 
 
-def is_plain_text(result: dict[str, Any]) -> bool:
-    """Whether a result is nothing but texts, and as MCP has them."""
-    if len(result) > 1 and not (len(result) == 2 and isinstance(result.get("isError"), bool)):
+def is_plain(result: dict[str, Any]) -> bool:
+    """Whether a result is texts, with an object beside them or not, and as MCP has them."""
+    if not result.keys() <= _PLAIN_KEYS or not isinstance(result.get("isError", False), bool):
+        return False
+    if not isinstance(result.get("structuredContent", {}), dict):
         return False
     blocks = result.get("content")
     if not isinstance(blocks, list):
@@ -140,8 +147,10 @@ def is_plain_text(result: dict[str, Any]) -> bool:
 
 
 def _read_loosely(line: bytes) -> Any:
-    """What some servers write though it is no JSON: NaN, and half a character, where they have cut a text."""
-    whole = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-16", "surrogatepass")
+    """What some servers write though it is no JSON: NaN, which is null, and half a character, where they cut a text."""
+    whole = json.dumps(json.loads(line, parse_constant=lambda _: None), ensure_ascii=False).encode(
+        "utf-16", "surrogatepass"
+    )
     return json.loads(whole.decode("utf-16", "replace"))
 
 

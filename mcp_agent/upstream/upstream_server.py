@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_agent.logs import event
-from mcp_agent.upstream.connecting import START_S, Listeners, Surroundings, connect
-from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected, Progress, is_plain_text
+from mcp_agent.upstream.connecting import START_S, Listeners, Surroundings, connect, envelope
+from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected, Progress, is_plain
 from mcp_agent.upstream.process_transport import ServerProcess
 from registry.mount_entries import Mount
 from tools.kit.errors import ToolError, UpstreamFailed, UpstreamUnavailable
@@ -126,9 +126,12 @@ class Upstream:
         try:
             if self._calls is not None:
                 answer = await self._calls.call(tool, arguments, report)
-                if not has_schema and is_plain_text(answer):
+                if answer.get("resultType", "complete") != "complete":
+                    result = await _finish(client, tool, arguments, report, answer)
+                elif not has_schema and is_plain(answer):
                     return answer
-                result = await _validate(client, tool, answer)
+                else:
+                    result = await _validate(client, tool, answer)
             else:
                 result = await _call_by_client(client, tool, arguments, report)
         except UpstreamFailed:
@@ -218,8 +221,9 @@ class Upstream:
                 self.server_name = client.server_info.name if client.server_info is not None else ""
                 self.protocol_version = client.protocol_version
                 event(log, logging.INFO, "mount.connected", mount=self.mount.category, server=self.server_name)
-                self._running = client
-                self._calls = self.process.calls if _has_handshake(client) else None
+                self._running, self._calls = client, self.process.calls
+                if self._calls is not None and not _has_handshake(client):
+                    self._calls.envelope = envelope(client.protocol_version)
                 ready.set_result(client)
                 await self._follow_changes(client, ended)
         except TimeoutError:
@@ -327,14 +331,25 @@ async def _validate(client: Client, tool: str, answer: dict[str, Any]) -> CallTo
     return result
 
 
+async def _finish(
+    client: Client, tool: str, arguments: dict[str, Any], report: Progress | None, answer: dict[str, Any]
+) -> CallToolResult:
+    """The result of a call that takes several rounds, of which the first is over: the client drives the others."""
+    asked, state = answer.get("inputRequests"), answer.get("requestState")
+    if asked or not isinstance(state, str):
+        raise UpstreamFailed(f"{tool} asks for input while it runs, and a mounted server cannot ask anybody")
+    return await _call_by_client(client, tool, arguments, report, state)
+
+
 async def _call_by_client(
-    client: Client, tool: str, arguments: dict[str, Any], report: Progress | None
+    client: Client, tool: str, arguments: dict[str, Any], report: Progress | None, state: str | None = None
 ) -> CallToolResult:
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         assert report is not None, "only then is it passed on"
         report(progress, total, message)
 
-    return await client.call_tool(tool, arguments, progress_callback=None if report is None else on_progress)
+    callback = None if report is None else on_progress
+    return await client.call_tool(tool, arguments, progress_callback=callback, request_state=state)
 
 
 async def _every(ask: Callable[[str | None], Awaitable[Any]], field: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import orjson
@@ -28,12 +28,20 @@ _SETTLE_S = 1.0
 def rows() -> list[Row]:
     return [
         Row(
-            "mount-call",
-            "a call through a mounted stdio server over /mcp, latency",
+            "mount-call-sdk",
+            "a call through a mounted stdio server of the official package over /mcp, latency",
             "the official client, directly",
             "µs",
             Goal(1.3),
-            _mount_call,
+            _mount_call([*subject("mcp_echo"), "stdio"]),
+        ),
+        Row(
+            "mount-call-least",
+            "the same through a server that does as little as possible",
+            "the official client, directly",
+            "µs",
+            Goal(1.3),
+            _mount_call(_SERVER),
         ),
         Row(
             "wrap-true",
@@ -55,19 +63,20 @@ def rows() -> list[Row]:
     ]
 
 
-@contextmanager
-def _mount_call(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
-    with ExitStack() as stack:
-        theirs = _official_client(stack, bench)
-        categories = [{"id": "small", "mount": {"command": _SERVER[0], "args": _SERVER[1:]}}]
-        client = _client_of(stack, bench, categories, {"echo"})
-        request = http_call(client, _ERA, "echo", {"text": "hello"})
-        yield _latency(lambda: client.exchange(request).body, b"hello", bench), theirs
+def _mount_call(server: list[str]) -> Callable[[Bench], AbstractContextManager[tuple[Meter, Meter]]]:
+    @contextmanager
+    def measure(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+        with ExitStack() as stack:
+            direct = stack.enter_context(running([*subject("official_client"), *server], bench.folder))
+            categories = [{"id": "small", "mount": {"command": server[0], "args": server[1:]}}]
+            client = _client_of(stack, bench, categories, {"echo"})
+            request = http_call(client, _ERA, "echo", {"text": "hello"})
+            yield (
+                _latency(lambda: client.exchange(request).body, b"hello", bench),
+                lambda: float(ask(direct, str(bench.round_s).encode())),
+            )
 
-
-def _official_client(stack: ExitStack, bench: Bench) -> Meter:
-    program = stack.enter_context(running([*subject("official_client"), *_SERVER], bench.folder))
-    return lambda: float(ask(program, str(bench.round_s).encode()))
+    return measure
 
 
 @contextmanager

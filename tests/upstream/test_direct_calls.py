@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.waiting import eventually, within
+from mcp_agent.calls.call import Call, Caller
+from registry.gate import Access
+from tests.support import ROOT
+from tests.support.waiting import PATIENCE_S, eventually, within
 from tests.upstream.mounting import mounted, names, send, small
 
 
@@ -66,3 +70,21 @@ async def test_what_an_answer_overtakes_is_not_lost(tmp_path: Path) -> None:
     async with mounted(tmp_path, {"small": small()}) as host, within():
         assert (await host.call("add_tool", name="fresh"))["text"] == "add_tool"
         await eventually(lambda: names(host, "small"), lambda listed: "fresh" in listed)
+
+
+async def test_a_server_without_handshakes_is_called_over_the_pipe_too(tmp_path: Path) -> None:
+    """Each request says who calls. A call of several rounds is finished; one that needs a person says so."""
+    server = {"command": sys.executable, "args": [str(ROOT / "tests" / "support" / "rounds_server.py")]}
+    async with mounted(tmp_path, {"rounds": server}, within_s=2 * PATIENCE_S) as host, within():
+        assert host.daemon.mounts.facts["rounds"]["protocol"] == "2026-07-28"
+        said = (await host.call("who"))["text"]
+        assert all(f"io.modelcontextprotocol/{key}" in said for key in ("protocolVersion", "clientInfo"))
+        assert (await host.call("wait"))["text"] == "later"
+        error = (await host.call("ask"))["error"]
+        assert (error["code"], "asks for input" in error["message"]) == ("UPSTREAM_FAILED", True)
+        heard: list[tuple[float, float | None]] = []
+        call = Call(
+            "test", Caller("owner", Access(), "rpc", ""), "report", {}, report=lambda *news: heard.append(news[:2])
+        )
+        await host.daemon.dispatcher.call(call)
+        assert heard == [(1, 2)]
