@@ -182,6 +182,6 @@ def _environment(entry: _Entry) -> bytes:
     folder = Path(f"/proc/{entry.pid}")
     if entry.state != "Z":
         return (folder / "environ").read_bytes()
-    # Its first thread has ended and has none any more.
-    thread = max(os.listdir(folder / "task"), key=int)  # noqa: PTH208 - names alone
-    return (folder / "task" / thread / "environ").read_bytes()
+    # Its first thread has ended and has none any more. In the moment in which it is reaped, no thread is listed.
+    threads = os.listdir(folder / "task")  # noqa: PTH208 - names alone
+    return (folder / "task" / max(threads, key=int) / "environ").read_bytes() if threads else b""

@@ -170,6 +170,19 @@ async def test_a_session_can_be_stopped_with_no_descriptors_left(shell: ShellHos
     assert (ending.left, shell.processes()) == ((), set())
 
 
+def test_a_process_that_is_being_reaped_ends_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen under load: a stop failed, because the kernel listed no thread any more of a process of somebody else."""
+    headless = subprocess.Popen([sys.executable, "-ISc", _HEADLESS], stdout=subprocess.DEVNULL)
+    try:
+        eventually_sync(lambda: _without_first_thread(headless.pid))
+        list_folder = os.listdir
+        monkeypatch.setattr(os, "listdir", lambda path: [] if str(path).endswith("/task") else list_folder(path))
+        assert process_tree.find(b"A_TAG_OF_NOBODY=") == set()
+    finally:
+        headless.kill()
+        headless.wait()
+
+
 def _without_first_thread(pid: int) -> Member | None:
     """The process, once its first thread has ended and others go on."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
