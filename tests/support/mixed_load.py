@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import httpx2
 from tests.support.broken_disk import Fault, SmallDisk
 from tests.support.daemon import Daemon
 from tests.support.event_stream import EventStream, events, text
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, eventually
 
 # Of those faults that take nothing away.
 _FAULTS: tuple[Fault, ...] = ("full", "read-only", "rights taken")
@@ -42,6 +42,9 @@ class MixedLoad:
         self._random = random.Random(seed)
         # Odd while the disk has a fault.
         self._fault_number = 0
+        self._may_work = asyncio.Event()
+        self._may_work.set()
+        self._at_work = 0
         (folder / "code.py").write_text("".join(f"def f{n}():\n    return {n}  # needle\n\n" for n in range(400)))
 
     async def run(self, daemon: Daemon, seconds: float, *, is_killed: bool) -> None:
@@ -72,6 +75,16 @@ class MixedLoad:
         if broken:
             raise broken[0]
 
+    @contextlib.asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """No client has a request under way in the block."""
+        self._may_work.clear()
+        try:
+            await eventually(lambda: self._at_work == 0, within_s=3 * PATIENCE_S)
+            yield
+        finally:
+            self._may_work.set()
+
     def check_files(self) -> None:
         """Every file is what its last change has left; after a kill, what it was before or after the one under way."""
         for path, allowed in self.files.items():
@@ -97,11 +110,15 @@ class MixedLoad:
         async with daemon.http() as http:
             http.headers["X-Session-Id"] = str(number)
             while not stop.is_set():
+                await self._may_work.wait()
+                self._at_work += 1
                 try:
                     async with asyncio.timeout(3 * PATIENCE_S):
                         await client(daemon, http)
                 except TimeoutError as error:
                     raise AssertionError(f"{client.__name__} waited too long") from error
+                finally:
+                    self._at_work -= 1
                 self.counts[client.__name__] += 1
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), self._random.uniform(0.0, 0.05))
