@@ -36,6 +36,17 @@ class _Snapshot(NamedTuple):
     # The places as text, links resolved: for one whose folder does not exist there is nothing else to compare.
     texts: tuple[str, ...]
 
+    def holds(self, target: Path) -> bool:
+        # A hard link is another name of the same file, and some writes are made in the file itself.
+        if _inode(target, follow=False) in self.files:
+            return True
+        if self.names.isdisjoint(target.parts):
+            return False
+        around = (target, *target.parents)
+        return any(Path(text) in around for text in self.texts) or any(
+            each.name in self.names and _entry(each) in self.own for each in around
+        )
+
 
 class Protected:
     """Files and folders that stay as they are; of a folder also everything in it. A place need not exist yet."""
@@ -47,19 +58,8 @@ class Protected:
 
     def check_write(self, target: Path) -> None:
         """Raise Denied if `target`, whose own links are resolved, is a protected place or is in one."""
-        if not self._places:
-            return
-        snapshot = self._snapshot()
-        # A hard link is another name of the same file, and some writes are made in the file itself.
-        if _inode(target, follow=False) in snapshot.files:
+        if self._places and self._snapshot().holds(target) and self._snapshot(at_most_s=0.0).holds(target):
             raise _refusal(target)
-        if snapshot.names.isdisjoint(target.parts):
-            return
-        if any(Path(text) in (target, *target.parents) for text in snapshot.texts):
-            raise _refusal(target)
-        for each in (target, *target.parents):
-            if each.name in snapshot.names and _entry(each) in snapshot.own:
-                raise _refusal(target)
 
     def check_entry(self, target: Path) -> None:
         """Raise Denied if moving, deleting or replacing what has the name `target` would change a protected place.
@@ -69,14 +69,17 @@ class Protected:
         if not self._places:
             return
         self.check_write(target)
-        snapshot = self._snapshot()
-        if (entry := _entry(target)) in snapshot.way:
-            raise _refusal(target, snapshot.way[entry])
+        entry = _entry(target)
+        if entry in self._snapshot().way and (held := self._snapshot(at_most_s=0.0).way.get(entry)) is not None:
+            raise _refusal(target, held)
 
-    def _snapshot(self) -> _Snapshot:
-        """A snapshot that is at most a second old: links and folders on the way seldom change."""
+    def _snapshot(self, at_most_s: float = _SNAPSHOT_EVERY_S) -> _Snapshot:
+        """A snapshot that is not older than that: links and folders on the way seldom change.
+
+        What refuses a write takes a new one: a file that was replaced leaves its inode to others.
+        """
         now = time.monotonic()
-        if now - self._taken_at > _SNAPSHOT_EVERY_S:
+        if now - self._taken_at > at_most_s:
             ways = [(place, list(_way(place))) for place in self._places]
             own = {entry for place in self._places for entry in _own_entries(place)}
             files = {inode for place in self._places if (inode := _inode(place, follow=True)) is not None}

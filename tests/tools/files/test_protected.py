@@ -153,3 +153,18 @@ def test_it_can_be_read_and_its_neighbours_changed(guarded: Bench) -> None:
     guarded.call("fs_write", path="tree/mcp-agent/tools.json", content="x")
     guarded.call("fs_delete", path="own/deep/neighbour.json")
     guarded.call("fs_move", from_="tree", to="tree2")
+
+
+def test_a_file_that_gets_the_inode_of_a_replaced_one_can_be_changed(tmp_path: Path) -> None:
+    """Seen under load: tools.json was saved, and the next new file, which had the inode of the old one, was refused."""
+    place, other = tmp_path / "tools.json", tmp_path / "other"
+    place.write_text("{}\n")
+    protected = Protected([place])
+    with pytest.raises(Denied):
+        protected.check_write(place)
+    place.rename(other)
+    place.write_text("{}\n")
+    protected.check_write(other)
+    protected.check_entry(other)
+    with pytest.raises(Denied):
+        protected.check_write(place)
