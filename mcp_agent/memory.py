@@ -14,7 +14,11 @@ import time
 # Of the C library's malloc.h. Two, because the threads share one interpreter lock and seldom allocate at the same time.
 _ARENA_MAX = -8
 _MOST_ARENAS = 2
-_EVERY_S = 60.0
+_LOOK_EVERY_S = 5.0
+# Of the time between two looks. A daemon that works less is idle: it looks at its tools.json, and nobody waits for it.
+_IDLE_SHARE = 0.02
+# After so many looks a daemon that is never idle gives memory back all the same.
+_MOST_BUSY_LOOKS = 12
 # With less work than this in between there is little to give back, and an idle daemon stays idle.
 _LEAST_WORK_S = 0.1
 # Python's own: how many objects, and how many collections of younger ones, have it look for garbage.
@@ -34,15 +38,21 @@ def limit_arenas() -> None:
         mallopt(_ARENA_MAX, _MOST_ARENAS)
 
 
-async def return_free_memory(every_s: float = _EVERY_S) -> None:
-    """Until cancelled, return free memory to the system after work was done. It takes a few milliseconds."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is None:
-        return
-    before_s = 0.0
+async def return_free_memory(every_s: float = _LOOK_EVERY_S) -> None:
+    """Until cancelled, return free memory to the system: when work is over, and now and then during much work."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda pad: 0)
+    worked_s = seen_s = 0.0
+    busy_looks = 0
     while True:
         await asyncio.sleep(every_s)
-        if (now_s := time.process_time()) - before_s >= _LEAST_WORK_S:
-            # In a thread: other threads go on meanwhile.
-            await asyncio.to_thread(trim, 0)
-            before_s = now_s
+        before_s, seen_s = seen_s, time.process_time()
+        is_idle = seen_s - before_s < every_s * _IDLE_SHARE
+        busy_looks = 0 if is_idle else busy_looks + 1
+        if seen_s - worked_s < _LEAST_WORK_S or 0 < busy_looks < _MOST_BUSY_LOOKS:
+            continue
+        if is_idle:
+            gc.collect()
+        # In a thread: other threads go on meanwhile. It takes a few milliseconds.
+        await asyncio.to_thread(trim, 0)
+        worked_s = seen_s = time.process_time()
+        busy_looks = 0

@@ -8,27 +8,49 @@ import sys
 
 import pytest
 
-# Many blocks are freed and a few between them stay, as the results of calls do.
-_FREES_MUCH = """
-import asyncio, contextlib
+_MAIN = """
+import asyncio, contextlib, gc, time, weakref
 from pathlib import Path
 from mcp_agent.memory import limit_arenas, return_free_memory
 
+async def idle_until(is_done):
+    while time.process_time() < 0.3:
+        pass
+    returning = asyncio.create_task(return_free_memory(0.05))
+    deadline = time.monotonic() + 20
+    while not is_done() and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+
+"""
+# Many blocks are freed and a few between them stay, as the results of calls do.
+_FREES_MUCH = (
+    _MAIN
+    + """
 def resident_mib():
     return int(Path("/proc/self/statm").read_text().split()[1]) // 256
 
-async def main():
-    blocks = [bytes(20_000) for _ in range(4_000)]
-    kept = blocks[::100]
-    del blocks
-    before = resident_mib()
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(return_free_memory(0.05), 1)
-    print(len(kept), before - resident_mib())
-
 limit_arenas()
-asyncio.run(main())
+blocks = [bytes(20_000) for _ in range(4_000)]
+kept = blocks[::100]
+del blocks
+before = resident_mib()
+asyncio.run(idle_until(lambda: before - resident_mib() >= 50))
+print(len(kept), before - resident_mib())
 """
+)
+_MAKES_GARBAGE = (
+    _MAIN
+    + """
+class Ring:
+    def __init__(self):
+        self.own = self
+
+gc.disable()
+seen = weakref.ref(Ring())
+asyncio.run(idle_until(lambda: seen() is None))
+print(seen() is None)
+"""
+)
 
 
 @pytest.mark.alone
@@ -37,6 +59,11 @@ def test_what_was_freed_between_what_is_kept_is_returned() -> None:
     run = subprocess.run([sys.executable, "-c", _FREES_MUCH], capture_output=True, text=True, check=True, timeout=60)
     kept, returned_mib = map(int, run.stdout.split())
     assert (kept, returned_mib >= 50) == (40, True), run.stdout
+
+
+def test_garbage_is_collected_when_the_daemon_is_idle() -> None:
+    run = subprocess.run([sys.executable, "-c", _MAKES_GARBAGE], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "True\n"
 
 
 _STARTS = """

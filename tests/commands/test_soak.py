@@ -28,14 +28,14 @@ _KILLS = 20 if IS_LONG else 2
 # The share of the time before the last start of the daemon, which runs to the end and is measured.
 _KILLED_SHARE = 0.15
 # What is kept reaches its limits in this time, so that memory grows until then.
-_WARM_UP_S = min(1_800.0, _SECONDS * (1 - _KILLED_SHARE) / 2)
+_WARM_UP_S = min(1_200.0, _SECONDS * (1 - _KILLED_SHARE) / 2)
 # An hour of calls is 240 MB of audit log.
 _DISK_MIB = 448 if IS_LONG else 96
 # Small, so that every limit is reached and what is old is let go.
 _LIMITS = ("--journal-mb", "8", "--artifacts-mb", "8", "--artifacts-caller-mb", "6")
 _MOST_SLOPE_MIB_PER_H = 1.0
-# For what ends a moment after its answer, as a connection or a thread does.
-_REST_S = 0.5
+# Within this time a daemon that has become idle gives free memory back.
+_REST_S = 12.0 if IS_LONG else 0.5
 
 
 class Sample(NamedTuple):
@@ -144,9 +144,9 @@ def _sample(daemon: Daemon) -> Sample:
 
 
 async def _watch(daemon: Daemon, load: MixedLoad, samples: list[Sample], file: TextIO) -> None:
-    """Sample the daemon between its calls: what it holds for those under way tells nothing of what it keeps."""
+    """Sample the daemon while it is idle: what it holds for calls under way tells nothing of what it keeps."""
     while True:
-        await asyncio.sleep(min(30.0, _SECONDS / 15))
+        await asyncio.sleep(min(40.0, _SECONDS / 15))
         async with load.paused():
             await asyncio.sleep(_REST_S)
             samples.append(_sample(daemon))
