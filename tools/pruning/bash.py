@@ -125,7 +125,7 @@ async def bash(
 ) -> BashOutput:
     """Run a command to its end; with a question, only the lines of its output that answer it."""
     began = time.monotonic()
-    root = ConfinedRoot.of_call(ctx)
+    root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
     _check(root, command, cwd, env)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     question = context_focus_question

@@ -107,7 +107,7 @@ async def grep(
 ) -> GrepMatches:
     """Search for lines in files; with a question, only the matches that answer it."""
     began = time.perf_counter()
-    root = ConfinedRoot.of_call(ctx)
+    root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
     _check(root, pattern, path, paths, cwd)
     grep_search = Search(
         ctx,
