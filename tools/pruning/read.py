@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 
 from tools.context import ToolContext
 from tools.files import utf8
+from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.kit.errors import Denied, Failed
 from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.records import record
 from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity, short_path
-from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.pruning.engine import SourceType
 from tools.pruning.failures import failure
 
