@@ -207,27 +207,14 @@ Answer = Success | Page | Failure
 Outcome = Answer | Refusal
 
 
-def written_form(written: Written) -> Literal["json", "text", "compact", "blocks", "media"]:
-    """How a result was written."""
+def form_and_bytes(written: Written) -> tuple[Literal["json", "text", "compact", "blocks", "media"], int]:
+    """How a result was written, and how much of it goes out, without what a wire puts around it."""
     if isinstance(written, bytes):
-        return "json"
+        return "json", len(written)
     if isinstance(written, str):
-        return "text"
+        return "text", len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
     if isinstance(written, Compact):
-        return "compact"
-    return "blocks" if isinstance(written, Blocks) else "media"
-
-
-def outgoing_bytes(outcome: Outcome) -> int:
-    """How much goes out, without what a wire puts around it."""
-    if isinstance(outcome, Refusal):
-        return 0
-    written = outcome.written
-    if isinstance(written, bytes):
-        return len(written)
-    if isinstance(written, str):
-        return len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
-    if isinstance(written, Media):
-        return len(written.data)
-    beside = written.structured if isinstance(written, Blocks) else None
-    return len(written.encoded) + len(beside or b"")
+        return "compact", len(written.encoded)
+    if isinstance(written, Blocks):
+        return "blocks", len(written.encoded) + len(written.structured or b"")
+    return "media", len(written.data)

@@ -22,8 +22,7 @@ from mcp_agent.calls.call import (
     Refusal,
     Success,
     Written,
-    outgoing_bytes,
-    written_form,
+    form_and_bytes,
 )
 from mcp_agent.calls.shaping import choose_form
 from mcp_agent.logs import event
@@ -60,6 +59,8 @@ class EndedCall(NamedTuple):
     took_s: float
     result_bytes: int = 0
     facts: ResultFacts = NO_FACTS
+    # How the result was written; None if there is none.
+    form: str | None = None
 
 
 class CallObserver(Protocol):
@@ -71,9 +72,11 @@ class CallObserver(Protocol):
 def notify_all(observers: Sequence[CallObserver], call: Call, outcome: Outcome | None, began: float) -> None:
     """Tell every observer that a call is over, which began then by the performance counter."""
     took_s = time.perf_counter() - began
-    result_bytes = 0 if outcome is None else outgoing_bytes(outcome)
+    form, result_bytes = (
+        (None, 0) if outcome is None or isinstance(outcome, Refusal) else form_and_bytes(outcome.written)
+    )
     facts = outcome.result.audit_facts if isinstance(outcome, Success) else NO_FACTS
-    ended = EndedCall(call, outcome, took_s, result_bytes, facts)
+    ended = EndedCall(call, outcome, took_s, result_bytes, facts, form)
     for observer in observers:
         observer.observe(ended)
 
@@ -91,7 +94,7 @@ class AuditObserver(CallObserver):
         self._gate = gate
 
     def observe(self, ended: EndedCall) -> None:
-        call, outcome, took_s, result_bytes, result_facts = ended
+        call, outcome, took_s, result_bytes, result_facts, form = ended
         caller = call.caller
         tool = self._gate.catalog.by_name.get(call.tool)
         facts: dict[str, Any] = {
@@ -99,7 +102,7 @@ class AuditObserver(CallObserver):
             "client": caller.name,
             "program": caller.client[:200],
             "transport": caller.transport,
-            "form": None if outcome is None or isinstance(outcome, Refusal) else written_form(outcome.written),
+            "form": form,
             "tool": call.tool[:100],
             "args": argument_shapes(call.arguments, {} if tool is None else tool.argument_fields),
             "outcome": "CANCELLED" if outcome is None else outcome.code,
@@ -148,7 +151,7 @@ class CallTrace(CallObserver):
     """Logs how calls end: each at DEBUG, a failure at INFO, a timeout or a large result at WARNING."""
 
     def observe(self, ended: EndedCall) -> None:
-        call, outcome, took_s, result_bytes, facts = ended
+        call, outcome, took_s, result_bytes, facts, _ = ended
         if isinstance(outcome, Success):
             if log.isEnabledFor(logging.DEBUG):
                 took_ms = round(took_s * 1000, 1)
@@ -214,7 +217,7 @@ class Metrics(CallObserver):
         self.denied: dict[str, int] = {}
 
     def observe(self, ended: EndedCall) -> None:
-        call, outcome, took_s, result_bytes, facts = ended
+        call, outcome, took_s, result_bytes, facts, _ = ended
         tool = self._gate.catalog.by_name.get(call.tool)
         # All names that no tool has share one entry.
         name = "unknown" if tool is None else tool.name
@@ -244,7 +247,7 @@ class Metrics(CallObserver):
 
 @record
 class KeptResult:
-    """The beginning of what went out, and its form (`written_form`), or `refused`."""
+    """The beginning of what went out, and its form (`form_and_bytes`), or `refused`."""
 
     form: str
     beginning: bytes | str
@@ -267,7 +270,7 @@ class RecentResults(CallObserver):
         return kept if kept is None or isinstance(kept, KeptResult) else _beginning(kept)
 
     def observe(self, ended: EndedCall) -> None:
-        call, outcome, _, result_bytes, _ = ended
+        call, outcome, _, result_bytes, *_ = ended
         if outcome is None:
             return
         if isinstance(outcome, Refusal):
@@ -323,7 +326,7 @@ def argument_shapes(arguments: Mapping[str, Any], declared: Mapping[str, Field])
 
 
 def _beginning(written: Written) -> KeptResult:
-    form = written_form(written)
+    form, _ = form_and_bytes(written)
     if isinstance(written, Media):
         return KeptResult(form, f"{written.type}, {len(written.data)} bytes", False)
     whole = written.encoded if isinstance(written, Blocks | Compact) else written

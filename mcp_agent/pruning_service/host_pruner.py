@@ -240,7 +240,7 @@ class _Attempt:
             fallback=False,
             raw_bytes=self._raw_bytes,
             pruned_bytes=pruned_bytes,
-            pruner_duration_ms=self._log_answer(pruned_bytes),
+            pruner_duration_ms=self._log_end(self._level, "pruner.call_ok", pruned_bytes=pruned_bytes),
             prune_id=prune_id,
             left_out=left_out,
         )
@@ -248,28 +248,24 @@ class _Attempt:
 
     def keep_all(self, detail: Detail) -> Focused:
         """Give the raw text back: the engine answered, and left nothing out."""
-        took_ms = self._log_answer(self._raw_bytes)
+        took_ms = self._log_end(self._level, "pruner.call_ok", pruned_bytes=self._raw_bytes)
         return Focused(self._text, PruningMetadata.of_whole(detail, self._raw_bytes, took_ms))
-
-    def _log_answer(self, pruned_bytes: int) -> int:
-        """Log that the engine answered, and return the milliseconds that it took."""
-        took_ms = self._duration_ms()
-        self._log(self._level, "pruner.call_ok", pruner_duration_ms=took_ms, pruned_bytes=pruned_bytes)
-        return took_ms
 
     def fail(self, code: ErrorCode, message: str) -> Focused:
         """Give the raw text back, with the reason in its metadata."""
-        took_ms = self._duration_ms()
         self._log(logging.WARNING, f"pruner.{code}", message=message)
-        self._log(logging.WARNING, "pruner.call_failed", reason=code, pruner_duration_ms=took_ms, message=message)
+        took_ms = self._log_end(logging.WARNING, "pruner.call_failed", reason=code, message=message)
         return Focused(self._text, PruningMetadata.of_failure(code, message, self._raw_bytes, took_ms))
 
     def _log(self, level: int, name: str, **facts: Any) -> None:
         if log.isEnabledFor(level):
             event(log, level, name, request_id=self._call_id, tool=self._tool, **facts)
 
-    def _duration_ms(self) -> int:
-        return round((time.perf_counter() - self._began) * 1000)
+    def _log_end(self, level: int, name: str, **facts: Any) -> int:
+        """Log how it ended, and return the milliseconds that it took."""
+        took_ms = round((time.perf_counter() - self._began) * 1000)
+        self._log(level, name, pruner_duration_ms=took_ms, **facts)
+        return took_ms
 
 
 async def _read(text: str | Callable[[], str]) -> str:

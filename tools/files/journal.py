@@ -133,7 +133,7 @@ class Journal(FileChanges):
             return self.write(target, lambda descriptor: disk.copy_out(image, descriptor), seen=existing)
         make_folders(target.parent)
         action: Action = "create" if existing is None else "write"
-        with self.lock(target), self._change(action, target) as (change, at):
+        with self.lock(target), self._records.change(action, target) as (change, at):
             if moves and existing is None and image.is_dir() and not image.is_symlink():
                 change.note(new=disk.inode(image.lstat()))
                 with suppress(OSError):
@@ -164,7 +164,7 @@ class Journal(FileChanges):
         """Put back what stood at the end of a file; what stands there now is kept in turn."""
         self.protected.check_write(target)
         image = self._records.file(entry.id, "image")
-        with self.lock(target), self._change("write", target) as (change, at):
+        with self.lock(target), self._records.change("write", target) as (change, at):
             return change_tail(
                 self._records,
                 change,

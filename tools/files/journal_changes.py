@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tools.files import disk, trees
 from tools.files.exact import exact_descriptor, path_in_open_folder
-from tools.files.journal_records import Action, Limits, Pending, Receipt, Records, megabytes
+from tools.files.journal_records import Limits, Pending, Receipt, Records, megabytes
 from tools.files.journal_tails import change_tail
 from tools.files.paths import to_wire
 from tools.files.protected import Protected
@@ -63,7 +63,7 @@ class FileChanges:
         The file `whole` has what `fill` would write, and is taken over where that is possible (`place`).
         """
         self.protected.check_write(target)
-        with self.lock(target), self._change("create" if seen is None else "write", target) as (change, at):
+        with self.lock(target), self._records.change("create" if seen is None else "write", target) as (change, at):
             if seen is not None and (seen.st_nlink > 1 or not stat.S_ISREG(seen.st_mode)):
                 return self._write_in_place(change, at, fill, seen)
             temporary = change.temporary
@@ -113,7 +113,7 @@ class FileChanges:
         """Put `data` to the end of `target`, which stays the file it is. Raises StaleRev as `write` does."""
         self.protected.check_write(target)
         try:
-            with self.lock(target), self._change("write", target) as (change, at):
+            with self.lock(target), self._records.change("write", target) as (change, at):
                 self._check_unchanged(change, at, seen)
                 return change_tail(
                     self._records,
@@ -133,7 +133,7 @@ class FileChanges:
         Raises NotUndoable if it cannot be kept, unless it may be `permanent`; then nothing is changed.
         """
         self.protected.check_entry(target)
-        with self.lock(target), self._change("delete", target) as (change, at):
+        with self.lock(target), self._records.change("delete", target) as (change, at):
             status = at.lstat()
             size = trees.tree_bytes(at, status, self._limits.total_bytes)
             if change.image is not None and size > self._limits.total_bytes:
@@ -189,7 +189,7 @@ class FileChanges:
         self.protected.check_entry(target)
         with (
             self.lock(target),
-            self._change("move", target, source) as (change, at),
+            self._records.change("move", target, source) as (change, at),
             path_in_open_folder(source) as source_at,
         ):
             existing = disk.lstat(at)
@@ -218,18 +218,6 @@ class FileChanges:
                 self._move_across(change, source_at, at, is_new=existing is None)
             disk.sync_folder(at.parent)
             return self._records.finish(change, at)
-
-    @contextmanager
-    def _change(self, action: Action, target: Path, source: Path | None = None) -> Iterator[tuple[Pending, Path]]:
-        """A change that is on record, and the target through its open folder: it is changed there and nowhere else."""
-        with self._records.pending(action, target, source) as change, path_in_open_folder(target) as at:
-            change.at = at
-            try:
-                yield change, at
-            except OSError as error:
-                if (failure := self._records.failure(error)) is None:
-                    raise
-                raise IoError(f"{failure}; nothing was changed") from error
 
     def _check_unchanged(self, change: Pending, at: Path, seen: os.stat_result | None) -> None:
         now = disk.lstat(at)

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tools.files import disk, trees
+from tools.files.exact import path_in_open_folder
 from tools.files.paths import to_wire
-from tools.kit.errors import NotFound
+from tools.kit.errors import IoError, NotFound
 from tools.kit.records import mutable, record
 
 Action = Literal["write", "create", "delete", "move"]
@@ -145,13 +146,21 @@ class Records:
         self._removing = threading.Lock()
 
     @contextmanager
-    def pending(self, action: Action, target: Path, source: Path | None = None) -> Iterator[Pending]:
-        """A change that is on record while the block makes it; if the block fails, nothing of it is kept."""
+    def change(self, action: Action, target: Path, source: Path | None = None) -> Iterator[tuple[Pending, Path]]:
+        """A change that is on record while the block makes it; if the block fails, nothing of it is kept.
+
+        The path is that of the target through its open folder: it is changed there and nowhere else.
+        """
         self._remove()
         change = Pending(self._new_id(), action, str(target), None if source is None else str(source))
         record = self._open_record(change)
         try:
-            yield change
+            with path_in_open_folder(target) as change.at:
+                yield change, change.at
+        except OSError as error:
+            if (failure := self.failure(error)) is None:
+                raise
+            raise IoError(f"{failure}; nothing was changed") from error
         finally:
             if record is not None:
                 if not change.is_left:

@@ -71,7 +71,24 @@ _NOTES: dict[Detail | Reason, str] = {
 
 
 @record
-class PruningMetadata:
+class JsonObject:
+    """A record that is one JSON object. A field that is None is absent from the object.
+
+    A field whose name is a word of Python ends in an underscore here and not in the object. One whose name begins with
+    an underscore is not in the object.
+    """
+
+    def as_object(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for attribute, name in _names(type(self)):  # type: ignore[arg-type]  # a class is hashable; mypy looks at its instances
+            value = getattr(self, attribute)
+            if value is not None:
+                found[name] = value.as_object() if isinstance(value, JsonObject) else value
+        return found
+
+
+@record
+class PruningMetadata(JsonObject):
     """`attempted`: an engine was asked. `applied`: some of the output was left out. If not, `reason` says why."""
 
     attempted: bool
@@ -118,9 +135,6 @@ class PruningMetadata:
             error={"code": code, "message": message},
         )
 
-    def as_object(self) -> dict[str, Any]:
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
-
     @property
     def saved_bytes(self) -> int | None:
         """How much shorter the output is; None if it was not pruned."""
@@ -161,20 +175,8 @@ NO_FACTS = ResultFacts()
 
 
 @record
-class Result(ABC):
-    """Base of every result. A field that is None is absent from the object.
-
-    A field whose name is a word of Python ends in an underscore here and not in the object. One whose name begins with
-    an underscore is not in the object.
-    """
-
-    def as_object(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for attribute, name in _names(type(self)):
-            value = getattr(self, attribute)
-            if value is not None:
-                found[name] = value.as_object() if isinstance(value, PruningMetadata) else value
-        return found
+class Result(JsonObject, ABC):
+    """Base of every result."""
 
     @abstractmethod
     def render(self) -> str:
@@ -308,7 +310,7 @@ def largest_part(result: Result, fits: Callable[[Result], bool], most: int) -> R
 
 
 @cache
-def _names(result: type[Result]) -> tuple[tuple[str, str], ...]:
+def _names(record_type: type[JsonObject]) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (field.name, field.name.removesuffix("_")) for field in fields(result) if not field.name.startswith("_")
+        (field.name, field.name.removesuffix("_")) for field in fields(record_type) if not field.name.startswith("_")
     )

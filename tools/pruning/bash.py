@@ -19,12 +19,12 @@ from typing import Annotated, Literal
 
 from tools.context import ShellSession, ToolContext
 from tools.files import utf8
+from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import Denied, Failed, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue, invalid_params
 from tools.kit.records import record
 from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
-from tools.pruning.confined_root import ConfinedRoot
 from tools.pruning.failures import failure, failure_metadata, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.shell.shell_exec import command_summary, is_due, wait_for_end
@@ -125,7 +125,7 @@ async def bash(
 ) -> BashOutput:
     """Run a command to its end; with a question, only the lines of its output that answer it."""
     began = time.monotonic()
-    root = ConfinedRoot.of_call(ctx)
+    root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
     _check(root, command, cwd, env)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     question = context_focus_question

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from tools.context import ToolContext
+from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.kit.errors import Failed
 from tools.kit.results import Detail, PruningMetadata
-from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
 
 
 def failure(

@@ -14,6 +14,7 @@ from typing import Annotated, TypedDict
 
 from tools.context import ToolContext
 from tools.files import utf8
+from tools.files.confined_root import ConfinedRoot
 from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
 from tools.kit.errors import Denied, Failed
@@ -23,7 +24,6 @@ from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result,
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
-from tools.pruning.confined_root import ConfinedRoot
 from tools.pruning.failures import failure, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.search.engine import Bounds, EngineError, Hit, Question
@@ -107,7 +107,7 @@ async def grep(
 ) -> GrepMatches:
     """Search for lines in files; with a question, only the matches that answer it."""
     began = time.perf_counter()
-    root = ConfinedRoot.of_call(ctx)
+    root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
     _check(root, pattern, path, paths, cwd)
     grep_search = Search(
         ctx,

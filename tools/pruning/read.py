@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 
 from tools.context import ToolContext
 from tools.files import utf8
+from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.kit.errors import Denied, Failed
 from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.records import record
 from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity, short_path
-from tools.pruning.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.pruning.engine import SourceType
 from tools.pruning.failures import failure
 
@@ -80,17 +80,12 @@ async def read(
 ) -> ReadText:
     """Read a text file; with a question, only the lines that answer it."""
     began = time.perf_counter()
-    root = ConfinedRoot.of_call(ctx)
-    issues: list[Issue] = []
-    root.check("file_path", file_path, issues)
-    if issues:
-        raise invalid_params(issues)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     size, is_cut = 0, False
 
     def text() -> str:
         nonlocal size, is_cut
-        data = _data(ctx, root, file_path, limit, context_focus_question)
+        data = _data(ctx, file_path, limit, context_focus_question)
         is_cut = len(data) > limit
         kept = data[: utf8.boundary(data, limit)] if is_cut else data
         size = len(kept)
@@ -124,14 +119,18 @@ def source_type_of(path: str) -> SourceType | None:
     return _SOURCE_TYPES.get(suffix.lower()) if dot else None
 
 
-def _data(ctx: ToolContext, root: ConfinedRoot, path: str, limit: int, question: str | None) -> bytes:
+def _data(ctx: ToolContext, path: str, limit: int, question: str | None) -> bytes:
     """The file as far as the limit, and a little beyond where it is longer."""
+    root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
+    issues: list[Issue] = []
+    place = root.check("file_path", path, issues)
+    if place is None:
+        raise invalid_params(issues)
 
     def problem(code: str, message: str, rule: str | None = None) -> Failed:
         return failure(ctx, "read", code, message, question, rule=rule)
 
     try:
-        place = root.absolute(path)
         with root.open(path) as (descriptor, status):
             if stat.S_ISDIR(status.st_mode):
                 raise problem("invalid_path", f"{path} is a folder")

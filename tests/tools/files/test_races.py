@@ -20,9 +20,9 @@ import pytest
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.pruning_service.kept_texts import KeptTexts
 from tests.support.bench import Bench
+from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import Denied, ToolError
 from tools.kit.rules import PathRules, Rule
-from tools.pruning.confined_root import ConfinedRoot
 from tools.pruning.grep import Search
 from tools.pruning.read import read
 from tools.search.engine import Engine

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.waiting import PATIENCE_S
 from tools.context import ToolContext
+from tools.files.confined_root import ConfinedRoot
 from tools.files.paths import OpenPaths
 from tools.kit.errors import Failed
-from tools.pruning.confined_root import ConfinedRoot
 from tools.pruning.grep import Search
 from tools.search.engine import Engine, find_engine
 
@@ -36,9 +36,8 @@ def ctx(request: pytest.FixtureRequest, tmp_path: Path) -> ToolContext:
 
 def _found(ctx: ToolContext, pattern: str, path: str = ".", **changes: Any) -> list[tuple[str, int, int | None, str]]:
     options = {"is_fixed": False, "is_case_sensitive": True, "most_matches": 100, "bytes_left": 100_000, **changes}
-    search = Search(
-        ctx, ConfinedRoot.of_call(ctx), pattern, timeout_ms=int(PATIENCE_S * 1000), question=None, **options
-    )
+    root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
+    search = Search(ctx, root, pattern, timeout_ms=int(PATIENCE_S * 1000), question=None, **options)
     matches, _ = search.run([path], None)
     return sorted(
         (

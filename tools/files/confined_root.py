@@ -15,7 +15,6 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.context import ToolContext
 from tools.files import disk
 from tools.files.exact import LOOK_FLAGS, exact_descriptor
 from tools.kit.params import Issue
@@ -48,19 +47,19 @@ class ConfinedRoot:
     def path(self) -> Path:
         return Path(self._root)
 
-    @classmethod
-    def of_call(cls, ctx: ToolContext) -> ConfinedRoot:
-        return cls(ctx.root, ctx.paths.working_directory)
+    def check(self, name: str, path: str, issues: list[Issue]) -> str | None:
+        """The absolute path, or an issue more if the text of the argument `name` is no path inside the root.
 
-    def check(self, name: str, path: str, issues: list[Issue]) -> None:
-        """Add an issue if the text of the argument `name` is no path inside the root. Does not look at the disk."""
+        Does not look at the disk.
+        """
         if "\0" in path:
             issues.append(Issue(name, "custom", f"{name} has a NUL character in it, which no path can have"))
-            return
+            return None
         try:
-            self.absolute(path)
+            return self.absolute(path)
         except OutsideRoot as error:
             issues.append(Issue(name, "custom", f"{error}; {name} must be a path inside that folder"))
+            return None
 
     def absolute(self, path: str) -> str:
         """The absolute path, as results show it. Raises OutsideRoot if its text leads out of the root."""
