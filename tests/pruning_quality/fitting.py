@@ -11,8 +11,7 @@ from typing import get_args
 import numpy as np
 
 from tests.pruning_quality.tasks import Task
-from tools.pruning.engine.api import parse_text, question_features
-from tools.pruning.engine.evidence import find_evidence
+from tools.pruning.engine.api import evidence_in, parse_text, question_features
 from tools.pruning.engine.question import read_question
 from tools.pruning.engine.text_arrays import Floats, Ints
 from tools.pruning.engine.weights import FEATURES, WEIGHTS_FILE, WeightedKind
@@ -74,7 +73,7 @@ def fit_weights(examples: Sequence[Example]) -> tuple[Floats, float]:
 def _examples(task: Task) -> list[Example]:
     parsed = parse_text(task.text, task.source_type)
     question = read_question(task.query)
-    evidence = find_evidence(question, parsed.lines, parsed.words)
+    evidence = evidence_in(parsed, question)
     if evidence.share_found == 0:
         return []
     line_features = parsed.features.copy()

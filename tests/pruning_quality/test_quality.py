@@ -49,7 +49,7 @@ def test_the_tasks_tell_a_bad_engine_from_a_good_one(kind: SourceType) -> None:
         each: replace(shipped[each], line=shipped[each].line * 0, question=shipped[each].question * 0)
         for each in shipped
     }
-    assert fmean(score_task(task, 0.10, none).recall for task in tasks_of(kind)) < 0.65
+    assert fmean(score_task(task, 0.10, none).recall for task in tasks_of(kind)) < 0.70
 
 
 def test_weights_can_be_fitted_from_nothing_but_tasks(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ _KEEP_SHARES: dict[SourceType, float] = {"code": 0.30, "logs": 0.20, "docs": 0.3
 # tokens. This holds for a quota of `_PRICED_AT` of the lines; a smaller quota has a higher price. The price of logs
 # is high because the errors of a log are kept at any price. Chosen so that, of the lines that real questions need,
 # four in five of code and six in seven of documents are kept.
-_PRICES: dict[SourceType, float] = {"code": 0.93, "logs": 6.0, "docs": 0.75}
+_PRICES: dict[SourceType, float] = {"code": 0.90, "logs": 6.0, "docs": 0.75}
 _PRICED_AT = 0.30
 _SMALLEST_QUOTA = 0.05
 # The cost of a gap, in markers. A piece of code is of little use without the lines around it; a line of a log is of
@@ -105,7 +105,7 @@ def select(
         return Selection(dropped=(), total_lines=total, source_type=kind)
     check()
     asked = read_question(question)
-    evidence = find_evidence(asked, lines, parsed.words)
+    evidence = evidence_in(parsed, asked)
     if evidence.share_found == 0 and kind != "logs":
         # Nothing tells where to look. Dropping a line that is needed costs more than keeping many that are not.
         return Selection(dropped=(), total_lines=total, source_type=kind, has_matched=False)
@@ -137,6 +137,11 @@ def parse_text(text: str, source_type: SourceType | None, *, is_output: bool = F
     if len(text) <= _CACHED_CHARS:
         _cache.append((text, (source_type, is_output), parsed))
     return parsed
+
+
+def evidence_in(parsed: ParsedText, question: Question) -> Evidence:
+    """What the question finds in a text. Kin count in code only: names are abbreviated there, and prose is not."""
+    return find_evidence(question, parsed.lines, parsed.words, with_kin=parsed.source_type == "code")
 
 
 def question_features(parsed: ParsedText, evidence: Evidence) -> Floats:

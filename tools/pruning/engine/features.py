@@ -17,6 +17,7 @@ from tools.pruning.engine.text_arrays import Bools, Floats, Ints, Lines, mark
 CODE_LINE_FEATURES = ("is_header", "is_comment", "is_import", "is_top_level", "depth_in_definition", "log_tokens")
 CODE_QUESTION_FEATURES = (
     "matches_on_line",
+    "matches_above",
     "terms_around",
     "terms_near_by_question_length",
     "terms_near_by_best_window",
@@ -31,7 +32,7 @@ DOCS_QUESTION_FEATURES = (
     "density_by_share_found",
 )
 
-_NEAR, _AROUND = 2, 15
+_NEAR, _AROUND, _ABOVE = 2, 15, 5
 _DOCS_REACHES = (2, 6, 15, 40)
 _DENSITY_REACHES = (3, 10, 20)
 _DEEP_LINES = 60
@@ -91,6 +92,7 @@ def code_question_features(evidence: Evidence, structure: Structure) -> Floats:
     return _stack(
         [
             matches,
+            _mean_above(matches, _ABOVE),
             around,
             support * np.log1p(evidence.terms_asked),
             support * best_window,
@@ -150,6 +152,14 @@ def window_sum(row: Floats, reach: int) -> Floats:
 def window_mean(row: Floats, reach: int) -> Floats:
     """The mean over the same lines."""
     mean: Floats = window_sum(row, reach) / window_sum(np.ones(row.size), reach)
+    return mean
+
+
+def _mean_above(row: Floats, reach: int) -> Floats:
+    """The mean over `reach` lines directly above each line; missing ones count as 0."""
+    sums = np.zeros(row.size + reach)
+    np.cumsum(row[:-1], out=sums[reach + 1 :])
+    mean: Floats = (sums[reach:] - sums[: row.size]) / reach
     return mean
 
 

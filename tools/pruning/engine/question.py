@@ -7,6 +7,7 @@ followed as an instruction.
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from math import ceil
 
 from tools.kit.records import record
 
@@ -17,6 +18,10 @@ UNSPACED = (
 # `stem` removes at most this many letters from a word, and leaves at least `SHORTEST_STEM`.
 LONGEST_ENDING = 5
 SHORTEST_STEM = 3
+# Kin are words that begin alike: with at least `KIN_LETTERS`, and with the whole shorter word or this share of the
+# longer one.
+KIN_LETTERS = 4
+_KIN_SHARE = 0.6
 _DOUBLED_CONSONANTS = frozenset("bdfgmnprt")
 
 # Besides words: what stands between backticks, and what looks like code without them, as in 'name', --name, name() and
@@ -193,6 +198,13 @@ def stem(word: str) -> str:
         if word.endswith(suffix) and len(word) - len(suffix) >= 4:
             return _trim(word[: -len(suffix)])
     return _trim(word)
+
+
+def are_kin(one: str, other: str) -> bool:
+    """Whether two words begin alike, as `config` and `configuration` or `deprecate` and `deprecation` do."""
+    shorter, longer = (one, other) if len(one) < len(other) else (other, one)
+    letters = max(KIN_LETTERS, ceil(_KIN_SHARE * len(longer)))
+    return longer[:letters] == shorter[:letters] or (len(shorter) >= KIN_LETTERS and longer.startswith(shorter))
 
 
 def _trim(word: str) -> str:

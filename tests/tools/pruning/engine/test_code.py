@@ -1,6 +1,9 @@
 """What is kept of code: what the question names, with the headers around it and an outline of the rest."""
 
 from tools.pruning import engine
+from tools.pruning.engine.api import evidence_in, parse_text, question_features
+from tools.pruning.engine.features import CODE_QUESTION_FEATURES
+from tools.pruning.engine.question import read_question
 
 
 def module(functions: int, *, body_lines: int = 12) -> list[str]:
@@ -42,6 +45,28 @@ def test_headers_come_along_from_any_distance() -> None:
 def test_parts_of_identifiers_answer_to_plain_words() -> None:
     lines = with_line(module(12), "    def area_4(self, width, height):", "        self.maxConnectionAge = None")
     assert "        self.maxConnectionAge = None" in kept_of(lines, "limit the age of connections")
+
+
+def test_an_abbreviation_answers_to_the_whole_word_where_it_matters_most() -> None:
+    lines = module(12)
+    for n in (3, 8):
+        lines = with_line(lines, f"    def area_{n}(self, width, height):", "        self.token = None")
+    for n in range(2, 6):
+        lines = with_line(lines, f"        step_8_{n} = width * {n} + height - 8", f"        self.auth_{n} = None")
+    kept = kept_of(lines, "refuse an authentication token", ratio=0.9)
+    assert "        self.auth_5 = None" in kept
+
+
+def test_an_abbreviation_alone_is_no_match() -> None:
+    lines = with_line(module(12), "    def area_4(self, width, height):", "        self.auth = None")
+    assert kept_of(lines, "authentication") == lines
+
+
+def test_a_match_counts_for_the_five_lines_below_it() -> None:
+    parsed = parse_text("\n".join([*"abcd", "backoff", *"efghij"]), "code")
+    features = question_features(parsed, evidence_in(parsed, read_question("Raise the backoff")))
+    above = features[CODE_QUESTION_FEATURES.index("matches_above")]
+    assert above.tolist() == [0] * 5 + [0.2] * 5 + [0]
 
 
 def test_inflected_words_meet_their_stem() -> None:

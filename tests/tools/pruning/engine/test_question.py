@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.pruning.engine.question import read_question, stem
+from tools.pruning.engine.question import are_kin, read_question, stem
 
 
 @pytest.mark.parametrize(
@@ -11,6 +11,22 @@ from tools.pruning.engine.question import read_question, stem
 )
 def test_the_forms_of_a_word_have_one_stem(words: str) -> None:
     assert len({stem(word) for word in words.split()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_so"),
+    [
+        ("authentication", "auth", True),
+        ("configuration", "config", True),
+        ("deprecation", "deprecate", True),
+        ("format", "for", False),
+        ("contact", "container", False),
+        ("internal", "interface", False),
+    ],
+)
+def test_words_that_begin_alike_are_kin(one: str, other: str, is_so: bool) -> None:
+    assert are_kin(one, other) is is_so
+    assert are_kin(other, one) is is_so
 
 
 def test_names_weigh_more_than_words_and_the_first_line_more_than_the_rest() -> None:
