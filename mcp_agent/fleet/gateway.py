@@ -28,7 +28,7 @@ from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.fleet_watch import FleetWatch, Place
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
-from mcp_agent.fleet.session_tail import SessionTail
+from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
 from mcp_agent.fleet.subjects import boxes_in, verb_subject
 from mcp_agent.fleet.watch_protocol import Form
 from mcp_agent.logs import event
@@ -54,13 +54,22 @@ _AGAIN_S = 0.5
 class Gateway:
     """What a gateway knows of its fleet, and how a call finds its box."""
 
-    def __init__(self, url: str, credentials: Path | None, name: str, signer: Signer | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        credentials: Path | None,
+        name: str,
+        signer: Signer | None = None,
+        *,
+        linger_s: float = LINGER_S,
+    ) -> None:
         self.name = name
         self.directory = Directory()
         self.calls = BoxCalls(self.directory, name)
         self._url = url
         self._credentials = credentials
         self._signer = signer
+        self._linger_s = linger_s
         self._bus: Bus | None = None
         self._tail: SessionTail | None = None
         self._is_joined = False
@@ -105,7 +114,9 @@ class Gateway:
             bus.seal = self._signer.seal
         self.calls.join(bus)
         self.directory.on_change = daemon.refresh_catalog
-        self._tail = SessionTail(daemon.hub, lambda: self.watch(form="tail"))
+        self._tail = SessionTail(
+            daemon.hub, self.directory, lambda places: self.watch(form="tail", places=places), self._linger_s
+        )
         daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **bus.facts}
         if not bus.is_connected:
             event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(bus.problem))
