@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from mcp_agent.commands.serve_gateway import gateway_config
+from mcp_agent.commands.serve_gateway import check_gateway_name, gateway_config
 from mcp_agent.commands.token import parse_lifetime
 from mcp_agent.config import Config, load
 from mcp_agent.fleet.bus_errors import FleetError
@@ -110,6 +110,8 @@ def revoke(options: argparse.Namespace) -> int:
 
 
 def key(options: argparse.Namespace) -> int:
+    if options.name is not None:
+        check_gateway_name(options.name)
     config = gateway_config(vars(options))
     secure_state_dir(config)
     public, is_new = make_signing_key(config.fleet_dir)
@@ -119,7 +121,7 @@ def key(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     print("in config.toml of each box, under [fleet], with the keys of all gateways:", file=sys.stderr)
-    print(f'trust = ["{public}"]')
+    print(f'trust = ["{options.name}={public}"]' if options.name else f'trust = ["{public}"]')
     return 0
 
 
