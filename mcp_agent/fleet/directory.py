@@ -143,12 +143,13 @@ class Directory:
         return found
 
     def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> Sequence[Box]:
-        """The boxes with these labels whose name fits a glob, by name."""
+        """The boxes with these labels whose name fits a glob, or one of several behind commas, by name."""
         if len(self._by_name) != len(self.boxes):
             self._by_name = sorted(self.boxes.values(), key=lambda box: box.name)
         if not labels and names == "*":
             return self._by_name
-        wanted, fits_name = labels or {}, re.compile(fnmatch.translate(names)).match
+        globs = (fnmatch.translate(each.strip()) for each in names.split(","))
+        wanted, fits_name = labels or {}, re.compile("|".join(globs)).match
         return [box for box in self._by_name if box.fits(wanted) and fits_name(box.name)]
 
     def counted_sets(self) -> list[tuple[list[dict[str, Any]], int]]:
@@ -294,7 +295,10 @@ def parse_labels(text: str) -> dict[str, str]:
         key, equals, value = each.partition("=")
         if not equals or not key:
             raise ValueError(f"{each[:60]!r} is no label with its value, such as gpu=1")
-        labels[key] = value
+        if labels.setdefault(key, value) != value:
+            raise ValueError(
+                f"{key[:60]} cannot be both {labels[key][:60]} and {value[:60]}: a box has all of the labels"
+            )
     return labels
 
 
