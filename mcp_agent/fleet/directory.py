@@ -56,6 +56,8 @@ class Box:
     # The hash of all facts, and that of its tools alone.
     facts: str = ""
     tools: str = ""
+    # The names of tools that it has and lets no gateway use.
+    off: frozenset[str] = frozenset()
     load: float = 0.0
     sessions: int = 0
     # The number of the newest event of its sessions.
@@ -214,6 +216,8 @@ class Directory:
                 return False
             labels = said.get("labels")
             box.labels = {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+            off = said.get("off")
+            box.off = frozenset(map(str, off)) if isinstance(off, list) else frozenset()
             box.directory, box.version = str(said.get("directory", "")), str(said.get("version", ""))
             box.facts = facts
             self._put(box, tools)

@@ -49,6 +49,8 @@ _READ_S = 10.0
 # While NATS cannot be reached; a connection is noticed at once.
 _WAIT_S = 60.0
 _AGAIN_S = 0.5
+# Boxes in the hint of an error.
+_MOST_NAMED = 5
 
 
 class Gateway:
@@ -279,6 +281,18 @@ class Gateway:
             )
         return fitting[0]
 
+    def disabled_everywhere(self, tool: str) -> ToolDisabled | None:
+        """The error for a tool that no box offers, if there are boxes where it is switched off."""
+        boxes = [box for box in self.directory.find() if tool in box.off]
+        if not boxes:
+            return None
+        where = list_names(boxes, _MOST_NAMED)
+        return ToolDisabled(
+            f"Tool {tool} is disabled",
+            hint=f"it is switched off for gateways on {where}; the owner can switch it on there with "
+            f"`mcp-agent enable {tool}`. Ask them, or go on without it.",
+        )
+
     def choose_box(self, call: Call, tool: RemoteTool) -> tuple[Box, Call]:
         """The box that a call is for, and the call as the box knows it. Raises ToolError."""
         arguments = call.arguments
@@ -332,7 +346,13 @@ class _GatewayDispatcher(Dispatcher):
     async def _carry_out(self, call: Call) -> Outcome:
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
-        except (UnknownTool, ToolDisabled):
+        except UnknownTool:
+            error = self.gateway.disabled_everywhere(call.tool)
+            if error is not None:
+                form = choose_form(self._gate.form(call.caller.access), call.caller)
+                return await self._fail(error, call, form)
+            return await super()._carry_out(call)
+        except ToolDisabled:
             return await super()._carry_out(call)
         if not isinstance(tool, RemoteTool):
             self.gateway.under_way[call.id] = call
