@@ -38,7 +38,8 @@ def init(options: argparse.Namespace) -> int:
     print(f"1. start the server:      nats-server -c {server}")
     print("2. invite a gateway:      mcp-agent fleet invite main --gateway")
     print("3. invite each box:       mcp-agent fleet invite gpu1")
-    print("4. on the box, with its file:  mcp-agent serve --fleet nats://SERVER:4222 --box gpu1 --creds gpu1.creds")
+    port = options.listen.rpartition(":")[2]
+    print(f"4. on the box, with its file:  mcp-agent serve --fleet nats://SERVER:{port} --box gpu1 --creds gpu1.creds")
     return 0
 
 
@@ -50,10 +51,14 @@ def invite(options: argparse.Namespace) -> int:
     if path.exists():
         raise FleetError(f"{path} exists; move it away, or name another with --out")
     keys = _keys(config)
-    text = keys.invite(options.name, role, lifetime_s)
     try:
+        # The file first: what cannot be written does not count as invited.
         with open_descriptor(path, NEW_FLAGS) as descriptor:
-            write_all(descriptor, text.encode())
+            try:
+                write_all(descriptor, keys.invite(options.name, role, lifetime_s).encode())
+            except FleetError:
+                path.unlink()
+                raise
     except OSError as error:
         raise FleetError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     print(f"{path} is written. Whoever has it is the {_WORDS[role]} {options.name} for NATS: move it, do not copy it.")

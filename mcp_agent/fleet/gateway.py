@@ -127,7 +127,7 @@ class Gateway:
             await self.directory.join(bus)
         except BusError as error:
             await bus.close()
-            raise FleetError(f"the gateway could not join the fleet at {self._url}: {error}") from None
+            raise FleetError(f"the gateway {self.name} could not join the fleet: {error}") from None
         self._is_joined = True
 
     async def _join_when_possible(self, bus: Bus) -> None:

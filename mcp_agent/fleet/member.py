@@ -105,7 +105,7 @@ class Member:
             await self._enter(bus)
         except BusError as error:
             await bus.close()
-            raise FleetError(f"{self.box} could not join the fleet at {self._url}: {error}") from None
+            raise FleetError(f"{self.box} could not join the fleet: {error}") from None
         except BaseException:
             await bus.close()
             raise
