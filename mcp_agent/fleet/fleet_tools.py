@@ -14,7 +14,7 @@ from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import Tool, tool
-from tools.kit.summaries import Item
+from tools.kit.summaries import Item, quantity
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway
@@ -36,7 +36,7 @@ class Boxes(Result):
     hint: str | None = None
 
     def render(self) -> str:
-        lines = [_count(self.total), *(_line(each) for each in self.boxes)]
+        lines = [quantity(self.total, "box", "boxes"), *(_line(each) for each in self.boxes)]
         if self.hint is not None:
             lines.append(self.hint)
         if self.next_offset is not None:
@@ -73,7 +73,7 @@ class BoxRows(Result):
     failed: int
 
     def render(self) -> str:
-        lines = [f"{_count(len(self.rows))}, {self.failed} failed"]
+        lines = [f"{quantity(len(self.rows), 'box', 'boxes')}, {self.failed} failed"]
         for row in self.rows:
             lines += [f"== {row['box']}: {_outcome(row)}", *([row["output"].rstrip()] if row.get("output") else [])]
         return "\n".join(lines)
@@ -84,7 +84,7 @@ class BoxRows(Result):
 
     @classmethod
     def item(cls, entry: Any) -> Item:
-        return Item(str(entry["box"]), f"exit {entry.get('exit_code')}" if "error" not in entry else "failed")
+        return Item(str(entry["box"]), _outcome(entry), is_whole=not (entry.get("output") or "error" in entry))
 
 
 def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
@@ -210,10 +210,6 @@ def _row(directory: Directory, box: Box, usual: tuple[str, set[str]]) -> dict[st
     return row
 
 
-def _count(boxes: int) -> str:
-    return "1 box" if boxes == 1 else f"{boxes} boxes"
-
-
 def _outcome(row: Mapping[str, Any]) -> str:
     """How a command ended on a box, and where all of its output is if the row has a part."""
     if "error" in row:
@@ -224,10 +220,8 @@ def _outcome(row: Mapping[str, Any]) -> str:
 
 def _line(row: Mapping[str, Any]) -> str:
     if "group" in row:
-        examples = ", ".join(row["examples"])
-        return (
-            f"{row['group'] or '(none)'}: {_count(row['boxes'])}{': ' if row['boxes'] <= 3 else ', such as '}{examples}"
-        )
+        count, examples = quantity(row["boxes"], "box", "boxes"), ", ".join(row["examples"])
+        return f"{row['group'] or '(none)'}: {count}{': ' if row['boxes'] <= 3 else ', such as '}{examples}"
     labels = " ".join(f"{key}={value}" for key, value in row["labels"].items())
     others = " ".join(f"{key}={','.join(row[key])}" for key in ("more_tools", "lacks_tools") if key in row)
     facts = f"load {row['load']} sessions {row['sessions']} {row['directory']} {row['version']}"

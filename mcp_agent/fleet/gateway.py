@@ -27,6 +27,7 @@ from mcp_agent.fleet.call_signatures import Signer
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.fleet_watch import FleetWatch, Place
+from mcp_agent.fleet.own_artifacts import OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
 from mcp_agent.fleet.subjects import boxes_in, verb_subject
@@ -95,6 +96,7 @@ class Gateway:
         self.gate = gate
         made = _GatewayDispatcher(gate, *others)
         made.gateway = self
+        made.own_artifacts = made.with_gate(OwnArtifactGate(gate), ())
         return made
 
     def resources(self, gate: Gate) -> Resources:
@@ -342,6 +344,7 @@ class _GatewayDispatcher(Dispatcher):
     """Sends the calls of remote tools to their box. All others are run here."""
 
     gateway: Gateway
+    own_artifacts: Dispatcher
 
     async def _carry_out(self, call: Call) -> Outcome:
         try:
@@ -360,6 +363,8 @@ class _GatewayDispatcher(Dispatcher):
                 return await super()._carry_out(call)
             finally:
                 del self.gateway.under_way[call.id]
+        if reads_own_artifact(call):
+            return await self.own_artifacts.call(call)
         name = ""
         try:
             box, call = self.gateway.choose_box(call, tool)

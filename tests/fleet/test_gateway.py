@@ -229,6 +229,16 @@ async def test_the_text_of_boxes_and_box_run_is_right_for_one_and_for_many(gatew
     assert much.startswith("== one: exit 0; all of it in ax://shell/")
 
 
+async def test_what_a_short_answer_of_box_run_leaves_out_is_kept(gateway: Daemon) -> None:
+    async with gateway.http(Accept="application/json, text/event-stream") as http:
+        params = {"name": "box_run", "arguments": {"command": "echo hello", "filter": "*"}}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        answer = orjson.loads((await http.post("/mcp/compact", json=asked)).json()["result"]["content"][0]["text"])
+    assert answer["items"] == [{"id": "one", "label": "exit 0"}, {"id": "two", "label": "exit 0"}]
+    kept = await call(gateway, "artifact_read", ref=answer["artifactRef"])
+    assert "hello" in kept["content"]
+
+
 async def test_box_run_gives_one_row_for_each_box(gateway: Daemon) -> None:
     ran = await call(gateway, "box_run", command="basename $PWD; test $(basename $PWD) = one", filter="zone=eu")
     assert ran == {
