@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 
 _MOST_DEFAULTS = 10_000
 _RUNS = "shell_exec"
+_CHOOSES = "box_use"
 _ROW_BYTES = 2_000
 _READ_S = 10.0
 # While NATS cannot be reached; a connection is noticed at once.
@@ -328,7 +329,7 @@ class Gateway:
             if box is None:
                 # Never on another machine than the one that was chosen.
                 why = f"has no {tool.name}" if default in self.directory.boxes else "has left the fleet"
-                raise BoxNeeded(f"{default}, your default box, {why}", hint="pass box, or choose another with box_use")
+                raise BoxNeeded(f"{default}, your default box, {why}", hint=self._how_to_choose(caller, "another"))
             return box
         if len(holders) == 1:
             return holders[0]
@@ -336,8 +337,13 @@ class Gateway:
             raise NotFound(f"no box has {tool.name} any more", hint="`boxes` lists what there is")
         raise BoxNeeded(
             f"{len(holders)} boxes have {tool.name}",
-            hint=f"pass box, or choose one with box_use: {list_names(holders)}",
+            hint=f"{self._how_to_choose(caller, 'one')}: {list_names(holders)}",
         )
+
+    def _how_to_choose(self, caller: Caller, which: str) -> str:
+        assert self.gate is not None, "only a tool that was admitted needs a box"
+        can_choose = any(tool.name == _CHOOSES for tool in self.gate.visible(caller.access))
+        return f"pass box, or choose {which} with {_CHOOSES}" if can_choose else "pass box"
 
 
 class _GatewayDispatcher(Dispatcher):

@@ -239,6 +239,19 @@ async def test_what_a_short_answer_of_box_run_leaves_out_is_kept(gateway: Daemon
     assert "hello" in kept["content"]
 
 
+@pytest.mark.parametrize(
+    ("profile", "advice"), [("default", "pass box, or choose one with box_use"), ("lean", "pass box")]
+)
+async def test_a_call_without_a_box_is_advised_to_use_what_the_caller_has(
+    gateway: Daemon, profile: str, advice: str
+) -> None:
+    async with gateway.http(Accept="application/json, text/event-stream") as http:
+        params = {"name": "fs_search", "arguments": {"pattern": "*"}}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        answer = (await http.post(f"/mcp/{profile}", json=asked)).json()["result"]["structuredContent"]
+    assert answer["error"]["hint"] == f"{advice}: one (gpu=1, zone=eu), two (zone=eu)"
+
+
 async def test_box_run_gives_one_row_for_each_box(gateway: Daemon) -> None:
     ran = await call(gateway, "box_run", command="basename $PWD; test $(basename $PWD) = one", filter="zone=eu")
     assert ran == {
