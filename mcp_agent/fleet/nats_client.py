@@ -159,7 +159,7 @@ def describe(error: Exception) -> str:
 
     # Its refusal is lost if it closes the connection before it has read all that we sent.
     if isinstance(error, ConnectionError | UnexpectedEOF) and not isinstance(error, ConnectionRefusedError):
-        return "it closed the connection, as servers do that refuse the credentials"
+        return "it closed the connection, as servers do that refuse the credentials (--creds)"
     if _REFUSAL in str(error).lower():
         return "it wants other credentials (--creds): ours are missing, revoked, expired, or not of this fleet"
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -393,7 +393,7 @@ def test_who_joins_with_the_credentials_of_another_is_told_whose_are_wanted(flee
             ("gateway", "--name", "gpu2", "--port", "0", "--creds", str(others)),
             "answers to mcp-agent gateway gpu2 may not be heard",
         ),
-        (("serve", "--box", "gpu1", "--no-listen"), "it wants other credentials (--creds)"),
+        (("serve", "--box", "gpu1", "--no-listen"), "credentials (--creds)"),
     ):
         ended = command(home, *asked, "--fleet", url)
         assert (ended.returncode, expected in ended.stderr) == (2, True), ended.stderr
