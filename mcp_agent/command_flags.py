@@ -329,7 +329,10 @@ def _add_fleet(commands: Commands) -> None:
     revoke = add_command(actions, "revoke", "take back the credentials of a box or a gateway", "fleet.revoke")
     revoke.add_argument("name", metavar="NAME", help="the box or the gateway")
     text = "make the key with which the gateway on this machine signs its calls, and show what boxes trust"
-    add_command(actions, "key", text, "fleet.key")
+    key = add_command(actions, "key", text, "fleet.key")
+    key.add_argument(
+        "--name", metavar="NAME", help="name of that gateway: boxes then trust the key under this name alone"
+    )
     boxes = add_command(actions, "boxes", "the boxes that the gateway on this machine knows", "fleet_trial.list_boxes")
     boxes.add_argument("filter", nargs="?", metavar="FILTER", help="labels such as gpu=1, or a name with *")
     add_json_flag(boxes)

@@ -178,7 +178,10 @@ def _parse_keys(value: Any) -> tuple[str, ...]:
     if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
         raise ValueError("needs public keys, separated by commas")
     cleaned = tuple(key.strip() for key in keys if key.strip())
-    for key in cleaned:
+    for entry in cleaned:
+        name, is_bound, key = entry.rpartition("=")
+        if is_bound and BOX_NAME.fullmatch(name) is None:
+            raise ValueError(f"{name[:60]!r} is no name of a gateway; an entry is KEY or NAME=KEY")
         if _PUBLIC_KEY.fullmatch(key) is None:
             raise ValueError(f"{key[:70]!r} is no public key; `mcp-agent fleet key` shows that of a gateway")
     return cleaned
@@ -311,7 +314,8 @@ SETTINGS = (
         "fleet_trust",
         _KEYS,
         (),
-        "public key of a gateway whose signed calls alone are taken; may be given several times",
+        "public key of a gateway whose signed calls alone are taken, or NAME=KEY for the gateway of that name; may be "
+        "given several times",
         "no signature is needed",
         fleet_key="trust",
     ),

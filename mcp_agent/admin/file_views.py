@@ -40,12 +40,14 @@ class FileViews:
 
     @property
     def routes(self) -> Routes:
-        return {
-            ("GET", "files/start"): self._start,
-            ("GET", "files/content"): self._content,
+        artifacts: Routes = {
             ("GET", "artifacts"): self._list_artifacts,
             ("GET", "artifacts/<domain>/<id>"): self._artifact,
         }
+        if self._daemon.gateway is not None:
+            # The files that its tools reach are those of the boxes.
+            return artifacts
+        return {("GET", "files/start"): self._start, ("GET", "files/content"): self._content, **artifacts}
 
     async def _start(self, _: ApiRequest) -> dict[str, Any]:
         return {"path": to_wire(self._daemon.paths.working_directory), "home": to_wire(Path.home())}

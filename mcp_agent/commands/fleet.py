@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from mcp_agent.commands.serve_gateway import gateway_config
+from mcp_agent.commands.serve_gateway import check_gateway_name, gateway_config
 from mcp_agent.commands.token import parse_lifetime
 from mcp_agent.config import Config, load
 from mcp_agent.fleet.bus_errors import FleetError
@@ -38,7 +38,8 @@ def init(options: argparse.Namespace) -> int:
     print(f"1. start the server:      nats-server -c {server}")
     print("2. invite a gateway:      mcp-agent fleet invite main --gateway")
     print("3. invite each box:       mcp-agent fleet invite gpu1")
-    print("4. on the box, with its file:  mcp-agent serve --fleet nats://SERVER:4222 --box gpu1 --creds gpu1.creds")
+    port = options.listen.rpartition(":")[2]
+    print(f"4. on the box, with its file:  mcp-agent serve --fleet nats://SERVER:{port} --box gpu1 --creds gpu1.creds")
     return 0
 
 
@@ -50,10 +51,14 @@ def invite(options: argparse.Namespace) -> int:
     if path.exists():
         raise FleetError(f"{path} exists; move it away, or name another with --out")
     keys = _keys(config)
-    text = keys.invite(options.name, role, lifetime_s)
     try:
+        # The file first: what cannot be written does not count as invited.
         with open_descriptor(path, NEW_FLAGS) as descriptor:
-            write_all(descriptor, text.encode())
+            try:
+                write_all(descriptor, keys.invite(options.name, role, lifetime_s).encode())
+            except FleetError:
+                path.unlink()
+                raise
     except OSError as error:
         raise FleetError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     print(f"{path} is written. Whoever has it is the {_WORDS[role]} {options.name} for NATS: move it, do not copy it.")
@@ -110,6 +115,8 @@ def revoke(options: argparse.Namespace) -> int:
 
 
 def key(options: argparse.Namespace) -> int:
+    if options.name is not None:
+        check_gateway_name(options.name)
     config = gateway_config(vars(options))
     secure_state_dir(config)
     public, is_new = make_signing_key(config.fleet_dir)
@@ -119,7 +126,7 @@ def key(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     print("in config.toml of each box, under [fleet], with the keys of all gateways:", file=sys.stderr)
-    print(f'trust = ["{public}"]')
+    print(f'trust = ["{options.name}={public}"]' if options.name else f'trust = ["{public}"]')
     return 0
 
 

@@ -19,6 +19,7 @@ from mcp_agent.fleet.trial import BOXES, Running, Trial
 from mcp_agent.printing import paint, print_json, write_painted
 from mcp_agent.tables import Cell, print_table
 from registry.user_error import UserError
+from tools.kit.summaries import quantity
 
 
 def try_fleet(options: argparse.Namespace) -> int:
@@ -107,7 +108,9 @@ def list_boxes(options: argparse.Namespace) -> int:
     for row in rows:
         labels = " ".join(f"{key}={value}" for key, value in row["labels"].items())
         state = Cell(row["away"], "yellow") if "away" in row else Cell("")
-        facts = [f"load {row['load']}", f"{row['sessions']} sessions", row["version"], row["directory"]]
+        facts = [f"load {row['load']}", quantity(row["sessions"], "session"), row["version"], row["directory"]]
         table.append([Cell(row["box"], "cyan"), labels, *facts, state])
-    print_table(table, "the gateway knows no box")
+    print_table(
+        table, f"no box fits: {answer['hint']}" if options.filter and "hint" in answer else "the gateway knows no box"
+    )
     return 0

@@ -22,13 +22,18 @@ def gateway_config(given: Mapping[str, Any]) -> Config:
     return load({**given, **{name: place for name, place in own.items() if given.get(name) is None}})
 
 
+def check_gateway_name(name: str) -> None:
+    """Raises UserError."""
+    if BOX_NAME.fullmatch(name) is None:
+        raise UserError(f"--name {name[:60]!r}: lower-case letters, digits, - and _, at most 40 of them")
+
+
 def serve_gateway(options: argparse.Namespace) -> int:
     config = gateway_config(vars(options))
     if config.fleet is None:
         raise UserError("a gateway needs a fleet: --fleet nats://host:4222, or url in [fleet] of config.toml")
     name = options.name or default_box_name()
-    if BOX_NAME.fullmatch(name) is None:
-        raise UserError(f"--name {name[:60]!r}: lower-case letters, digits, - and _, at most 40 of them")
+    check_gateway_name(name)
     url, credentials = config.fleet, config.creds
     # What it keeps itself has no box in its id.
     config = replace(config, fleet=None)

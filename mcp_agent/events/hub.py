@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Container, Iterator
 from typing import Literal
 
 from mcp_agent.events.output_cursor import OutputCursor
@@ -79,6 +79,13 @@ class EventHub:
     def logs(self) -> tuple[OutputLog, ...]:
         return tuple(self._logs.values())
 
+    @property
+    def cursors(self) -> Iterator[OutputCursor]:
+        """Those of all clients."""
+        for subscription in self._subscriptions:
+            yield subscription.cursor
+        yield from self._cursors
+
     def log(self, session_id: str) -> OutputLog | None:
         return self._logs.get(session_id)
 
@@ -99,13 +106,19 @@ class EventHub:
         log.publish(self._take_number)
         self._logs[log.session_id] = log
         self._notify_observers("sessions")
-        for cursor in self._all_cursors():
+        for cursor in self.cursors:
             cursor.add(log, offset)
 
     def notify_output(self, log: OutputLog) -> None:
         """Wake every client that follows `log`: it has more output, or has ended. Returns at once, copies nothing."""
-        for cursor in self._all_cursors():
+        for cursor in self.cursors:
             cursor.notify(log)
+
+    def skip(self, log: OutputLog, hearing: Container[OutputCursor]) -> None:
+        """What there is of `log` now is news only to the cursors in `hearing`."""
+        for cursor in self.cursors:
+            if cursor not in hearing:
+                cursor.skip(log)
 
     def notify_exit(self, log: OutputLog, exit_code: int, signal: str | None, ended_by: EndedBy | None = None) -> None:
         """The leader has ended, and all that it printed is in the log."""
@@ -117,7 +130,7 @@ class EventHub:
         """Forget a session: nobody can read it any more."""
         self._logs.pop(log.session_id, None)
         self._waiting.pop(log, None)
-        for cursor in self._all_cursors():
+        for cursor in self.cursors:
             cursor.drop(log)
         self._notify_observers("sessions")
 
@@ -203,11 +216,6 @@ class EventHub:
     def _notify_observers(self, topic: Topic) -> None:
         for observer in self._observers:
             observer(topic)
-
-    def _all_cursors(self) -> Iterator[OutputCursor]:
-        for subscription in self._subscriptions:
-            yield subscription.cursor
-        yield from self._cursors
 
     def _release(self, log: OutputLog) -> None:
         release = self._waiting.get(log)

@@ -72,13 +72,17 @@ class OutputCursor:
             self.behind.pop(log, None)
         self.on_move(log)
 
+    def skip(self, log: OutputLog) -> None:
+        """Leave out all that is there now of one session."""
+        if log.exit is not None:
+            self.drop(log)
+        elif log in self._places:
+            self.move(log, log.end)
+
     def skip_all(self) -> None:
         """Leave out all that is there now."""
         for log in list(self.behind):
-            if log.exit is None:
-                self.move(log, log.end)
-            else:
-                self.drop(log)
+            self.skip(log)
 
     def close(self) -> None:
         """Give what there is, and end."""

@@ -54,6 +54,7 @@ _RETRY_S = 0.05
 _T = TypeVar("_T")
 _now = time.monotonic
 Read = Callable[[Mapping[str, Any], memoryview], _T]
+_ANOTHER_BOX = "choose another box, see `boxes`, or try again"
 _RUN_AGAIN = "look at what it did before you call it again"
 
 
@@ -140,7 +141,10 @@ class _Asking:
         while True:
             outage_s = _OUTAGE_S if self._is_sent else _RECONNECT_S
             if not self._bus.is_connected and not await self._bus.wait_connected(outage_s):
-                raise self._unreachable("the gateway has no connection to NATS")
+                problem = self._bus.problem or "it is lost"
+                raise self._unreachable(
+                    f"the gateway has no connection to NATS ({problem})", "no box can be reached now; try again later"
+                )
             # The box cannot be blamed for silence while we were away.
             self._heard_at = max(self._heard_at, self._bus.connected_at)
             try:
@@ -293,9 +297,8 @@ class _Asking:
             raise self._unreachable(f"{self._box.name} has not been heard of for {self._directory.silence(self._box)}")
         self.boot = self._box.boot
 
-    def _unreachable(self, message: str) -> BoxUnreachable:
+    def _unreachable(self, message: str, hint: str = _ANOTHER_BOX) -> BoxUnreachable:
+        """The error, with a hint for one whose call has not run."""
         if self._is_sent:
             return BoxUnreachable(f"{message}; the call may have run", hint=_RUN_AGAIN, may_have_run=True)
-        return BoxUnreachable(
-            f"{message}; the call has not run", hint="choose another box, see `boxes`, or try again", may_have_run=False
-        )
+        return BoxUnreachable(f"{message}; the call has not run", hint=hint, may_have_run=False)

@@ -95,14 +95,23 @@ class _Copying:
         self._id = new_call_id()
         self._most_done = 0.0
         self._moved_at = time.monotonic()
+        # Kept while the receiver is away: the sender has room for so many.
+        self._offer: dict[str, Any] | None = None
 
     async def run(self) -> Copied:
         began = time.perf_counter()
+        is_begun = False
         while True:
             try:
                 result = await self._attempt()
                 break
             except ToolError as error:
+                if not isinstance(error, BoxUnreachable):
+                    self._offer = None
+                elif not is_begun and not error.may_have_run:
+                    # A box that is not there when the copy begins is no interruption of it.
+                    raise
+                is_begun = True
                 if error.code not in _PASSING or time.monotonic() - self._moved_at > _PATIENCE_S:
                     raise
                 self._ctx.log("notice", f"{error.message}; trying again")
@@ -119,7 +128,10 @@ class _Copying:
         )
 
     async def _attempt(self) -> dict[str, Any]:
-        offer = await self._call(self._from, SEND, {"path": self._source, "to_box": self._to.name})
+        offer = self._offer
+        if offer is None:
+            offered = {"path": self._source, "to_box": self._to.name}
+            offer = self._offer = await self._call(self._from, SEND, offered)
         found = self._gateway.directory.boxes.get(self._from.name)
         asked = {
             "path": self._target,

@@ -277,6 +277,13 @@ class Bus:
             note_error=self._note_error,
             note_end=lost.set,
         )
+        if self._refused.has("subscription", self._requests.subjects):
+            await close_client(client)
+            # Every request would wait for an answer that never comes.
+            raise CannotConnect(
+                f"NATS at {server} cannot be used: answers to {self._name} may not be heard with these credentials; "
+                "are they those of this name?"
+            )
         self._remember_servers(client, server)
         self._lost = lost
         self._max_payload = client.max_payload

@@ -2,8 +2,9 @@
 
 Who runs a NATS server can send whatever they like under any name. A box with `fleet.trust` therefore takes messages
 only if they carry the signature of a gateway that it knows, over the subject, the time and the content. The subject
-has the box, its boot and the gateway. The time bounds how long a message can be replayed, and within it the id of the
-call makes sure that it runs once. Answers are not signed: such an operator can read and forge them.
+has the box, its boot and the gateway, and a key can be bound to the name of one gateway. The time bounds how long a
+message can be replayed, and within it the id of the call makes sure that it runs once. Answers are not signed: such an
+operator can read and forge them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import orjson
 from mcp_agent.fleet.bus import Message, Serve
 from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.nats_jwt import Key, key_of, new_key
-from mcp_agent.fleet.subjects import is_verb_subject
+from mcp_agent.fleet.subjects import gateway_of, is_verb_subject
 from mcp_agent.logs import event
 from tools.files.disk import read_small_file, replace_file
 
@@ -59,10 +60,17 @@ class Signer:
 
 
 class Trust:
-    """Whom a box takes calls from. Without keys: from everybody that NATS lets through."""
+    """Whom a box takes calls from. Without entries: from everybody that NATS lets through.
 
-    def __init__(self, keys: Collection[str]) -> None:
-        self._keys = {public_bytes(key) for key in keys}
+    An entry is a key, or `NAME=KEY`: a key that is good for the gateway of that name alone. Raises ValueError.
+    """
+
+    def __init__(self, entries: Collection[str]) -> None:
+        # The names that a key may sign as; None among them: any.
+        self._keys: dict[bytes, set[str | None]] = {}
+        for entry in entries:
+            key, name = _parse_entry(entry)
+            self._keys.setdefault(key, set()).add(name)
 
     def guard(self, serve: Serve) -> Serve:
         """Serve only messages that may be; others are answered with the reason."""
@@ -92,6 +100,10 @@ class Trust:
             if key not in self._keys:
                 raise NotTrusted("the message is signed by a gateway that this box does not trust (fleet.trust)")
             _verify(key, signature, _content(subject, stamp, payload))
+            names, gateway = self._keys[key], gateway_of(subject)
+            if None not in names and gateway not in names:
+                known = " or ".join(sorted(name for name in names if name is not None))
+                raise NotTrusted(f"the key of this signature is that of {known}, not of {gateway} (fleet.trust)")
             apart_s = abs(time.time() - _TIME.unpack(stamp)[0] / 1000)
             if apart_s > _FRESH_S:
                 raise NotTrusted(
@@ -137,6 +149,11 @@ def public_bytes(key: str) -> bytes:
     if len(raw) != 1 + _KEY_BYTES + 2 or binascii.crc_hqx(raw[:-2], 0) != int.from_bytes(raw[-2:], "little"):
         raise ValueError(f"{key[:70]!r} is no public key; `mcp-agent fleet key` shows that of a gateway")
     return raw[1:-2]
+
+
+def _parse_entry(entry: str) -> tuple[bytes, str | None]:
+    name, _, key = entry.rpartition("=")
+    return public_bytes(key), name or None
 
 
 def _content(subject: str, stamp: bytes, payload: bytes) -> bytes:

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 SEND = "box_send"
 # An offer that nobody has asked for in so long is taken back.
 OFFER_S = 120.0
+# The same for one whose checksum was given: the copy is complete, unless that answer was lost.
+_GIVEN_S = 10.0
 _MOST_OFFERS = 200
 _HASHED_AT_ONCE = 1024 * 1024
 _PIECE_HEAD = pack({"is": "piece"}, b"")
@@ -65,6 +67,7 @@ class _OfferedFile:
         self.to_box = to_box
         self.status = os.fstat(descriptor)
         self.used_at = time.monotonic()
+        self.is_given = False
         # One read at a time, in the order of the requests.
         self.turn = asyncio.Lock()
         self.digest: asyncio.Task[str] | None = None
@@ -116,7 +119,7 @@ class CopySender:
             to_box: Annotated[str, Field(description="The box that may pull it.", audited=True)],
         ) -> Offer:
             """Offer a file to another box."""
-            if len(self._offers) >= _MOST_OFFERS:
+            if len(self._offers) >= _MOST_OFFERS and not self._withdraw_given():
                 raise TooLarge(f"this box offers {_MOST_OFFERS} files already", hint="try again later")
             descriptor, shown = await asyncio.to_thread(_open, ctx, path)
             offered = _OfferedFile(descriptor, to_box)
@@ -153,15 +156,27 @@ class CopySender:
             for ticket, offered in list(self._offers.items()):
                 if not is_connected() or offered.turn.locked():
                     offered.used_at = now
-                elif now - offered.used_at > OFFER_S:
-                    del self._offers[ticket]
-                    os.close(offered.descriptor)
+                elif now - offered.used_at > (_GIVEN_S if offered.is_given else OFFER_S):
+                    self._withdraw(ticket)
+
+    def _withdraw_given(self) -> bool:
+        """Take back the oldest offer whose file was pulled. False if there is none."""
+        given = [(each.used_at, ticket) for ticket, each in self._offers.items() if each.is_given]
+        if not given:
+            return False
+        self._withdraw(min(given)[1])
+        return True
+
+    def _withdraw(self, ticket: str) -> None:
+        os.close(self._offers.pop(ticket).descriptor)
 
     async def _send_piece(self, offered: _OfferedFile, head: dict[str, Any], message: Message) -> None:
         start, most = head.get("from"), head.get("most")
         if not isinstance(start, int) or not isinstance(most, int) or start < 0 or most < 1:
             await _respond(message, pack({"is": "gone"}))
             return
+        # From now on its file must stay open.
+        offered.is_given = False
         async with offered.turn:
             offered.used_at = time.monotonic()
             answer: bytes | memoryview
@@ -182,6 +197,7 @@ class CopySender:
             digest = offered.digest.result()
         except OSError as error:
             return pack({"is": "failed", "message": (error.strerror or str(error)).lower()})
+        offered.is_given = True
         # The content that was sent and hashed may be of two times.
         return pack({"is": "changed"} if offered.is_changed else {"is": "digest", "sha256": digest})
 

@@ -56,6 +56,8 @@ class Box:
     # The hash of all facts, and that of its tools alone.
     facts: str = ""
     tools: str = ""
+    # The names of tools that it has and lets no gateway use.
+    off: frozenset[str] = frozenset()
     load: float = 0.0
     sessions: int = 0
     # The number of the newest event of its sessions.
@@ -143,12 +145,13 @@ class Directory:
         return found
 
     def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> Sequence[Box]:
-        """The boxes with these labels whose name fits a glob, by name."""
+        """The boxes with these labels whose name fits a glob, or one of several behind commas, by name."""
         if len(self._by_name) != len(self.boxes):
             self._by_name = sorted(self.boxes.values(), key=lambda box: box.name)
         if not labels and names == "*":
             return self._by_name
-        wanted, fits_name = labels or {}, re.compile(fnmatch.translate(names)).match
+        globs = (fnmatch.translate(each.strip()) for each in names.split(","))
+        wanted, fits_name = labels or {}, re.compile("|".join(globs)).match
         return [box for box in self._by_name if box.fits(wanted) and fits_name(box.name)]
 
     def counted_sets(self) -> list[tuple[list[dict[str, Any]], int]]:
@@ -213,6 +216,8 @@ class Directory:
                 return False
             labels = said.get("labels")
             box.labels = {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+            off = said.get("off")
+            box.off = frozenset(map(str, off)) if isinstance(off, list) else frozenset()
             box.directory, box.version = str(said.get("directory", "")), str(said.get("version", ""))
             box.facts = facts
             self._put(box, tools)
@@ -294,7 +299,10 @@ def parse_labels(text: str) -> dict[str, str]:
         key, equals, value = each.partition("=")
         if not equals or not key:
             raise ValueError(f"{each[:60]!r} is no label with its value, such as gpu=1")
-        labels[key] = value
+        if labels.setdefault(key, value) != value:
+            raise ValueError(
+                f"{key[:60]} cannot be both {labels[key][:60]} and {value[:60]}: a box has all of the labels"
+            )
     return labels
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcp_agent.fleet.box_copy import box_copy_tool
-from mcp_agent.fleet.directory import Box, Directory
+from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from tools.context import ToolContext
 from tools.kit.errors import InvalidParams, NotFound
 from tools.kit.params import Field
 from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import Tool, tool
-from tools.kit.summaries import Item
+from tools.kit.summaries import Item, quantity
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway
@@ -23,6 +23,7 @@ _CATEGORY = "fleet"
 _PAGE = 50
 _MOST_RUN = 500
 _MOST_WIDTH = 50
+_MOST_KEYS = 20
 
 
 @record
@@ -32,9 +33,12 @@ class Boxes(Result):
     boxes: Sequence[Mapping[str, Any]]
     total: int
     next_offset: int | None = None
+    hint: str | None = None
 
     def render(self) -> str:
-        lines = [f"{self.total} boxes", *(_line(each) for each in self.boxes)]
+        lines = [quantity(self.total, "box", "boxes"), *(_line(each) for each in self.boxes)]
+        if self.hint is not None:
+            lines.append(self.hint)
         if self.next_offset is not None:
             lines.append(f"[more: offset {self.next_offset}]")
         return "\n".join(lines)
@@ -69,10 +73,9 @@ class BoxRows(Result):
     failed: int
 
     def render(self) -> str:
-        lines = [f"{len(self.rows)} boxes, {self.failed} failed"]
+        lines = [f"{quantity(len(self.rows), 'box', 'boxes')}, {self.failed} failed"]
         for row in self.rows:
-            outcome = row["error"]["message"] if "error" in row else f"exit {row.get('exit_code')}"
-            lines += [f"== {row['box']}: {outcome}", *([row["output"].rstrip()] if row.get("output") else [])]
+            lines += [f"== {row['box']}: {_outcome(row)}", *([row["output"].rstrip()] if row.get("output") else [])]
         return "\n".join(lines)
 
     @property
@@ -81,7 +84,7 @@ class BoxRows(Result):
 
     @classmethod
     def item(cls, entry: Any) -> Item:
-        return Item(str(entry["box"]), f"exit {entry.get('exit_code')}" if "error" not in entry else "failed")
+        return Item(str(entry["box"]), _outcome(entry), is_whole=not (entry.get("output") or "error" in entry))
 
 
 def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
@@ -92,7 +95,7 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
         ctx: ToolContext,
         *,
         filter: Annotated[
-            str | None, Field(description="Labels (gpu=1,zone=eu) or glob of names.", audited=True)
+            str | None, Field(description="Labels (gpu=1,zone=eu) or globs of names.", audited=True)
         ] = None,
         group_by: Annotated[str | None, Field(description="A label to count by.", audited=True)] = None,
         offset: Annotated[int, Field(minimum=0)] = 0,
@@ -108,7 +111,8 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
         else:
             usual = _usual(directory)
             rows = [_row(directory, box, usual) for box in found[offset : offset + _PAGE]]
-            return Boxes(rows, len(found), offset + _PAGE if offset + _PAGE < len(found) else None)
+            hint = None if found else _empty_hint(directory, filter)
+            return Boxes(rows, len(found), offset + _PAGE if offset + _PAGE < len(found) else None, hint)
         return Boxes(rows[offset : offset + _PAGE], len(found), offset + _PAGE if offset + _PAGE < len(rows) else None)
 
     @tool(_CATEGORY, effect="write", idempotent=True, deadline_s=10.0)
@@ -127,7 +131,7 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
         ctx: ToolContext,
         *,
         command: Annotated[str, Field(is_command=True, min_length=1)],
-        filter: Annotated[str, Field(description="As for boxes; * for all.", audited=True)],
+        filter: Annotated[str, Field(description="As for boxes; * for all.", min_length=1, audited=True)],
         timeout_seconds: Annotated[float, Field(minimum=1, maximum=3_600)] = 60,
         width: Annotated[int, Field(description="At once.", minimum=1, maximum=_MOST_WIDTH)] = 10,
     ) -> BoxRows:
@@ -135,7 +139,7 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
         caller = gateway.caller_of(ctx)
         found = _find_boxes(directory, filter)
         if not found:
-            raise NotFound(f"no box fits {filter[:200]!r}", hint="`boxes` lists them")
+            raise NotFound(f"no box fits {filter[:200]!r}", hint=_empty_hint(directory, filter))
         if len(found) > _MOST_RUN:
             raise _invalid(f"{len(found)} boxes fit, and one call may run on {_MOST_RUN}", "filter")
         places = asyncio.Semaphore(width)
@@ -156,8 +160,6 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
 
 
 def _find_boxes(directory: Directory, text: str | None) -> Sequence[Box]:
-    from mcp_agent.fleet.directory import parse_labels
-
     if not text:
         return directory.find()
     if "=" not in text:
@@ -166,6 +168,19 @@ def _find_boxes(directory: Directory, text: str | None) -> Sequence[Box]:
         return directory.find(labels=parse_labels(text))
     except ValueError as error:
         raise _invalid(str(error), "filter") from None
+
+
+def _empty_hint(directory: Directory, text: str | None) -> str:
+    """What a caller can mend whose filter fits no box."""
+    if not directory.boxes:
+        return "no box is there"
+    keys = sorted({key for box in directory.boxes.values() for key in box.labels})
+    if text is not None and "=" in text:
+        unknown = [key for key in parse_labels(text) if key not in keys]
+        if unknown:
+            known = f"there are {', '.join(keys[:_MOST_KEYS])}" if keys else "no box has any"
+            return f"no box has a label {unknown[0][:60]}; {known}"
+    return f"there are {list_names(directory.find())}"
 
 
 def _usual(directory: Directory) -> tuple[str, set[str]]:
@@ -195,9 +210,18 @@ def _row(directory: Directory, box: Box, usual: tuple[str, set[str]]) -> dict[st
     return row
 
 
+def _outcome(row: Mapping[str, Any]) -> str:
+    """How a command ended on a box, and where all of its output is if the row has a part."""
+    if "error" in row:
+        return str(row["error"]["message"])
+    ended = f"exit {row.get('exit_code')}{', timed out' if row.get('timed_out') else ''}"
+    return f"{ended}; all of it in {row['artifactRef']}" if row.get("artifactRef") else ended
+
+
 def _line(row: Mapping[str, Any]) -> str:
     if "group" in row:
-        return f"{row['group'] or '(none)'}: {row['boxes']} boxes, such as {', '.join(row['examples'])}"
+        count, examples = quantity(row["boxes"], "box", "boxes"), ", ".join(row["examples"])
+        return f"{row['group'] or '(none)'}: {count}{': ' if row['boxes'] <= 3 else ', such as '}{examples}"
     labels = " ".join(f"{key}={value}" for key, value in row["labels"].items())
     others = " ".join(f"{key}={','.join(row[key])}" for key in ("more_tools", "lacks_tools") if key in row)
     facts = f"load {row['load']} sessions {row['sessions']} {row['directory']} {row['version']}"

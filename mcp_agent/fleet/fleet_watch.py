@@ -171,6 +171,11 @@ class FleetWatch:
                 self._places[item.box] = item.place
             yield item
 
+    @property
+    def places(self) -> dict[str, Place]:
+        """Where the client is on each box."""
+        return dict(self._places)
+
     def id_line(self, box: str) -> bytes:
         """The line of the id of an event of `box`, with %d for its number."""
         others = [f"{name}.{place.boot}.{place.number}," for name, place in self._places.items() if name != box]

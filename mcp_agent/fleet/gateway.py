@@ -27,8 +27,9 @@ from mcp_agent.fleet.call_signatures import Signer
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.fleet_watch import FleetWatch, Place
+from mcp_agent.fleet.own_artifacts import OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
-from mcp_agent.fleet.session_tail import SessionTail
+from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
 from mcp_agent.fleet.subjects import boxes_in, verb_subject
 from mcp_agent.fleet.watch_protocol import Form
 from mcp_agent.logs import event
@@ -44,23 +45,35 @@ log = logging.getLogger(__name__)
 
 _MOST_DEFAULTS = 10_000
 _RUNS = "shell_exec"
+_CHOOSES = "box_use"
 _ROW_BYTES = 2_000
 _READ_S = 10.0
 # While NATS cannot be reached; a connection is noticed at once.
 _WAIT_S = 60.0
 _AGAIN_S = 0.5
+# Boxes in the hint of an error.
+_MOST_NAMED = 5
 
 
 class Gateway:
     """What a gateway knows of its fleet, and how a call finds its box."""
 
-    def __init__(self, url: str, credentials: Path | None, name: str, signer: Signer | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        credentials: Path | None,
+        name: str,
+        signer: Signer | None = None,
+        *,
+        linger_s: float = LINGER_S,
+    ) -> None:
         self.name = name
         self.directory = Directory()
         self.calls = BoxCalls(self.directory, name)
         self._url = url
         self._credentials = credentials
         self._signer = signer
+        self._linger_s = linger_s
         self._bus: Bus | None = None
         self._tail: SessionTail | None = None
         self._is_joined = False
@@ -84,6 +97,7 @@ class Gateway:
         self.gate = gate
         made = _GatewayDispatcher(gate, *others)
         made.gateway = self
+        made.own_artifacts = made.with_gate(OwnArtifactGate(gate), ())
         return made
 
     def resources(self, gate: Gate) -> Resources:
@@ -105,7 +119,9 @@ class Gateway:
             bus.seal = self._signer.seal
         self.calls.join(bus)
         self.directory.on_change = daemon.refresh_catalog
-        self._tail = SessionTail(daemon.hub, lambda: self.watch(form="tail"))
+        self._tail = SessionTail(
+            daemon.hub, self.directory, lambda places: self.watch(form="tail", places=places), self._linger_s
+        )
         daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **bus.facts}
         if not bus.is_connected:
             event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(bus.problem))
@@ -114,7 +130,7 @@ class Gateway:
             await self.directory.join(bus)
         except BusError as error:
             await bus.close()
-            raise FleetError(f"the gateway could not join the fleet at {self._url}: {error}") from None
+            raise FleetError(f"the gateway {self.name} could not join the fleet: {error}") from None
         self._is_joined = True
 
     async def _join_when_possible(self, bus: Bus) -> None:
@@ -268,6 +284,18 @@ class Gateway:
             )
         return fitting[0]
 
+    def disabled_everywhere(self, tool: str) -> ToolDisabled | None:
+        """The error for a tool that no box offers, if there are boxes where it is switched off."""
+        boxes = [box for box in self.directory.find() if tool in box.off]
+        if not boxes:
+            return None
+        where = list_names(boxes, _MOST_NAMED)
+        return ToolDisabled(
+            f"Tool {tool} is disabled",
+            hint=f"it is switched off for gateways on {where}; the owner can switch it on there with "
+            f"`mcp-agent enable {tool}`. Ask them, or go on without it.",
+        )
+
     def choose_box(self, call: Call, tool: RemoteTool) -> tuple[Box, Call]:
         """The box that a call is for, and the call as the box knows it. Raises ToolError."""
         arguments = call.arguments
@@ -278,7 +306,8 @@ class Gateway:
             arguments = {name: value for name, value in arguments.items() if name != BOX}
             call = replace(call, arguments=arguments)
         given = boxes_in(arguments)
-        if asked is not None:
+        # An empty one is as good as none.
+        if asked:
             box = self.find_box(asked)
             if given - {box.name}:
                 raise _invalid_box(
@@ -300,7 +329,7 @@ class Gateway:
             if box is None:
                 # Never on another machine than the one that was chosen.
                 why = f"has no {tool.name}" if default in self.directory.boxes else "has left the fleet"
-                raise BoxNeeded(f"{default}, your default box, {why}", hint="pass box, or choose another with box_use")
+                raise BoxNeeded(f"{default}, your default box, {why}", hint=self._how_to_choose(caller, "another"))
             return box
         if len(holders) == 1:
             return holders[0]
@@ -308,19 +337,31 @@ class Gateway:
             raise NotFound(f"no box has {tool.name} any more", hint="`boxes` lists what there is")
         raise BoxNeeded(
             f"{len(holders)} boxes have {tool.name}",
-            hint=f"pass box, or choose one with box_use: {list_names(holders)}",
+            hint=f"{self._how_to_choose(caller, 'one')}: {list_names(holders)}",
         )
+
+    def _how_to_choose(self, caller: Caller, which: str) -> str:
+        assert self.gate is not None, "only a tool that was admitted needs a box"
+        can_choose = any(tool.name == _CHOOSES for tool in self.gate.visible(caller.access))
+        return f"pass box, or choose {which} with {_CHOOSES}" if can_choose else "pass box"
 
 
 class _GatewayDispatcher(Dispatcher):
     """Sends the calls of remote tools to their box. All others are run here."""
 
     gateway: Gateway
+    own_artifacts: Dispatcher
 
     async def _carry_out(self, call: Call) -> Outcome:
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
-        except (UnknownTool, ToolDisabled):
+        except UnknownTool:
+            error = self.gateway.disabled_everywhere(call.tool)
+            if error is not None:
+                form = choose_form(self._gate.form(call.caller.access), call.caller)
+                return await self._fail(error, call, form)
+            return await super()._carry_out(call)
+        except ToolDisabled:
             return await super()._carry_out(call)
         if not isinstance(tool, RemoteTool):
             self.gateway.under_way[call.id] = call
@@ -328,6 +369,8 @@ class _GatewayDispatcher(Dispatcher):
                 return await super()._carry_out(call)
             finally:
                 del self.gateway.under_way[call.id]
+        if reads_own_artifact(call):
+            return await self.own_artifacts.call(call)
         name = ""
         try:
             box, call = self.gateway.choose_box(call, tool)

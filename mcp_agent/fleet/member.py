@@ -39,6 +39,7 @@ _SAME_TIME_S = 10.0
 # All members answer a gateway that starts; a little apart, so that a large fleet does not answer in one instant.
 _ANSWER_WITHIN_S = 0.1
 _BETWEEN_BEATS_S = 0.02
+_MOST_OFF = 500
 # While NATS cannot be reached; a connection is noticed at once.
 _WAIT_S = 60.0
 _AGAIN_S = 0.5
@@ -104,7 +105,7 @@ class Member:
             await self._enter(bus)
         except BusError as error:
             await bus.close()
-            raise FleetError(f"{self.box} could not join the fleet at {self._url}: {error}") from None
+            raise FleetError(f"{self.box} could not join the fleet: {error}") from None
         except BaseException:
             await bus.close()
             raise
@@ -298,14 +299,19 @@ class Member:
     def _description(self) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
         """What changes seldom: the facts, the tools, and the hash of both. Made again when the tools change."""
         if self._about is None:
-            tools = fitting_tools([describe_tool(tool) for tool in self._daemon.gate.visible(self._access())])
-            about = {
+            visible = self._daemon.gate.visible(self._access())
+            tools = fitting_tools([describe_tool(tool) for tool in visible])
+            about: dict[str, Any] = {
                 "labels": self._labels,
                 "directory": str(self._daemon.directory),
                 "version": __version__,
                 "host": platform.node(),
                 "tools": _digest(tools),
             }
+            # So that a gateway can tell a tool that nobody lets it use from one that there is not.
+            names = {tool.name for tool in visible}
+            if off := [name for name in self._daemon.gate.catalog.by_name if name not in names]:
+                about["off"] = off[:_MOST_OFF]
             self._about = about, tools, _digest(about)
         return self._about
 

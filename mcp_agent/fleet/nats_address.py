@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +15,8 @@ from mcp_agent.security.addresses import in_url, is_loopback
 _PORT = 4222
 _SCHEMES = ("nats", "tls")
 _INFO_S = 5.0
+# What stands before the host of each server.
+_USER = re.compile(r"(^|//|,)[^,]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ def parse_servers(text: str) -> list[Server]:
     if not servers:
         raise FleetError("the address of NATS is empty; it is for example nats://127.0.0.1:4222")
     return servers
+
+
+def without_password(address: str) -> str:
+    """An address of NATS as it may be shown, whether it is a good one or not."""
+    return _USER.sub(r"\1", address)
 
 
 def check_authentication(servers: list[Server], credentials: Path | None) -> None:
@@ -86,12 +94,12 @@ async def refuse_open_server(server: Server) -> None:
 
 
 def _parse_server(text: str) -> Server:
-    given = text if "://" in text else f"nats://{text}"
+    given, shown = text if "://" in text else f"nats://{text}", without_password(text)
     try:
         parts = urlsplit(given)
         host, port = parts.hostname, parts.port or _PORT
     except ValueError as error:
-        raise FleetError(f"{text!r} is no address of NATS ({error}); it is for example nats://host:4222") from None
+        raise FleetError(f"{shown!r} is no address of NATS ({error}); it is for example nats://host:4222") from None
     if parts.scheme not in _SCHEMES or not host:
-        raise FleetError(f"{text!r} is no address of NATS; it is for example nats://host:4222 or tls://host:4222")
+        raise FleetError(f"{shown!r} is no address of NATS; it is for example nats://host:4222 or tls://host:4222")
     return Server(given, host, port, has_user=parts.username is not None)

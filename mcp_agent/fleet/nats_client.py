@@ -31,6 +31,8 @@ _PING_S = 10
 # Never reached: beyond it `publish` swallows time-outs.
 _BUFFER_LIMIT_BYTES = 1 << 40
 _BUFFER_PAUSE_S = 0.003
+# What a server says that does not know us.
+_REFUSAL = "authorization violation"
 
 
 class CannotConnect(Exception):
@@ -157,7 +159,9 @@ def describe(error: Exception) -> str:
 
     # Its refusal is lost if it closes the connection before it has read all that we sent.
     if isinstance(error, ConnectionError | UnexpectedEOF) and not isinstance(error, ConnectionRefusedError):
-        return "it closed the connection, as servers do that refuse the credentials"
+        return "it closed the connection, as servers do that refuse the credentials (--creds)"
+    if _REFUSAL in str(error).lower():
+        return "it wants other credentials (--creds): ours are missing, revoked, expired, or not of this fleet"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message} (SSL_CERT_FILE names a file with more of them)"
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):

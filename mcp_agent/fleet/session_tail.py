@@ -2,7 +2,8 @@
 
 Those hear output coalesced and rate-limited. All of them share one watch on each box, which is rate-limited there: what
 it brings goes into small logs in memory, and from there it takes the same way as the output of a daemon's own sessions.
-Nothing is read while no such client has a stream open.
+Nothing is read while no such client has a stream open. A client that comes back after that hears what it missed, as far
+as the box still has it and the rate allows, and a gap for the rest. One that is new hears what is said from now on.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from mcp_agent.events.hub import EventHub, Topic
+from mcp_agent.events.output_cursor import OutputCursor
 from mcp_agent.events.types import Notice
-from mcp_agent.fleet.fleet_watch import FleetWatch, Missed
+from mcp_agent.fleet.directory import Directory
+from mcp_agent.fleet.fleet_watch import FleetWatch, Missed, Place
 from mcp_agent.sessions.output_log import OutputLog, Stream
 
 # A client whose stream broke has so long to come back before the watch ends.
-_LINGER_S = 60.0
+LINGER_S = 60.0
 # Ended sessions whose exit a client may not have taken yet.
 _MOST_ENDED = 64
 _MOST_BYTES = 64 * 1024 * 1024
@@ -38,6 +42,9 @@ class TailLog(OutputLog):
 
     def extend(self, stream: Stream, data: bytes, keep_bytes: int) -> None:
         self.append(stream, data)
+        self.shrink(keep_bytes)
+
+    def shrink(self, keep_bytes: int) -> None:
         self._evict_recent(keep_bytes)
 
     def skip(self, to: int) -> None:
@@ -51,13 +58,27 @@ class TailLog(OutputLog):
 class SessionTail:
     """Follows the boxes while somebody listens on an MCP wire."""
 
-    def __init__(self, hub: EventHub, watch: Callable[[], FleetWatch]) -> None:
+    def __init__(
+        self,
+        hub: EventHub,
+        directory: Directory,
+        watch: Callable[[dict[str, Place] | None], FleetWatch],
+        linger_s: float,
+    ) -> None:
+        """`watch` makes a watch that goes on from the given places, or begins now."""
         self._hub = hub
+        self._directory = directory
         self._new_watch = watch
+        self._linger_s = linger_s
         self._logs: dict[str, TailLog] = {}
         self._ended: deque[TailLog] = deque()
         self._task: asyncio.Task[None] | None = None
         self._linger: asyncio.TimerHandle | None = None
+        # Where the last watch ended on each box, and the clients that there were: they hear what came since.
+        self._places: dict[str, Place] = {}
+        self._stayed: WeakSet[OutputCursor] = WeakSet()
+        # The number up to which events of a box are of the time when nobody listened.
+        self._missed_to: dict[str, int] = {}
         hub.on_listener = self._look
         hub.observe(self._on_change)
 
@@ -80,7 +101,7 @@ class SessionTail:
             if self._task is None:
                 self._task = asyncio.create_task(self._follow())
         elif self._task is not None and self._linger is None:
-            self._linger = asyncio.get_running_loop().call_later(_LINGER_S, self._task.cancel)
+            self._linger = asyncio.get_running_loop().call_later(self._linger_s, self._task.cancel)
 
     def _stop_lingering(self) -> None:
         if self._linger is not None:
@@ -88,7 +109,7 @@ class SessionTail:
             self._linger = None
 
     async def _follow(self) -> None:
-        watch = self._new_watch()
+        watch = self._new_watch(self._rejoin())
         watch.start()
         try:
             async for item in watch.items():
@@ -103,17 +124,41 @@ class SessionTail:
         finally:
             watch.close()
             self._task, self._linger = None, None
+            self._places = watch.places
+            self._stayed = WeakSet(self._hub.cursors)
+            for log in self._logs.values():
+                log.shrink(_LEAST_LOG_BYTES)
+
+    def _rejoin(self) -> dict[str, Place] | None:
+        """Where the watch goes on, if a client is there that has heard the last one; None: it begins now."""
+        if self._stayed.isdisjoint(self._hub.cursors):
             for log in list(self._logs.values()):
                 self._drop(log)
             self._ended.clear()
+            return None
+        self._missed_to = {
+            name: box.events
+            for name, box in self._directory.boxes.items()
+            if name not in self._places or box.events > self._places[name].number
+        }
+        return self._places
 
     def _take(self, box: str, row: list[Any], body: memoryview) -> int:
         """Take over one row of an answer; returns how many bytes of the body are its own."""
-        kind, session_id, _, offset = row[:4]
+        session_id, number, offset = row[1:4]
         log = self._logs.get(session_id)
         if log is None:
             log = self._logs[session_id] = TailLog(session_id, box, offset)
             self._hub.add_log(log, offset)
+        if number > self._missed_to.get(box, 0):
+            self._missed_to.pop(box, None)
+        size = self._append(log, row, body)
+        if box in self._missed_to:
+            self._hub.skip(log, self._stayed)
+        return size
+
+    def _append(self, log: TailLog, row: list[Any], body: memoryview) -> int:
+        kind, offset = row[0], row[3]
         if kind == "lost":
             log.skip(row[4])
             return 0

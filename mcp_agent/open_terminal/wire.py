@@ -3,6 +3,9 @@
 A person sees the machine's files, a live tab for each command and session of the chat, and a shell; the model has the
 tools. All of it comes through Open WebUI's own server: no browser reaches the daemon. Open WebUI knows one key for all
 of its users and says in headers whom it asks for.
+
+A gateway of a fleet has the tools of its boxes. It shows no files and gives no shell: those would be of its own
+machine, which is none of the boxes.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class OpenTerminal:
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
+        self._has_machine = daemon.gateway is None
         self._openapi = OpenApi(daemon.gate, daemon.dispatcher, transport=OPEN_TERMINAL, form="text")
         self._files = Files(daemon.tool_work, daemon.gate, daemon.directory)
         self._searches = Searches(self._files)
@@ -79,13 +83,19 @@ class OpenTerminal:
 
     async def _answer(self, request: Request, parts: list[str]) -> dict[str, Any] | list[Any] | Result:
         files = self._files
+        if not self._has_machine and (parts[0] == "files" or parts[:2] == ["api", "terminals"]):
+            raise Refused(
+                501,
+                "a gateway shows no files and has no shell",
+                "use the tools with `box`, or connect to the box itself",
+            )
         match "GET" if request.scope["method"] == "HEAD" else request.scope["method"], parts:
             case "GET", ["execute"]:
                 return self._processes.list_processes(request)
             case "GET", ["execute", session_id, "status"]:
                 return await self._processes.output(request, session_id)
             case "GET", ["api", "config"]:
-                has_shell = self._terminals.is_allowed(request.person)
+                has_shell = self._has_machine and self._terminals.is_allowed(request.person)
                 return {"features": {"terminal": has_shell, "notebooks": False, "system": True}}
             case "POST", ["api", "terminals"]:
                 return self._terminals.reserve(request, files.folder(request))
@@ -125,7 +135,8 @@ class OpenTerminal:
 
     def _prompt(self, request: Request) -> str:
         """What the model is told: the instructions of the other wires, without what changes from chat to chat."""
-        return instructions(self._daemon.gate, request.person.access, self._daemon.directory)
+        directory = self._daemon.directory if self._has_machine else None
+        return instructions(self._daemon.gate, request.person.access, directory)
 
 
 async def _send_file(raw: RawFile, scope: Scope, send: Send) -> None:

@@ -170,6 +170,32 @@ async def test_progress_is_reported_to_the_caller(gateway: Daemon, tmp_path: Pat
     assert 0 < progress[-1]["progress"] <= 5_000_000
 
 
+async def test_many_small_files_are_copied_one_after_another(gateway: Daemon, tmp_path: Path) -> None:
+    source = tmp_path / "small"
+    source.write_text("small")
+    places = asyncio.Semaphore(8)
+
+    async def once(number: int) -> bool:
+        async with places:
+            return "undo_id" in await copy(gateway, source, tmp_path / f"target{number}")
+
+    assert await asyncio.gather(*map(once, range(220))) == [True] * 220
+
+
+async def test_a_copy_to_or_from_a_box_that_is_gone_fails_at_once(tmp_path: Path) -> None:
+    with _own_fleet(tmp_path) as (fleet, _):
+        gateway, source = _daemon(fleet.programs[2]), tmp_path / "source"
+        source.write_text("x")
+        assert "sha256" in await copy(gateway, source, tmp_path / "target")
+        fleet.programs[1].kill()
+        for boxes in (("one", "two"), ("two", "one")):
+            asked = {"from_box": boxes[0], "from": str(source), "to_box": boxes[1], "to": str(tmp_path / "other")}
+            async with asyncio.timeout(PATIENCE_S):
+                refused = await call(gateway, "box_copy", **asked)
+            assert (refused["error"]["code"], refused["may_have_run"]) == ("BOX_UNREACHABLE", False)
+            assert refused["error"]["message"] == "two is not connected; the call has not run"
+
+
 async def test_a_copy_goes_on_where_it_was_when_the_receiver_is_killed(tmp_path: Path) -> None:
     with _own_fleet(tmp_path) as (fleet, _):
         copied = await _copy_with_a_kill(fleet, lambda: _restart(fleet.programs[1]))

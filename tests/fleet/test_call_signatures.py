@@ -63,6 +63,26 @@ def test_what_is_not_exactly_as_it_was_signed_is_refused() -> None:
                 trust.open(subject, data)
 
 
+def test_a_key_that_is_bound_to_a_name_signs_for_no_other_gateway() -> None:
+    key, free = new_key("user"), new_key("user")
+    trust = Trust([f"main={key.public}", f"spare={key.public}", free.public])
+    for gateway in ("main", "spare", "other"):
+        subject = f"agent.gpu1.b00t.call.{gateway}"
+        assert trust.open(subject, Signer(free).seal(subject, b"{}")) == b"{}"
+        sealed = Signer(key).seal(subject, b"{}")
+        if gateway == "other":
+            with pytest.raises(NotTrusted, match="is that of main or spare, not of other"):
+                trust.open(subject, sealed)
+        else:
+            assert trust.open(subject, sealed) == b"{}"
+
+
+def test_a_key_that_is_trusted_by_itself_too_signs_for_every_gateway() -> None:
+    key = new_key("user")
+    sealed = Signer(key).seal(_SUBJECT, b"{}")
+    assert Trust([f"other={key.public}", key.public]).open(_SUBJECT, sealed) == b"{}"
+
+
 def test_an_old_message_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     key = new_key("user")
     now = time.time()
@@ -93,6 +113,21 @@ def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> No
         load_signer(tmp_path)
 
 
+async def test_a_box_refuses_a_gateway_that_has_the_key_of_another(fleet: Fleet) -> None:
+    home = fleet.folder / "stolen"
+    home.mkdir()
+    shown = command(home, "fleet", "key", "--name", "main", "--state-dir", str(home / "state"))
+    entry = shown.stdout.split('"')[1]
+    assert entry.startswith("main=U")
+    fleet.member("careful", "--no-listen", "--fleet-trust", entry)
+    stolen = fleet.gateway("stolen").daemon
+    assert stolen is not None
+    refused = await call(stolen, "shell_exec", command="touch ran")
+    assert refused["error"]["code"] == "BOX_UNREACHABLE"
+    assert "is that of main, not of stolen" in refused["error"]["message"]
+    assert not (fleet.folder / "careful" / "ran").exists()
+
+
 async def test_a_box_that_trusts_a_key_serves_that_gateway_alone(fleet: Fleet) -> None:
     home = fleet.folder / "signing"
     home.mkdir()
@@ -115,7 +150,13 @@ async def test_a_box_that_trusts_a_key_serves_that_gateway_alone(fleet: Fleet) -
 
 
 def test_a_trusted_key_that_is_none_is_refused_at_the_start(home: Path) -> None:
-    for key, message in (("short", "no public key"), ("U" * 56, "no public key")):
+    for key, message in (
+        ("short", "no public key"),
+        ("U" * 56, "no public key"),
+        ("main=short", "no public key"),
+        ("Main!=short", "no name of a gateway"),
+        ("=short", "no name of a gateway"),
+    ):
         ended = command(home, "serve", "--fleet", "nats://127.0.0.1:9", "--no-listen", "--fleet-trust", key)
         assert ended.returncode == 2
         assert message in ended.stderr

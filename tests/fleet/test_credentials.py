@@ -375,3 +375,41 @@ async def _publish_with_reply(fleet: Fleet, subject: str, reply: str) -> None:
     client = await nats.connect(fleet.server.url, user_credentials=str(fleet.credentials("main", "gateway")))
     await client.publish(subject, b"", reply=reply)
     await client.close()
+
+
+def test_who_joins_with_the_credentials_of_another_is_told_whose_are_wanted(fleet: Fleet, home: Path) -> None:
+    url = fleet.server.url.replace("nats://", "nats://somebody:sesame@")
+    others, gateway = fleet.credentials("gpu2", "member"), fleet.credentials("main", "gateway")
+    for asked, expected in (
+        (
+            ("serve", "--box", "gpu1", "--no-listen", "--creds", str(others)),
+            "answers to mcp-agent box gpu1 may not be heard",
+        ),
+        (
+            ("gateway", "--name", "spare", "--port", "0", "--creds", str(gateway)),
+            "answers to mcp-agent gateway spare may not be heard",
+        ),
+        (
+            ("gateway", "--name", "gpu2", "--port", "0", "--creds", str(others)),
+            "answers to mcp-agent gateway gpu2 may not be heard",
+        ),
+        (("serve", "--box", "gpu1", "--no-listen"), "credentials (--creds)"),
+    ):
+        ended = command(home, *asked, "--fleet", url)
+        assert (ended.returncode, expected in ended.stderr) == (2, True), ended.stderr
+        assert "sesame" not in ended.stderr
+
+
+@pytest.mark.parametrize("address", ["nats://me:sesame@127.0.0.1:99999", "me:sesame@[::1", "http://me:sesame@host"])
+def test_a_password_in_an_address_that_is_none_is_not_shown(home: Path, address: str) -> None:
+    ended = command(home, "serve", "--no-listen", "--fleet", address)
+    assert (ended.returncode, "is no address of NATS" in ended.stderr, "sesame" in ended.stderr) == (2, True, False)
+
+
+def test_what_cannot_be_written_is_not_invited(home: Path) -> None:
+    made = command(home, "fleet", "init", "--out", str(home / "nats"), "--listen", "127.0.0.1:5222")
+    assert "nats://SERVER:5222" in made.stdout
+    for asked in (("gpu1", "--out", str(home / "nowhere" / "x")), ("GPU 1", "--out", str(home / "x"))):
+        assert command(home, "fleet", "invite", *asked).returncode == 2
+    assert not (home / "x").exists()
+    assert command(home, "fleet", "invited").stdout == ""

@@ -180,6 +180,78 @@ async def test_boxes_are_listed_filtered_and_grouped(gateway: Daemon) -> None:
     ]
 
 
+async def test_a_filter_takes_several_names(gateway: Daemon) -> None:
+    for names, expected in (("one, two", ["one", "two"]), ("o*,three", ["one"])):
+        assert [row["box"] for row in (await call(gateway, "boxes", filter=names))["boxes"]] == expected
+
+
+async def test_a_filter_that_fits_no_box_is_answered_with_what_there_is(gateway: Daemon) -> None:
+    for filter_, hint in (
+        ("gpuu=1", "no box has a label gpuu; there are gpu, zone"),
+        ("gpu=7", "there are one (gpu=1, zone=eu), two (zone=eu)"),
+        ("three", "there are one (gpu=1, zone=eu), two (zone=eu)"),
+    ):
+        assert await call(gateway, "boxes", filter=filter_) == {"boxes": [], "total": 0, "hint": hint}
+        refused = await call(gateway, "box_run", command="true", filter=filter_)
+        assert refused["error"] == {"code": "NOT_FOUND", "message": f"no box fits '{filter_}'", "hint": hint}
+
+
+async def test_labels_that_no_box_can_have_at_once_choose_none(gateway: Daemon) -> None:
+    message = "zone cannot be both us and eu: a box has all of the labels"
+    for tool, asked in (
+        ("box_use", {"box": "zone=us,zone=eu,gpu=1"}),
+        ("fs_grep", {"pattern": "x", "box": "zone=us,zone=eu,gpu=1"}),
+        ("boxes", {"filter": "zone=us,zone=eu"}),
+        ("box_run", {"command": "true", "filter": "zone=us,zone=eu"}),
+    ):
+        refused = (await call(gateway, tool, **asked))["error"]
+        assert (refused["code"], refused["message"]) == ("INVALID_PARAMS", message)
+
+
+async def test_an_empty_filter_runs_nothing_and_an_empty_box_is_none(gateway: Daemon) -> None:
+    refused = await call(gateway, "box_run", command="touch ran-everywhere", filter="")
+    assert refused["error"]["message"] == "filter must not be empty"
+    assert (await call(gateway, "shell_exec", command="true", box=""))["error"]["code"] == "BOX_NEEDED"
+
+
+async def test_the_text_of_boxes_and_box_run_is_right_for_one_and_for_many(gateway: Daemon) -> None:
+    async with gateway.http(**{"X-MCP-Agent-Form": "text"}) as http:
+
+        async def text(tool: str, **arguments: Any) -> list[str]:
+            return (await http.post(f"/tools/{tool}", json=arguments)).text.splitlines()
+
+        assert (await text("boxes", filter="one"))[0] == "1 box"
+        assert await text("boxes", group_by="gpu") == ["2 boxes", "(none): 1 box: two", "1: 1 box: one"]
+        assert await text("box_run", command="echo hi", filter="one") == ["1 box, 0 failed", "== one: exit 0", "hi"]
+        late = await text("box_run", command="sleep 60", filter="one", timeout_seconds=1)
+        assert late == ["1 box, 1 failed", "== one: exit 124, timed out"]
+        much = (await text("box_run", command="seq 10000", filter="one"))[1]
+    assert much.startswith("== one: exit 0; all of it in ax://shell/")
+
+
+async def test_what_a_short_answer_of_box_run_leaves_out_is_kept(gateway: Daemon) -> None:
+    async with gateway.http(Accept="application/json, text/event-stream") as http:
+        params = {"name": "box_run", "arguments": {"command": "echo hello", "filter": "*"}}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        answer = orjson.loads((await http.post("/mcp/compact", json=asked)).json()["result"]["content"][0]["text"])
+    assert answer["items"] == [{"id": "one", "label": "exit 0"}, {"id": "two", "label": "exit 0"}]
+    kept = await call(gateway, "artifact_read", ref=answer["artifactRef"])
+    assert "hello" in kept["content"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "advice"), [("default", "pass box, or choose one with box_use"), ("lean", "pass box")]
+)
+async def test_a_call_without_a_box_is_advised_to_use_what_the_caller_has(
+    gateway: Daemon, profile: str, advice: str
+) -> None:
+    async with gateway.http(Accept="application/json, text/event-stream") as http:
+        params = {"name": "fs_search", "arguments": {"pattern": "*"}}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        answer = (await http.post(f"/mcp/{profile}", json=asked)).json()["result"]["structuredContent"]
+    assert answer["error"]["hint"] == f"{advice}: one (gpu=1, zone=eu), two (zone=eu)"
+
+
 async def test_box_run_gives_one_row_for_each_box(gateway: Daemon) -> None:
     ran = await call(gateway, "box_run", command="basename $PWD; test $(basename $PWD) = one", filter="zone=eu")
     assert ran == {

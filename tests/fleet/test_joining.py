@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import time
@@ -127,6 +128,27 @@ async def test_a_gateway_can_do_no_more_than_the_profile_for_gateways_allows(fle
     assert error["code"] == "TOOL_DISABLED"
     rows = (await call(gateway, "boxes", filter="careful"))["boxes"]
     assert "shell_exec" in rows[0]["lacks_tools"]
+
+
+async def test_a_tool_that_is_off_on_every_box_is_disabled_and_not_unknown(fleet: Fleet) -> None:
+    for box in ("one", "two"):
+        home = fleet.folder / box
+        home.mkdir()
+        off = {"id": "filesystem", "tools": [{"id": "fs_delete", "enabled": False}]}
+        (home / "tools.json").write_text(json.dumps({"profiles": [{"id": "default", "categories": [off]}]}))
+        fleet.member(box)
+    gateway = fleet.gateway().daemon
+    assert gateway is not None
+    answer = (await gateway.rpc("tools/call", name="fs_delete", arguments={"path": "x"}))["result"]
+    assert answer["isError"] is True
+    assert answer["structuredContent"]["error"] == {
+        "code": "TOOL_DISABLED",
+        "message": "Tool fs_delete is disabled",
+        "hint": "it is switched off for gateways on one, two; the owner can switch it on there with "
+        "`mcp-agent enable fs_delete`. Ask them, or go on without it.",
+    }
+    unknown = await gateway.rpc("tools/call", name="fs_erase", arguments={})
+    assert unknown["error"]["code"] == -32602
 
 
 async def test_a_tool_that_one_box_has_takes_no_box(fleet: Fleet) -> None:

@@ -165,6 +165,7 @@ def test_boxes_are_listed_for_the_gateway_of_this_user(home: Path, tmp_path: Pat
         assert [(row["box"], row["labels"]) for row in listed] == [("gpu1", {"gpu": "1"})]
         assert command(home, "fleet", "boxes", "gpu=2", "--json").stdout.strip() == "[]"
         assert command(home, "fleet", "boxes").stdout.startswith("gpu1\tgpu=1\t")
+        assert command(home, "fleet", "boxes", "gpu=2").stderr == "no box fits: there are gpu1 (gpu=1)\n"
 
 
 def _is_nats_server(folder: Path, place: Path) -> bool:

@@ -272,6 +272,7 @@ class BoxUnreachable(ToolError):
 
     def __init__(self, message: str, *, hint: str | None = None, may_have_run: bool) -> None:
         super().__init__(message, hint=hint, fields={"may_have_run": may_have_run})
+        self.may_have_run = may_have_run
 
 
 class OutcomeUnknown(ToolError):
