@@ -203,6 +203,31 @@ async def test_wrap_makes_a_program_a_tool_and_unwrap_takes_it_away(home: Path) 
         assert "no program is wrapped as 'say'" in daemon.cli("unwrap", "say").stderr
 
 
+def test_wrap_refuses_what_would_not_do_what_it_says(home: Path) -> None:
+    with running(home) as daemon:
+        for arguments, told in (
+            (["--block", "=why"], "'' would block nothing"),
+            (["--block=--force"], "'--force' would block nothing"),
+            (["--timeout", "0"], "must be a number of seconds"),
+            (["--env", "NAME"], "--env needs NAME=VALUE, not 'NAME'"),
+        ):
+            done = daemon.cli("wrap", "git", *arguments)
+            assert (done.returncode, told in done.stderr) == (2, True), (arguments, done.stderr)
+        assert "cli" not in categories(daemon.tools_json)
+
+
+async def test_a_program_that_is_named_by_a_relative_path_is_found_from_every_folder(home: Path) -> None:
+    program = home / "here" / "deploy"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\npwd\n")
+    program.chmod(0o755)
+    with running(home) as daemon:
+        done = command(home, "wrap", "./deploy", "--config", str(daemon.tools_json), cwd=program.parent)
+        assert done.returncode == 0, done.stderr
+        ran = await daemon.rpc("tools/call", name="deploy_run", arguments={"args": [], "cwd": "/"})
+        assert ran["result"]["structuredContent"]["stdout"] == "/\n"
+
+
 async def test_options_with_a_value_are_found_in_the_help_so_that_what_is_blocked_behind_them_is(home: Path) -> None:
     program = home / "deploy"
     program.write_text(
