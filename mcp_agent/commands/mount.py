@@ -118,12 +118,18 @@ def _take_over(options: argparse.Namespace) -> int:
     for server in servers:
         if wanted and server.name not in wanted:
             continue
-        if server.problem or server.name in taken:
-            problem = server.problem or "there is a category of that name already"
+        problem = server.problem
+        if not problem and server.name in taken:
+            problem = "there is a category of that name already"
+        if not problem:
+            try:
+                report = _change(options, config, server.name, server.mount)
+            except UserError as error:
+                problem = str(error)
+        if problem:
             print(f"left out: {server.name}: {problem}")
-            continue
-        report = _change(options, config, server.name, server.mount)
-        mounted.append(server.name)
+        else:
+            mounted.append(server.name)
     if not mounted:
         print(f"nothing was mounted from {path}")
         return 1

@@ -151,6 +151,47 @@ def test_the_files_of_other_clients_are_understood(home: Path) -> None:
     }
 
 
+def test_what_cannot_be_taken_over_as_it_is_is_told_and_not_lost(home: Path) -> None:
+    from mcp_agent.commands.other_clients import servers_of
+
+    theirs = {
+        "mcpServers": {
+            "null": {"command": "one", "env": {"KEPT": 5, "UNSET": None}},
+            "object": {"command": "one", "env": {"KEY": {"x": 1}}},
+            "file": {"command": "one", "envFile": ".env"},
+            "key": {"url": "https://example.com/mcp", "bearer_token_env_var": "KEY"},
+            "header": {"url": "https://example.com/mcp", "env_http_headers": {"X-Key": "KEY"}},
+            "same": {"command": "one"},
+        },
+        "projects": {
+            "/same": {"mcpServers": {"same": {"command": "one"}}},
+            "/other": {"mcpServers": {"same": {"command": "other"}}},
+        },
+    }
+    (home / "theirs.json").write_text(json.dumps(theirs))
+    found = servers_of(home / "theirs.json")
+    assert {each.name: each.mount for each in found if not each.problem} == {
+        "null": {"command": "one", "args": [], "env": {"KEPT": "5"}},
+        "header": {"url": "https://example.com/mcp", "headers": {"X-Key": {"variable": "KEY"}}},
+        "same": {"command": "one", "args": []},
+    }
+    assert [f"{each.name}: {each.problem}" for each in found if each.problem] == [
+        "object: its env/KEY is no text",
+        "file: its variables are in a file (envFile) that only that client reads",
+        "key: its token is in the variable KEY; mount it with --url and --header",
+        "same: another server there, which is taken, has this name, too",
+    ]
+
+
+def test_one_server_that_is_refused_does_not_keep_the_others_from_being_taken_over(home: Path) -> None:
+    theirs = {"bad": {"command": "a\0b"}, "small": {"command": LINE[0], "args": LINE[1:]}}
+    (home / "theirs.json").write_text(json.dumps({"mcpServers": theirs}))
+    with running(home) as daemon:
+        done = daemon.cli("mount", "--from", "theirs.json")
+        assert (done.returncode, "left out: bad: mount/command: must be a text" in done.stdout) == (0, True), done
+        assert "small: running; 16 tools" in done.stdout
+
+
 def test_a_file_without_servers_is_a_sentence(home: Path) -> None:
     (home / "empty.json").write_text("{}")
     assert "empty.json has no MCP servers" in command(home, "mount", "--from", "empty.json").stderr
