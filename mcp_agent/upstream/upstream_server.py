@@ -227,8 +227,13 @@ class Upstream:
         except Exception as error:
             # A boundary: whatever the client raises, the server does not run.
             reason = _reason(error)
-            # The client does not say which error it was.
-            self._fail(f"HTTP {self.process.http_error}" if reason == _HTTP_ERROR else reason)
+            # The client does not say which error it was, nor that the server has ended.
+            if reason == _HTTP_ERROR:
+                reason = f"HTTP {self.process.http_error}"
+            elif self.process.status is not None and self.process.has_ended_itself:
+                reason = f"it ended with exit code {self.process.status.exit_code} before it answered"
+                self.process.problem = ""
+            self._fail(reason)
         finally:
             ended.set()
             self._running = None

@@ -66,7 +66,7 @@ async def test_a_mount_that_does_not_start_says_why(home: Path) -> None:
     with running(home) as daemon:
         done = mount(daemon, "broken", "--", *LINE, "--exit", "7", "--stderr", "the disk is full")
         assert done.returncode == 1
-        assert "broken: failed; 0 tools, 0 tokens" in done.stdout
+        assert "broken: failed; 0 tools, 0 tokens; it ended with exit code 7 before it answered" in done.stdout
         assert "the disk is full" in done.stdout
         assert "the disk is full" in daemon.cli("tools").stdout
 
