@@ -100,7 +100,9 @@ async def _transport(
         raise UserError(f"its folder {folder} is not there")
     program = find_program(mount.command, environment, folder)
     if program is None:
-        where = f"in {folder}" if os.sep in mount.command else "on the daemon's PATH"
+        where = f"a program in {folder}" if os.sep in mount.command else "on the daemon's PATH"
+        if Path(mount.command).is_absolute():
+            where = "a program that is there"
         raise UserError(f"{mount.command} is not {where}")
     process.on_end = listeners.on_end
     # The processes of each start are told apart by this name, so that ending one ends no other.

@@ -71,6 +71,20 @@ async def test_a_mount_that_does_not_start_says_why(home: Path) -> None:
         assert "the disk is full" in daemon.cli("tools").stdout
 
 
+def test_a_mount_in_the_place_of_one_that_failed_is_waited_for(home: Path) -> None:
+    with running(home) as daemon:
+        mount(daemon, "small", "--", *LINE, "--exit", "7")
+        for _ in range(3):
+            done = mount(daemon, "small", "--cwd", str(home), "--", *LINE, "--exit", "7")
+            assert "failed; 0 tools, 0 tokens; it ended with exit code 7" in done.stdout, done
+            done = mount(daemon, "small", "--", "/no/such/program")
+            assert "failed; 0 tools, 0 tokens; /no/such/program is not a program that is there" in done.stdout, done
+        assert "small: running; 16 tools" in mount(daemon, "small", "--", *LINE).stdout
+        # A wrapped program in the same category is none of its tools.
+        assert daemon.cli("wrap", "echo", "--category", "small").returncode == 0
+        assert "running; 16 tools, " in daemon.cli("mount").stdout
+
+
 def test_a_mount_that_is_refused_changes_nothing_and_keeps_no_secret(home: Path) -> None:
     with running(home) as daemon:
         before = daemon.tools_json.read_text()
