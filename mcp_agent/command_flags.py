@@ -310,9 +310,8 @@ def _add_fleet(commands: Commands) -> None:
     text = "make the keys of a fleet, and write a configuration for nats-server that believes them"
     init = add_command(actions, "init", text, "fleet.init")
     init.add_argument("--out", default=".", metavar="FOLDER", help="where to write it (default: the current folder)")
-    init.add_argument(
-        "--listen", default="0.0.0.0:4222", metavar="ADDRESS", help="address of the server (default: %(default)s)"
-    )
+    text = "address of the server (default: 0.0.0.0:4222)"
+    init.add_argument("--listen", default="0.0.0.0:4222", metavar="ADDRESS", help=text)
     text = "write a credentials file with which a box joins, or a gateway calls"
     invite = add_command(actions, "invite", text, "fleet.invite")
     invite.add_argument("name", metavar="NAME", help="the box: letters, digits, - and _")

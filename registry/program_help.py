@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.files import disk
+from tools.shell.programs import find_program
 
 if TYPE_CHECKING:
     from tools.cli.wrap import Wrap
@@ -27,10 +27,13 @@ _MOST_CHARS = 400
 _MOST_BYTES = 64 * 1024
 _MOST_FILE_BYTES = 4 * 1024 * 1024
 _TIMEOUT_S = 5.0
-# `-C <path>`, `--repo=REPO`, `-H, --host list   …`: the short form if there is one, the option, and its value.
+# `-C <path>`, `--repo=REPO`, `-H, --host list   …`: the short form if there is one, the option, and its value. The
+# words are the types of Go programs, and `''` is how kubectl shows a value.
 _VALUE_OPTION = re.compile(
-    r"(?<![\w-])(?:(-\w), ?)?(--?[A-Za-z][\w-]*)[ =]"
-    r"(?:<[^<>\n]+>|[A-Z][A-Z0-9_-]+\b|(?:duration|file|int|list|path|strings?|stringArray)(?=  ))"
+    r"(?<![\w-])(?:(-\w), ?)?(--?[A-Za-z][\w-]*)(?:=''|=\"\"|[ =]"
+    r"(?:<[^<>\n]+>|[A-Z][A-Z0-9_-]+\b|\{[^{}\n]+\}|\[[^\[\]\n]+\|[^\[\]\n]+\]"
+    r"|(?:bytes|duration|file|float(?:32|64)?|u?int(?:8|16|32|64)?|ip|list|path|strings?|stringArray|stringToString)"
+    r"(?=  )))"
 )
 
 
@@ -52,7 +55,7 @@ class ProgramHelp:
         for wrap in wraps:
             if wrap.description:
                 continue
-            program = shutil.which(wrap.command, path=wrap.env.get("PATH"))
+            program = find_program(wrap.command, wrap.env)
             stamp = None if program is None else _stamp(Path(program))
             if program is None or stamp is None or self._known.get(wrap.command, {}).get("stamp") == stamp:
                 continue
@@ -66,7 +69,7 @@ class ProgramHelp:
 
 def find_value_options(command: str, environment: Mapping[str, str]) -> list[str]:
     """The global options of a program that take a value, as far as its help shows them. It may take seconds."""
-    program = shutil.which(command, path=environment.get("PATH"))
+    program = find_program(command, environment)
     text = "" if program is None else _ask(program, environment)
     return list(dict.fromkeys(name for found in _VALUE_OPTION.findall(text) for name in found if name))
 

@@ -43,11 +43,15 @@ def read_wraps(value: Any, category: str, pointer: str, problem: Tell) -> tuple[
 def _wrap(entry: Entry, category: str) -> Wrap:
     environment = entry.texts_by_name("env")
     entry.check_variables("env", environment)
+    blocked = entry.texts_by_name("blocked")
+    for name in blocked:
+        if not name or name.startswith("-") or len(name.split()) != 1:
+            entry.problem(f"{name!r} would block nothing: a subcommand is one word and no option", "blocked")
     return Wrap(
         id=entry.name("id"),
         command=entry.text("command"),
         category=category,
-        blocked=entry.texts_by_name("blocked"),
+        blocked=blocked,
         value_options=entry.texts("value_options"),
         timeout_seconds=entry.seconds("timeout_seconds", 30.0, _MOST_TIMEOUT_S),
         env=environment,

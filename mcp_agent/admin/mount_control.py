@@ -52,5 +52,7 @@ class MountControl:
 
 def list_cost(gate: Gate, category: str) -> dict[str, int]:
     """How many tools of a mount callers of the active profile are shown, and what they cost a model in tokens."""
-    tools = [tool for tool in gate.visible(Access()) if tool.category == category]
+    # A wrapped program may stand in the same category: only a mounted tool has a schema that it was given.
+    shown = gate.visible(Access())
+    tools = [tool for tool in shown if tool.category == category and tool.given_schema is not None]
     return {"shown": len(tools), "tokens": sum(tool.list_tokens for tool in tools)}

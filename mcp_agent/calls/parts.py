@@ -17,7 +17,7 @@ from mcp_agent.calls.call import MEDIA_WIRES, Caller
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
 from tools.kit.errors import ToolError
 from tools.kit.results import Block, Result, largest_part
-from tools.kit.summaries import line_cut
+from tools.kit.summaries import line_cut, quantity
 
 MOST_MESSAGE_BYTES = 1_000_000
 # Room for the envelope around a result: the id, the era's fields and the framing of an event.
@@ -149,7 +149,7 @@ class Parts:
             where = f"in {self._artifacts.of(reader.caller.name).keep(domain, [data], media_type=media_type)}"
         except OSError as error:
             where = f"lost, because it could not be kept: {(error.strerror or str(error)).lower()}"
-        what = f"{len(rest)} blocks ({kinds[:100]}), {len(data):,} bytes, did not fit"
+        what = f"{quantity(len(rest), 'block')} ({kinds[:100]}), {len(data):,} bytes, did not fit"
         return {"type": "text", "text": f"[{what}: {where}]"}
 
     def _gap(self, answer: Result | ToolError, whole: str, head: int, tail: int, kept: Kept, reader: Reader) -> str:

@@ -18,6 +18,7 @@ from mcp_agent.commands.changing import make_change, print_change, read_registry
 from mcp_agent.commands.daemon_client import NoDaemon, RunningDaemon
 from mcp_agent.commands.mounts_shown import describe_state, mount_states, print_mounts
 from mcp_agent.commands.other_clients import servers_of
+from mcp_agent.commands.program_flags import absolute_program, parse_pair
 from mcp_agent.config import Config, load
 from mcp_agent.printing import print_json, progress
 from registry.user_error import UserError
@@ -53,15 +54,19 @@ def _entry(options: argparse.Namespace) -> dict[str, Any]:
     command: list[str] = options.server_command
     if bool(command) == bool(options.url):
         raise UserError(f"say what to mount: mcp-agent mount {options.name} -- COMMAND ARGS…, or --url URL")
-    entry: dict[str, Any] = {"url": options.url} if options.url else {"command": command[0], "args": command[1:]}
+    if options.url:
+        entry: dict[str, Any] = {"url": options.url}
+    else:
+        entry = {"command": absolute_program(command[0]), "args": command[1:]}
+    if options.timeout is not None:
+        entry["timeout_seconds"] = options.timeout
     flags = {
-        "env": dict(_pair(each, "=", "--env") for each in options.env or ()),
-        "headers": dict(_pair(each, ":", "--header") for each in options.header or ()),
+        "env": dict(parse_pair(each, "=", "--env") for each in options.env or ()),
+        "headers": dict(parse_pair(each, ":", "--header") for each in options.header or ()),
         "only": options.only,
         "except": options.without,
         "paths": options.path_argument,
         "cwd": options.cwd and str(Path(options.cwd).expanduser().absolute()),
-        "timeout_seconds": options.timeout,
         "instance": "caller" if options.per_caller else None,
     }
     return {**entry, **{name: value for name, value in flags.items() if value}}
@@ -76,13 +81,6 @@ def _change(options: argparse.Namespace, config: Config, name: str, entry: Mappi
         if is_new:
             shutil.rmtree(_secrets_folder(config, name), ignore_errors=True)
         raise
-
-
-def _pair(text: str, separator: str, flag: str) -> tuple[str, str]:
-    name, found, value = text.partition(separator)
-    if not (found and name.strip()):
-        raise UserError(f"{flag} needs NAME{separator}VALUE, not {name[:40]!r}")
-    return name.strip(), value.strip()
 
 
 def _secrets_folder(config: Config, name: str) -> Path:
@@ -120,12 +118,18 @@ def _take_over(options: argparse.Namespace) -> int:
     for server in servers:
         if wanted and server.name not in wanted:
             continue
-        if server.problem or server.name in taken:
-            problem = server.problem or "there is a category of that name already"
+        problem = server.problem
+        if not problem and server.name in taken:
+            problem = "there is a category of that name already"
+        if not problem:
+            try:
+                report = _change(options, config, server.name, server.mount)
+            except UserError as error:
+                problem = str(error)
+        if problem:
             print(f"left out: {server.name}: {problem}")
-            continue
-        report = _change(options, config, server.name, server.mount)
-        mounted.append(server.name)
+        else:
+            mounted.append(server.name)
     if not mounted:
         print(f"nothing was mounted from {path}")
         return 1

@@ -14,6 +14,9 @@ from registry.catalog import Catalog
 from registry.gate import Gate
 from registry.profiles import Profiles
 
+# Of many changed tools, so many are named.
+_NAMED = 10
+
 
 def print_mounts(config: Config, profiles: Profiles, catalog: Catalog, daemon: RunningDaemon | None) -> None:
     """One line for each mounted server, and more where something is wrong."""
@@ -40,7 +43,9 @@ def describe_state(facts: Mapping[str, Any]) -> str:
     if "problem" in facts:
         parts.append(str(facts["problem"]))
     if "changed" in facts:
-        parts.append(f"not as you have seen them: {', '.join(facts['changed'])} (mcp-agent tools --changed)")
+        changed = facts["changed"]
+        more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+        parts.append(f"not as you have seen them: {', '.join(changed[:_NAMED])}{more} (mcp-agent tools --changed)")
     lines = ["; ".join(parts), *(f"left out: {name}: {why}" for name, why in facts.get("left_out", {}).items())]
     if facts["state"] == "failed":
         lines += str(facts.get("stderr", "")).splitlines()

@@ -45,15 +45,18 @@ def servers_of(path: Path) -> list[OtherServer]:
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
     found: dict[str, OtherServer] = {}
+    others: list[OtherServer] = []
     for name, entry in _entries(document):
         server = _server(_NOT_IN_A_NAME.sub("-", name).strip("-")[:64] or "server", entry)
         # One that several projects have is mounted once.
         known = found.setdefault(server.name, server)
         if known.problem and not server.problem:
             found[server.name] = server
+        elif not server.problem and server.mount != known.mount:
+            others.append(OtherServer(server.name, {}, "another server there, which is taken, has this name, too"))
     if not found:
         raise UserError(f"{path} has no MCP servers: none of {', '.join(_KEYS)} is in it")
-    return list(found.values())
+    return [*found.values(), *others]
 
 
 def _entries(document: Any) -> Iterator[tuple[str, Any]]:
@@ -91,9 +94,14 @@ def _mount(entry: Any) -> dict[str, Any]:
         if entry.get("type") == "sse":
             raise NotTaken("it speaks the transport of 2024 (sse); give the URL of its Streamable HTTP")
         mount = {"url": _plain(url, "url")}
-        headers = entry.get("headers") or entry.get("http_headers") or {}
+        headers = _values(entry.get("headers") or entry.get("http_headers") or {}, "headers")
+        # Codex names the variables that a token and other headers are in.
+        if (variable := entry.get("bearer_token_env_var")) is not None:
+            raise NotTaken(f"its token is in the variable {variable}; mount it with --url and --header")
+        variables = entry.get("env_http_headers")
+        headers |= {name: {"variable": each} for name, each in variables.items()} if isinstance(variables, dict) else {}
         if headers:
-            mount["headers"] = _values(headers, "headers")
+            mount["headers"] = headers
     else:
         command: Any = entry.get("command")
         arguments: Any = entry.get("args") or []
@@ -106,6 +114,8 @@ def _mount(entry: Any) -> dict[str, Any]:
         if Path(command).name in _OURS:
             raise NotTaken("it is this program itself")
         mount = {"command": _plain(command, "command"), "args": [_plain(str(each), "args") for each in arguments]}
+        if entry.get("envFile"):
+            raise NotTaken("its variables are in a file (envFile) that only that client reads")
         environment = entry.get("env") or entry.get("environment") or {}
         if environment:
             mount["env"] = _values(environment, "env")
@@ -123,11 +133,13 @@ def _mount(entry: Any) -> dict[str, Any]:
 def _values(values: Any, key: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise NotTaken(f"its {key} is no object")
-    return {name: _value(value, f"{key}/{name}") for name, value in values.items()}
+    return {name: _value(value, f"{key}/{name}") for name, value in values.items() if value is not None}
 
 
 def _value(value: Any, where: str) -> str | dict[str, str]:
     """A text, or the place of one that the other client takes from its environment."""
+    if isinstance(value, dict | list):
+        raise NotTaken(f"its {where} is no text")
     text = str(value).lower() if isinstance(value, bool) else str(value)
     whole = _VARIABLE.fullmatch(text)
     if whole is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def show(options: argparse.Namespace) -> int:
     """Print the owner's token. Only a hash of the other tokens is kept."""
     config = load(vars(options))
     if options.name not in (None, auth_tokens.OWNER):
+        auth_tokens.find(auth_tokens.clients(config.clients_file), options.name)
         raise UserError(
             f"only a hash of {options.name!r} is kept; `mcp-agent token rotate {options.name}` makes a new token"
         )
@@ -99,7 +101,13 @@ def rotate(options: argparse.Namespace) -> int:
         )
     else:
         token = auth_tokens.rotate_owner(config.token_file if daemon is None else Path(daemon.token_file))
-    put_into_force(daemon)
+    try:
+        put_into_force(daemon)
+    except UserError:
+        if daemon is None or options.name not in (None, auth_tokens.OWNER):
+            raise
+        # It may have noticed the owner's new token by itself, and refuse the old one.
+        put_into_force(replace(daemon, token=token))
     print(f"{options.name or auth_tokens.OWNER} has a new token; the old one is no longer accepted:")
     print(token)
     return 0

@@ -7,25 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.commands.changing import make_change, print_change
+from mcp_agent.commands.program_flags import absolute_program, parse_pair
 from registry.program_help import find_value_options
 
 
 def wrap(options: argparse.Namespace) -> int:
     name = options.id or f"{Path(options.program).name.replace('.', '_')}_run"
+    command = absolute_program(options.program)
     blocked = dict(_parse_block(each) for each in options.block or ())
-    env = dict(each.partition("=")[::2] for each in options.env or ())
+    env = dict(parse_pair(each, "=", "--env") for each in options.env or ())
     # Behind an option with a value, the value would be taken for the subcommand.
-    found = find_value_options(options.program, env) if blocked and not options.value_option else []
+    found = find_value_options(command, env) if blocked and not options.value_option else []
     flags = {
         "blocked": blocked,
         "value_options": options.value_option or found,
-        "timeout_seconds": options.timeout,
         "env": env,
         "cwd_required": options.cwd_required,
         "description": options.description,
     }
-    entry: dict[str, Any] = {"id": name, "command": options.program}
+    entry: dict[str, Any] = {"id": name, "command": command}
     entry |= {key: value for key, value in flags.items() if value}
+    if options.timeout is not None:
+        entry["timeout_seconds"] = options.timeout
     report = make_change(options, "wrap", {"wrap": entry, "category": options.category})
     print(f"{options.program} is the tool {name} in the profile {report['profile']}")
     if found:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, RpcError
 from registry.gate import Gate
 from registry.live_catalog import LiveCatalog
+from tools.kit.results import Result
 
 if TYPE_CHECKING:
     from tools.cli.wrap import Document
     from tools.cli.wrapped_tools import WrappedProgram
+
+
+# A program's file is read with this tool, under its switch and its rules.
+_FILE_TOOL = "fs_read"
+_MOST_BYTES = 800_000
+# What the `_meta` of a resource that was cut says.
+_CUT_FACTS = ("truncated", "size", "missing_bytes", "next_line", "artifactRef", "output_path")
 
 
 class WrappedResources:
@@ -46,16 +57,18 @@ class WrappedResources:
             return None
         program, document = found
         if document.args is not None:
-            tool, field = program.wrap.id, "stdout"
+            tool = program.wrap.id
             arguments: dict[str, Any] = {"args": list(document.args)}
+            if program.agents is None:
+                arguments["cwd"] = str(self._folder)
         else:
-            tool, field = "fs_read", "content"
+            tool = _FILE_TOOL
             folder = program.folder_of(caller.origin.conversations, caller.name) or self._folder
-            arguments = {"path": str(folder / (document.file or ""))}
+            arguments = {"path": str(folder / Path(document.file or "").expanduser()), "max_bytes": _MOST_BYTES}
         outcome = await self._dispatcher.call(Call(secrets.token_hex(6), caller, tool, arguments))
         if not isinstance(outcome, Success):
             raise RpcError(INTERNAL_ERROR, f"{uri} cannot be read: {_reason(outcome)}")
-        return [{"uri": uri, "mimeType": "text/plain", "text": str(outcome.result.as_object()[field])}]
+        return [{"uri": uri, **_contents(outcome.result)}]
 
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         return None
@@ -67,7 +80,21 @@ class WrappedResources:
             for program in self._catalog.programs
             if program.wrap.id in visible
             for document in program.wrap.resources
+            if document.file is None or _FILE_TOOL in visible
         ]
+
+
+def _contents(result: Result) -> dict[str, Any]:
+    """What a result holds, as far as it fits one message."""
+    if (media := result.media) is not None:
+        return {"mimeType": media.type, "blob": base64.b64encode(media.data).decode()}
+    while len(orjson.dumps(result.as_object())) > _MOST_BYTES and (part := result.cut(result.extent // 2)) is not None:
+        result = part
+    facts = result.as_object()
+    contents: dict[str, Any] = {"mimeType": "text/plain", "text": facts["stdout" if "stdout" in facts else "content"]}
+    if facts.get("truncated"):
+        contents["_meta"] = {name: facts[name] for name in _CUT_FACTS if name in facts}
+    return contents
 
 
 def _reason(outcome: Outcome) -> str:

@@ -205,7 +205,7 @@ def revoke(path: Path, name: str) -> None:
     """Delete the token of `name`. Raises BadToken if there is none."""
     with disk.folder_lock(path.parent):
         known = clients(path)
-        _find(known, name)
+        find(known, name)
         _save(path, [client for client in known if client.name != name])
 
 
@@ -216,7 +216,7 @@ def rotate(path: Path, name: str) -> str:
     """
     with disk.folder_lock(path.parent):
         known = clients(path)
-        old = _find(known, name)
+        old = find(known, name)
         lifetime_s = None if old.expires is None else old.expires - old.created
         others = [client for client in known if client is not old]
         return _add(path, others, name, old.profile, old.form, lifetime_s)
@@ -243,7 +243,8 @@ def _write(path: Path, data: bytes) -> None:
         raise BadToken(f"{path} cannot be written: {_reason(error)}; nothing was changed") from None
 
 
-def _find(known: list[ClientToken], name: str) -> ClientToken:
+def find(known: list[ClientToken], name: str) -> ClientToken:
+    """The token of that name. Raises BadToken."""
     for client in known:
         if client.name == name:
             return client

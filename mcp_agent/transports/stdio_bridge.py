@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 import orjson
 
-from mcp_agent import signals
+from mcp_agent import MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE, signals
 from mcp_agent.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, Message, RpcError
@@ -61,6 +62,9 @@ class _Bridge:
         self._session: str | None = None
         self._version: str | None = None
         self._listening: asyncio.Task[None] | None = None
+        # A daemon that has mounted this bridge says who it is, so that loops end.
+        by = os.environ.get(MOUNTED_BY_VARIABLE)
+        self._mounted_by = {} if by is None else {MOUNTED_BY_HEADER.decode(): by}
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         reading = asyncio.create_task(self._read(lines))
@@ -205,6 +209,7 @@ class _Bridge:
             "Authorization": f"Bearer {address.token}",
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
+            **self._mounted_by,
         }
         if message is not None and eras.is_stateless(message):
             return {**headers, **eras.routing_headers(message)}

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from mcp_agent.upstream.process_transport import ServerProcess, process_transpor
 from registry.mount_entries import Mount, SecretPlace, Values
 from registry.user_error import UserError
 from tools.kit.records import record
+from tools.shell.programs import find_program
 
 if TYPE_CHECKING:
     from mcp.client import Client, Transport
@@ -103,12 +103,15 @@ async def _transport(
         http = httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False, event_hooks=hooks)
         return streamable_http_client(mount.url, http_client=await stack.enter_async_context(http))
     environment = {**_resolve(mount.env), MOUNTED_BY_VARIABLE: around.boot}
-    program = shutil.which(mount.command, path=environment.get("PATH"))
-    if program is None:
-        raise UserError(f"{mount.command} is not on the daemon's PATH")
     folder = around.folder / Path(os.path.expandvars(mount.cwd)).expanduser()
     if not folder.is_dir():
         raise UserError(f"its folder {folder} is not there")
+    program = find_program(mount.command, environment, folder)
+    if program is None:
+        where = f"a program in {folder}" if os.sep in mount.command else "on the daemon's PATH"
+        if Path(mount.command).is_absolute():
+            where = "a program that is there"
+        raise UserError(f"{mount.command} is not {where}")
     process.on_end = listeners.on_end
     # The processes of each start are told apart by this name, so that ending one ends no other.
     name = f"mount-{mount.category}-{secrets.token_hex(4)}"

@@ -181,6 +181,9 @@ class Mounts:
                 try:
                     listed = await upstream.list_tools(), *await upstream.list_resources()
                 except ToolError as error:
+                    if self._mounts.get(category) != mount and category in self._unlisted:
+                        # It was ended because another one has taken its place, which is asked now.
+                        continue
                     event(log, logging.WARNING, "mount.not_listed", mount=category, message=error.message)
                     upstream.problem = upstream.problem or error.message
                     if not known.is_known and upstream.state == "failed" and not upstream.has_given_up:

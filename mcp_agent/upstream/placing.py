@@ -44,8 +44,10 @@ def place_tools(
                 continue
             name = _NOT_IN_A_NAME.sub("_", upstream_name)
             candidates = (name, f"{category}_{name}")
-            free = next((each for each in candidates if each not in names and len(each) <= _MOST_NAME), None)
-            if free is None:
+            free = next((each for each in candidates if each not in names and 0 < len(each) <= _MOST_NAME), None)
+            if len(name) > _MOST_NAME:
+                problems[f"{category}/{name[:_MOST_NAME]}…"] = f"its name has more than {_MOST_NAME} characters"
+            elif free is None:
                 problems[f"{category}/{name}"] = f"there are other tools named {' and '.join(candidates)}"
             else:
                 names.add(free)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MOST_LINE_BYTES = 16 * 1024 * 1024
 _MOST_WAITING_BYTES = 4 * 1024 * 1024
 _GRACE_S = 2.0
+_EXIT_S = 1.0
+_STUCK = "it does not read what it is sent"
 _AT_ONCE = 16
 _STDERR_CHARS = 4_000
 
@@ -36,6 +38,8 @@ class ServerProcess:
     def __init__(self) -> None:
         self.stderr = ""
         self.status: Status | None = None
+        # Whether it ended by itself, and not because we ended it.
+        self.has_ended_itself = False
         self.problem = ""
         # The last answer over HTTP that was an error, such as "401 Unauthorized".
         self.http_error = ""
@@ -232,13 +236,18 @@ async def process_transport(
             end(str(error))
             return False
 
+    exited = asyncio.Event()
+    is_ending = False
+
     def on_exit(status: Status) -> None:
         process.status = status
+        process.has_ended_itself = not is_ending
+        exited.set()
         end()
 
     program = sessions.start_program(name, argv, cwd, environment, on_output=on_output, on_exit=on_exit)
     try:
-        outgoing = _Outgoing(program, lambda: end("it does not read what it is sent"))
+        outgoing = _Outgoing(program, lambda: end(_STUCK))
         process.calls = DirectCalls(outgoing.write)
         yield _Incoming(lines, program, process, process.calls), outgoing
     finally:
@@ -246,4 +255,9 @@ async def process_transport(
             process.calls.end()
         # Also where the task is being cancelled: no server may be left behind.
         with anyio.CancelScope(shield=True):
+            if process.problem == _STUCK:
+                # Nobody reads from the pipe of a program that has just ended, either.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(exited.wait(), _EXIT_S)
+            is_ending = True
             await program.end(_GRACE_S)

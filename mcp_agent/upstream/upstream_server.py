@@ -231,8 +231,13 @@ class Upstream:
         except Exception as error:
             # A boundary: whatever the client raises, the server does not run.
             reason = _reason(error)
-            # The client does not say which error it was.
-            self._fail(f"HTTP {self.process.http_error}" if reason == _HTTP_ERROR else reason)
+            # The client does not say which error it was, nor that the server has ended.
+            if reason == _HTTP_ERROR:
+                reason = f"HTTP {self.process.http_error}"
+            elif self.process.status is not None and self.process.has_ended_itself:
+                reason = f"it ended with exit code {self.process.status.exit_code} before it answered"
+                self.process.problem = ""
+            self._fail(reason)
         finally:
             ended.set()
             self._running = None
@@ -292,7 +297,7 @@ class Upstream:
             return self._unavailable(during=what)
         if isinstance(error, TimeoutError):
             return UpstreamUnavailable(f"{name} did not answer {what} in time")
-        return UpstreamFailed(str(error) if told is not None else f"{name}: {error}")
+        return UpstreamFailed(str(error) if told is not None else f"{name}: {_describe(error)}")
 
     def _fail(self, reason: str) -> None:
         self._failures += 1
@@ -303,7 +308,8 @@ class Upstream:
     def _unavailable(self, during: str = "") -> UpstreamUnavailable:
         name = self.mount.category
         happened = f"died during {during}; what it did is not known" if during else "does not run"
-        reason = self.problem or (f"exit code {self.process.status.exit_code}" if self.process.status else "")
+        status = self.process.status
+        reason = self.problem or self.process.problem or (f"exit code {status.exit_code}" if status else "")
         message = f"the mounted server {name} {happened}" + (f": {reason}" if reason else "")
         hint = None
         if self.has_given_up:
@@ -363,6 +369,16 @@ async def _every(ask: Callable[[str | None], Awaitable[Any]], field: str) -> lis
         if cursor is None or len(found) >= _MOST_LISTED:
             break
     return found[:_MOST_LISTED]
+
+
+def _describe(error: Exception) -> str:
+    """What is wrong with an answer, in one line: of many problems the first."""
+    # Only the errors of pydantic, which checks answers for the client, have a method of this name.
+    details: Any = getattr(error, "errors", None)
+    if not callable(details):
+        return str(error)
+    first = details(include_url=False)[0]
+    return f"its answer is no result of MCP: {'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _reason(error: BaseException) -> str:

@@ -66,9 +66,23 @@ async def test_a_mount_that_does_not_start_says_why(home: Path) -> None:
     with running(home) as daemon:
         done = mount(daemon, "broken", "--", *LINE, "--exit", "7", "--stderr", "the disk is full")
         assert done.returncode == 1
-        assert "broken: failed; 0 tools, 0 tokens" in done.stdout
+        assert "broken: failed; 0 tools, 0 tokens; it ended with exit code 7 before it answered" in done.stdout
         assert "the disk is full" in done.stdout
         assert "the disk is full" in daemon.cli("tools").stdout
+
+
+def test_a_mount_in_the_place_of_one_that_failed_is_waited_for(home: Path) -> None:
+    with running(home) as daemon:
+        mount(daemon, "small", "--", *LINE, "--exit", "7")
+        for _ in range(3):
+            done = mount(daemon, "small", "--cwd", str(home), "--", *LINE, "--exit", "7")
+            assert "failed; 0 tools, 0 tokens; it ended with exit code 7" in done.stdout, done
+            done = mount(daemon, "small", "--", "/no/such/program")
+            assert "failed; 0 tools, 0 tokens; /no/such/program is not a program that is there" in done.stdout, done
+        assert "small: running; 16 tools" in mount(daemon, "small", "--", *LINE).stdout
+        # A wrapped program in the same category is none of its tools.
+        assert daemon.cli("wrap", "echo", "--category", "small").returncode == 0
+        assert "running; 16 tools, " in daemon.cli("mount").stdout
 
 
 def test_a_mount_that_is_refused_changes_nothing_and_keeps_no_secret(home: Path) -> None:
@@ -151,6 +165,47 @@ def test_the_files_of_other_clients_are_understood(home: Path) -> None:
     }
 
 
+def test_what_cannot_be_taken_over_as_it_is_is_told_and_not_lost(home: Path) -> None:
+    from mcp_agent.commands.other_clients import servers_of
+
+    theirs = {
+        "mcpServers": {
+            "null": {"command": "one", "env": {"KEPT": 5, "UNSET": None}},
+            "object": {"command": "one", "env": {"KEY": {"x": 1}}},
+            "file": {"command": "one", "envFile": ".env"},
+            "key": {"url": "https://example.com/mcp", "bearer_token_env_var": "KEY"},
+            "header": {"url": "https://example.com/mcp", "env_http_headers": {"X-Key": "KEY"}},
+            "same": {"command": "one"},
+        },
+        "projects": {
+            "/same": {"mcpServers": {"same": {"command": "one"}}},
+            "/other": {"mcpServers": {"same": {"command": "other"}}},
+        },
+    }
+    (home / "theirs.json").write_text(json.dumps(theirs))
+    found = servers_of(home / "theirs.json")
+    assert {each.name: each.mount for each in found if not each.problem} == {
+        "null": {"command": "one", "args": [], "env": {"KEPT": "5"}},
+        "header": {"url": "https://example.com/mcp", "headers": {"X-Key": {"variable": "KEY"}}},
+        "same": {"command": "one", "args": []},
+    }
+    assert [f"{each.name}: {each.problem}" for each in found if each.problem] == [
+        "object: its env/KEY is no text",
+        "file: its variables are in a file (envFile) that only that client reads",
+        "key: its token is in the variable KEY; mount it with --url and --header",
+        "same: another server there, which is taken, has this name, too",
+    ]
+
+
+def test_one_server_that_is_refused_does_not_keep_the_others_from_being_taken_over(home: Path) -> None:
+    theirs = {"bad": {"command": "a\0b"}, "small": {"command": LINE[0], "args": LINE[1:]}}
+    (home / "theirs.json").write_text(json.dumps({"mcpServers": theirs}))
+    with running(home) as daemon:
+        done = daemon.cli("mount", "--from", "theirs.json")
+        assert (done.returncode, "left out: bad: mount/command: must be a text" in done.stdout) == (0, True), done
+        assert "small: running; 16 tools" in done.stdout
+
+
 def test_a_file_without_servers_is_a_sentence(home: Path) -> None:
     (home / "empty.json").write_text("{}")
     assert "empty.json has no MCP servers" in command(home, "mount", "--from", "empty.json").stderr
@@ -201,6 +256,31 @@ async def test_wrap_makes_a_program_a_tool_and_unwrap_takes_it_away(home: Path) 
         assert daemon.cli("unwrap", "say").returncode == 0
         assert "wrap" not in categories(daemon.tools_json)["cli"]
         assert "no program is wrapped as 'say'" in daemon.cli("unwrap", "say").stderr
+
+
+def test_wrap_refuses_what_would_not_do_what_it_says(home: Path) -> None:
+    with running(home) as daemon:
+        for arguments, told in (
+            (["--block", "=why"], "'' would block nothing"),
+            (["--block=--force"], "'--force' would block nothing"),
+            (["--timeout", "0"], "must be a number of seconds"),
+            (["--env", "NAME"], "--env needs NAME=VALUE, not 'NAME'"),
+        ):
+            done = daemon.cli("wrap", "git", *arguments)
+            assert (done.returncode, told in done.stderr) == (2, True), (arguments, done.stderr)
+        assert "cli" not in categories(daemon.tools_json)
+
+
+async def test_a_program_that_is_named_by_a_relative_path_is_found_from_every_folder(home: Path) -> None:
+    program = home / "here" / "deploy"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\npwd\n")
+    program.chmod(0o755)
+    with running(home) as daemon:
+        done = command(home, "wrap", "./deploy", "--config", str(daemon.tools_json), cwd=program.parent)
+        assert done.returncode == 0, done.stderr
+        ran = await daemon.rpc("tools/call", name="deploy_run", arguments={"args": [], "cwd": "/"})
+        assert ran["result"]["structuredContent"]["stdout"] == "/\n"
 
 
 async def test_options_with_a_value_are_found_in_the_help_so_that_what_is_blocked_behind_them_is(home: Path) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.support.daemon import EVERY_TOOL, Daemon, command, running
+from tests.support.daemon import EVERY_TOOL, Daemon, command, environment, running
 from tests.support.peers import official
 from tests.support.waiting import PATIENCE_S
 
@@ -100,6 +102,48 @@ async def test_a_token_without_a_profile_follows_the_active_one(daemon: Daemon) 
         assert [tool["name"] for tool in listed] == names
 
 
+# The command, where the daemon notices the new file before it is asked to read it.
+_SLOW_ROTATE = """
+import sys, time, urllib.error, urllib.request
+from mcp_agent import entry
+from mcp_agent.security import auth_tokens
+
+rotate_owner = auth_tokens.rotate_owner
+
+def rotate_and_wait(path):
+    old, new = path.read_text().strip(), rotate_owner(path)
+    while True:
+        request = urllib.request.Request({url!r}, headers={{"Authorization": "Bearer " + old}})
+        try:
+            urllib.request.urlopen(request).close()
+        except urllib.error.HTTPError:
+            return new
+        time.sleep(0.02)
+
+auth_tokens.rotate_owner = rotate_and_wait
+sys.exit(entry.main())
+"""
+
+
+def _rotate_slowly(daemon: Daemon) -> subprocess.CompletedProcess[str]:
+    script = _SLOW_ROTATE.format(url=f"{daemon.url}/api/mounts")
+    return subprocess.run(
+        [sys.executable, "-c", script, "token", "rotate"],
+        capture_output=True,
+        text=True,
+        env=environment(daemon.home),
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+async def test_a_daemon_that_has_noticed_the_new_token_by_itself_is_no_failure_of_rotate(home: Path) -> None:
+    with running(home) as daemon:
+        done = _rotate_slowly(daemon)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert await _opens(daemon, done.stdout.splitlines()[1])
+
+
 async def test_the_owners_token_is_rotated_where_the_daemon_has_it(home: Path) -> None:
     kept = home / "elsewhere"
     with running(home, "--token-file", str(kept)) as daemon:
@@ -151,10 +195,12 @@ def test_only_a_hash_of_a_clients_token_is_kept(home: Path) -> None:
         (("revoke", "nobody"), "there is no token 'nobody'"),
         (("rotate", "nobody"), "there is no token 'nobody'"),
         (("revoke", "owner"), "cannot be revoked"),
-        (("show", "nobody"), "only a hash"),
+        (("show", "nobody"), "there is no token 'nobody'"),
+        (("show", "laptop"), "only a hash of 'laptop' is kept"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(home: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    command(home, "token", "create", "--name", "laptop")
     done = command(home, "token", *arguments)
     assert done.returncode == 2
     assert sentence in done.stderr

@@ -36,7 +36,8 @@ async def test_many_calls_at_once_each_get_their_own_answer(tmp_path: Path) -> N
 
 async def test_an_answer_that_is_no_result_is_the_failure_of_the_server(tmp_path: Path) -> None:
     async with mounted(tmp_path, {"small": small("--odd")}) as host, within():
-        assert (await host.call("nonsense"))["error"]["code"] == "UPSTREAM_FAILED"
+        message = "small: its answer is no result of MCP: content: Input should be a valid list"
+        assert (await host.call("nonsense"))["error"] == {"code": "UPSTREAM_FAILED", "message": message}
         assert (await host.call("refuse"))["error"]["message"] == "not on a Sunday"
 
 

@@ -54,6 +54,15 @@ async def test_a_daemon_that_starts_itself_gets_its_own_tools_once(home: Path) -
         assert "myself_fs_read" in answer["result"]["structuredContent"]["text"]
 
 
+async def test_a_daemon_that_mounts_a_bridge_to_itself_is_refused_with_a_sentence(home: Path) -> None:
+    own = {"command": COMMAND, "args": ["stdio", "--attach", "--config", str(home / "tools.json")]}
+    (home / "tools.json").write_text(json.dumps(document({"myself": own})))
+    with running(home) as daemon:
+        facts = await eventually(lambda: mounts(daemon), lambda found: "problem" in found["myself"])
+        assert "this daemon has mounted itself" in facts["myself"]["problem"]
+        assert not any(name.startswith("myself") for name in await listed(daemon))
+
+
 async def test_two_daemons_that_mount_each_other_offer_each_other_their_own_tools(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()

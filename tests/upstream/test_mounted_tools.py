@@ -73,7 +73,7 @@ async def test_an_image_that_does_not_fit_a_message_is_kept(tmp_path: Path) -> N
     async with mounted(tmp_path, {"small": small()}) as host:
         content = (await send(host, "show", size=1_200_000))["content"]
         assert content[0] == {"type": "text", "text": "a dot"}
-        assert content[1]["text"].startswith("[1 blocks (image), 900,000 bytes, did not fit: in ax://small/")
+        assert content[1]["text"].startswith("[1 block (image), 900,000 bytes, did not fit: in ax://small/")
         reference = content[1]["text"].rstrip("]").rpartition(" ")[2]
         artifact = host.daemon.artifacts.find(reference, "owner")
         assert artifact is not None
@@ -174,6 +174,15 @@ async def test_a_name_that_is_taken_even_so_is_left_out_with_a_sentence(tmp_path
     async with mounted(tmp_path, {"one": small("--tools", str(tmp_path / "more.json"))}) as host:
         sentence = "there are other tools named fs_read and one_fs_read"
         assert host.daemon.mounts.facts["one"]["left_out"] == {"one/fs_read": sentence}
+
+
+async def test_a_name_that_no_client_takes_is_left_out_with_a_sentence(tmp_path: Path) -> None:
+    more = {name: {"description": "Odd.", "inputSchema": {"type": "object"}} for name in ("", "x" * 129)}
+    (tmp_path / "more.json").write_text(json.dumps(more))
+    async with mounted(tmp_path, {"one": small("--tools", str(tmp_path / "more.json"))}) as host:
+        left_out = {f"one/{'x' * 128}…": "its name has more than 128 characters"}
+        assert host.daemon.mounts.facts["one"]["left_out"] == left_out
+        assert "" not in names(host, "one")
 
 
 async def test_only_and_except_choose_among_its_tools(tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ async def test_a_line_that_is_too_long_ends_the_connection_with_a_sentence(tmp_p
         assert len((await host.call("write_line", size=3_000_000))["text"]) == 3_000_000
         message = (await host.call("write_line", size=17_000_000))["error"]["message"]
         assert "died during write_line" in message
+        assert message.endswith(": it sent a line of more than 16777216 bytes")
         facts = await eventually(lambda: host.daemon.mounts.facts["small"], lambda facts: "problem" in facts)
         assert facts["problem"] == "it sent a line of more than 16777216 bytes"
 

@@ -11,6 +11,7 @@ import os
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,8 +40,6 @@ class Link:
     cwd: Path
     session_id: str
     agent_id: str | None = None
-    # Whether the agent registered through us. Then no process belongs to it.
-    is_ours: bool = False
 
 
 @record
@@ -65,6 +64,8 @@ class Agents:
         self._links: dict[str, Link] = {}
         # The handle that a conversation, or else a caller, was given last.
         self._last: dict[str, str] = {}
+        # The agents that registered through us, with their registry: no process belongs to them.
+        self._ours: dict[str, Path] = {}
 
     def find(self, ctx: ToolContext, handle: str | None) -> Link | None:
         """The link with that handle; without one, that of the conversation, else the caller's last."""
@@ -123,10 +124,11 @@ class Agents:
         agent_id = facts.get("agent_id")
         if result.exit_code != 0 or not isinstance(agent_id, str):
             return Answer({"stdout": result.stdout, "stderr": result.stderr or "", "exit_code": result.exit_code})
-        self._link(ctx, link.cwd, agent_id, is_ours=True)
+        self._ours[agent_id] = self._registry(link.cwd)
+        handle = self._link(ctx, link.cwd, agent_id).handle
         hint = f"Call {self._identity.name}-set_agent with this agent_id to link MCP calls to this registration"
         warning = "Goodbye will not terminate process. Use shell tools for full lifecycle support."
-        return Answer({**facts, "mcp_hint": hint, "warning": f"Agent registered via MCP. {warning}"})
+        return Answer({**facts, "mcp_hint": hint, "warning": f"Agent registered via MCP. {warning}", "handle": handle})
 
     async def goodbye(
         self,
@@ -140,9 +142,9 @@ class Agents:
         if link.agent_id is None:
             facts["warning"] = "No agent_id linked to MCP session. Agent should call goodbye via shell."
             facts["hint"] = f"Use {self._identity.name}-set_agent with agent_id from shell-based orient call"
-        elif link.is_ours:
+        elif self._ours.get(link.agent_id) == self._registry(link.cwd):
             self._unregister(link.cwd, link.agent_id)
-            self._link(ctx, link.cwd, None)
+            self._links[link.handle] = replace(link, agent_id=None)
             facts["terminated"] = False
             facts["warning"] = "Cannot terminate agent via MCP. Agent should self-terminate."
             facts["hint"] = "The registration is removed."
@@ -150,14 +152,14 @@ class Agents:
             facts["hint"] = f"Agent must call '{self._wrap.command} goodbye' via shell tool to terminate"
         return Answer(facts)
 
-    def _link(self, ctx: ToolContext, cwd: Path, agent_id: str | None, *, is_ours: bool = False) -> Link:
+    def _link(self, ctx: ToolContext, cwd: Path, agent_id: str | None) -> Link:
         """A new link in the place of the last one. Of too many, the oldest is forgotten."""
-        link = Link(secrets.token_hex(8), ctx.owner, cwd, str(uuid.uuid4()), agent_id, is_ours)
+        link = Link(secrets.token_hex(8), ctx.owner, cwd, str(uuid.uuid4()), agent_id)
         self._links[link.handle] = link
         for who in (*ctx.conversations, ctx.owner):
             self._last.pop(who, None)
             self._last[who] = link.handle
-        for table in (self._links, self._last):
+        for table in (self._links, self._last, self._ours):
             while len(table) > _MOST_LINKS:
                 del table[next(iter(table))]
         return link
@@ -166,17 +168,21 @@ class Agents:
         return cwd / Path(self._identity.registry).expanduser()
 
     def _registry_lines(self, cwd: Path) -> list[bytes]:
+        """The lines of the registry; none if there is no such file. Raises OSError for one that cannot be read."""
         try:
             return disk.read_small_file(self._registry(cwd), _MOST_REGISTRY_BYTES).splitlines(keepends=True)
-        except OSError:
+        except FileNotFoundError:
             return []
 
     def _unregister(self, cwd: Path, agent_id: str) -> None:
-        kept = [line for line in self._registry_lines(cwd) if _agent_of(line) != agent_id]
-        path = self._registry(cwd)
-        with disk.replacing(path) as descriptor:
-            os.fchmod(descriptor, path.stat().st_mode & 0o777)
-            disk.write_all(descriptor, b"".join(kept))
+        lines = self._registry_lines(cwd)
+        kept = [line for line in lines if _agent_of(line) != agent_id]
+        if len(kept) < len(lines):
+            path = self._registry(cwd).resolve()
+            with disk.replacing(path) as descriptor:
+                os.fchmod(descriptor, path.stat().st_mode & 0o777)
+                disk.write_all(descriptor, b"".join(kept))
+        self._ours.pop(agent_id, None)
 
 
 def _agent_of(line: bytes) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import shutil
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,10 @@ from pathlib import Path
 from tools.context import ToolContext
 from tools.kit.errors import BlockedSubcommand, NotFound, Timeout
 from tools.kit.records import record
-from tools.shell.shell_exec import GRACE_S, TIMED_OUT, Executed, check_text, finish, sessions
+from tools.shell.command_progress import CommandProgress
+from tools.shell.programs import find_program
+from tools.shell.shell_exec import GRACE_S, Executed, check_text, finish, sessions
+from tools.shell.subcommands import find_subcommand
 
 MISSING_PROGRAM = 127
 _MOST_OUTPUT_BYTES = 1024 * 1024
@@ -75,22 +77,10 @@ class Wrap:
 
     def check_subcommand(self, args: Sequence[str]) -> None:
         """Raise BlockedSubcommand if the subcommand in `args` is one of those that are refused."""
-        name = self.subcommand(args)
+        name = find_subcommand(args, self.value_options)
         reason = None if name is None else self.blocked.get(name)
         if reason is not None:
             raise BlockedSubcommand(f"Subcommand '{name}' is blocked in {self.id}. {reason}".rstrip())
-
-    def subcommand(self, args: Sequence[str]) -> str | None:
-        """The first argument that is neither an option nor the value of one; None if there is none."""
-        rest = iter(args)
-        for argument in rest:
-            if argument == "--":
-                return next(rest, None)
-            if argument in self.value_options:
-                next(rest, None)
-            elif not argument.startswith("-"):
-                return argument
-        return None
 
     async def run(
         self, ctx: ToolContext, args: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
@@ -100,7 +90,7 @@ class Wrap:
             check_text(f"args.{index}", argument)
         line = shlex.join((self.command, *args))
         ctx.check_command(line)
-        program = shutil.which(self.command, path=self.env.get("PATH"))
+        program = find_program(self.command, self.env)
         if program is None:
             fields = {"stdout": "", "stderr": "", "exit_code": MISSING_PROGRAM}
             raise NotFound(f"{self.command} binary not found", hint="it is not on the daemon's PATH", fields=fields)
@@ -115,7 +105,8 @@ class Wrap:
             environment={**self.env, **(environment or {})},
         )
         try:
-            timed_out = not await session.wait_for_exit(self.timeout_seconds) and session.is_running
+            has_ended = await CommandProgress(ctx, session).wait_for_exit(self.timeout_seconds)
+            timed_out = not has_ended and session.is_running
             if timed_out:
                 await session.stop(signal.SIGTERM, GRACE_S, "timeout")
             result = await finish(ctx, session, began, timed_out=timed_out)
@@ -123,6 +114,9 @@ class Wrap:
             session.abandon(GRACE_S)
             raise
         if timed_out:
-            fields = {"stdout": result.stdout, "stderr": result.stderr or "", "exit_code": TIMED_OUT}
-            raise Timeout(f"Command timed out after {self.timeout_seconds:g} seconds", fields=fields)
+            whole = (
+                f"all that it printed is in {result.artifactRef or result.output_path}" if result.truncated else None
+            )
+            message = f"Command timed out after {self.timeout_seconds:g} seconds"
+            raise Timeout(message, hint=whole, fields=result.as_object())
         return result

@@ -46,11 +46,8 @@ def wrapped_program(wrap: Wrap, help_text: str = "") -> WrappedProgram:
         return await run(ctx, args=args, cwd=cwd)
 
     def declare(name: str, description: str, function: Callable[..., Any], **more: Any) -> Tool:
-        deadline_s = wrap.timeout_seconds + _SPARE_S
-        declaration = tool(
-            wrap.category, effect="execute", name=name, description=description, deadline_s=deadline_s, **more
-        )
-        return declaration(function)
+        more |= {"name": name, "description": description, "deadline_s": wrap.timeout_seconds + _SPARE_S}
+        return tool(wrap.category, effect="execute", **more)(function)
 
     text = wrap.description or help_text or f"Run a {wrap.command} command. Returns stdout, stderr, and exit code."
     printed = {"destructive": True, "focus": ("stdout", "stderr")}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import json
 import os
 import re
@@ -14,15 +16,18 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.calls.call import Caller
+from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.protocol.wrapped_resources import WrappedResources
 from registry.gate import Access
+from registry.program_help import find_value_options
+from registry.wrap_entries import read_wraps
 from tests.support.shell_host import ShellHost, shell_host
 from tests.support.waiting import eventually
-from tools.cli.wrap import Wrap
+from tools.shell.subcommands import find_subcommand
 
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, tokenize.INDENT, tokenize.DEDENT)
 EXAMPLE = Path(__file__).parents[3] / "examples" / "binnacle"
+OWNER = Caller("owner", Access(), "rpc")
 
 
 @pytest.fixture(autouse=True)
@@ -167,6 +172,33 @@ async def test_at_its_timeout_the_program_is_ended_with_124_and_what_it_printed(
         assert not host.processes()
 
 
+async def test_what_was_cut_before_a_timeout_is_kept_whole(tmp_path: Path) -> None:
+    async with await wrapped(tmp_path, command="sh", timeout_seconds=2) as host:
+        script = "head -c 3000000 /dev/zero | tr '\\0' a; sleep 60"
+        answer = await host.call("run", args=["-c", script])
+        assert (answer["exit_code"], answer["truncated"]) == (124, True)
+        assert answer["error"]["hint"] == f"all that it printed is in {answer['artifactRef']}"
+        sizes = {each.reference: each.size for each in host.daemon.artifacts.newest("owner", 10)}
+        assert sizes[answer["artifactRef"]] == 3_000_000
+
+
+async def test_a_caller_hears_what_a_wrapped_program_prints(tmp_path: Path) -> None:
+    heard: list[str | None] = []
+    async with await wrapped(tmp_path, command="sh") as host:
+        script = "echo begun; read line < pipe"
+        os.mkfifo(tmp_path / "pipe")
+        caller = Caller("owner", Access(), "mcp")
+
+        def report(done: float, total: float | None, message: str | None) -> None:
+            heard.append(message)
+            with contextlib.suppress(OSError):
+                os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
+
+        call = Call("test", caller, "run", {"args": ["-c", script]}, report=report)
+        assert isinstance(await host.daemon.dispatcher.call(call), Success)
+    assert heard[0] == "1 line printed: begun"
+
+
 async def test_a_missing_program_is_127(tmp_path: Path) -> None:
     async with await wrapped(tmp_path, command="no-such-program") as host:
         answer = await host.call("run", args=[])
@@ -201,6 +233,47 @@ async def test_goodbye_of_an_agent_registered_through_us_removes_it_and_ends_no_
     assert other in registry
     again = await host.call("binnacle-goodbye")
     assert again["warning"] == "No agent_id linked to MCP session. Agent should call goodbye via shell."
+
+
+async def test_goodbye_knows_an_agent_that_registered_through_us_after_set_agent(host: ShellHost) -> None:
+    await set_agent(host)
+    oriented = await host.call("binnacle-orient")
+    # What `mcp_hint` asks for.
+    linked = await set_agent(host, agent_id=oriented["agent_id"])
+    assert (await host.call("binnacle-goodbye"))["terminated"] is False
+    assert (host.folder / "repo" / ".binnacle" / "agents.jsonl").read_text() == ""
+    for handle in (linked["handle"], None):
+        seen = json.loads((await host.call("bn_run", args=["whoami"], agent_handle=handle))["stdout"])
+        assert seen["agent_id"] is None
+
+
+async def test_goodbye_with_a_handle_leaves_the_other_agents_linked(host: ShellHost) -> None:
+    await set_agent(host)
+    first = await host.call("binnacle-orient")
+    second = await host.call("binnacle-orient", agent_handle=first["handle"])
+    assert (await host.call("binnacle-goodbye", agent_handle=first["handle"]))["terminated"] is False
+    seen = json.loads((await host.call("bn_run", args=["whoami"]))["stdout"])
+    assert seen["agent_id"] == second["agent_id"]
+
+
+async def test_goodbye_leaves_a_registry_alone_that_it_cannot_read(host: ShellHost) -> None:
+    await set_agent(host)
+    await host.call("binnacle-orient")
+    registry = host.folder / "repo" / ".binnacle" / "agents.jsonl"
+    with registry.open("ab") as file:
+        file.truncate(17 * 1024 * 1024)
+    assert "error" in await host.call("binnacle-goodbye")
+    assert registry.stat().st_size == 17 * 1024 * 1024
+
+
+async def test_goodbye_keeps_the_link_that_the_registry_is(host: ShellHost) -> None:
+    await set_agent(host)
+    await host.call("binnacle-orient")
+    registry = host.folder / "repo" / ".binnacle" / "agents.jsonl"
+    registry.rename(host.folder / "elsewhere.jsonl")
+    registry.symlink_to(host.folder / "elsewhere.jsonl")
+    assert (await host.call("binnacle-goodbye"))["terminated"] is False
+    assert (registry.is_symlink(), registry.read_text()) == (True, "")
 
 
 async def test_goodbye_of_an_agent_from_a_shell_points_to_the_shell(host: ShellHost) -> None:
@@ -245,14 +318,21 @@ async def test_the_profile_of_the_example_switches_the_lifecycle_tools_off(host:
 # Resources
 
 
-async def read(host: ShellHost, uri: str) -> str:
+def resources_of(host: ShellHost) -> WrappedResources:
     daemon = host.daemon
-    kind = WrappedResources(daemon.gate, daemon.catalog, daemon.dispatcher, host.folder)
-    caller = Caller("owner", Access(), "rpc")
-    assert uri in [entry["uri"] for entry in kind.entries(caller)]
-    contents = await kind.read(caller, uri)
+    return WrappedResources(daemon.gate, daemon.catalog, daemon.dispatcher, host.folder)
+
+
+async def contents_of(host: ShellHost, uri: str) -> list[dict[str, Any]]:
+    kind = resources_of(host)
+    assert uri in [entry["uri"] for entry in kind.entries(OWNER)]
+    contents = await kind.read(OWNER, uri)
     assert contents is not None
-    return str(contents[0]["text"])
+    return contents
+
+
+async def read(host: ShellHost, uri: str) -> str:
+    return str((await contents_of(host, uri))[0]["text"])
 
 
 async def test_resources_are_the_output_of_a_command_and_a_file_of_the_session(host: ShellHost) -> None:
@@ -260,6 +340,35 @@ async def test_resources_are_the_output_of_a_command_and_a_file_of_the_session(h
     await set_agent(host)
     assert json.loads(await read(host, "binnacle://status")) == {"tasks": 0, "agents": 0}
     assert await read(host, "binnacle://agents") == "Work in pairs.\n"
+
+
+async def test_a_resource_that_is_too_large_for_a_message_is_cut_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "large.txt").write_text("one line\n" * 150_000)
+    resources = [{"uri": "run://out", "args": ["large.txt"]}, {"uri": "run://file", "file": "large.txt"}]
+    async with await wrapped(tmp_path, command="cat", cwd_required=True, resources=resources) as host:
+        for uri, fact in (("run://out", "artifactRef"), ("run://file", "next_line")):
+            [contents] = await contents_of(host, uri)
+            assert len(json.dumps(contents)) < 1_000_000
+            assert contents["_meta"]["truncated"] is True
+            assert fact in contents["_meta"]
+
+
+async def test_a_resource_may_be_a_picture(tmp_path: Path) -> None:
+    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    (tmp_path / "dot.png").write_bytes(base64.b64decode(pixel))
+    async with await wrapped(tmp_path, command="cat", resources=[{"uri": "run://dot", "file": "dot.png"}]) as host:
+        assert await contents_of(host, "run://dot") == [{"uri": "run://dot", "mimeType": "image/png", "blob": pixel}]
+
+
+async def test_a_file_is_no_resource_for_who_may_not_read_files(tmp_path: Path) -> None:
+    resources = [{"uri": "run://out", "args": ["-"]}, {"uri": "run://file", "file": "tools.json"}]
+    category = {"id": "cli", "wrap": {"id": "run", "command": "cat", "resources": resources}}
+    off = {"id": "filesystem", "enabled": False}
+    (tmp_path / "tools.json").write_text(json.dumps({"profiles": [{"id": "default", "categories": [category, off]}]}))
+    async with shell_host(tmp_path) as host:
+        kind = resources_of(host)
+        assert [entry["uri"] for entry in kind.entries(OWNER)] == ["run://out"]
+        assert await kind.read(OWNER, "run://file") is None
 
 
 # Any program
@@ -305,10 +414,59 @@ async def test_the_environment_of_the_entry_reaches_the_program(tmp_path: Path) 
 
 
 def test_an_option_without_a_declared_value_hides_no_subcommand() -> None:
-    wrap = Wrap("run", "bn", "cli", value_options=("--repo",))
-    assert wrap.subcommand(["-v", "--repo", "x", "gui"]) == "gui"
-    assert wrap.subcommand(["--repo"]) is None
-    assert wrap.subcommand([]) is None
+    assert find_subcommand(["-v", "--repo", "x", "gui"], ["--repo"]) == "gui"
+    assert find_subcommand(["--repo"], ["--repo"]) is None
+    assert find_subcommand([], ["--repo"]) is None
+
+
+@pytest.mark.parametrize(
+    "before",
+    [["-pC", "x"], ["-pCx"], ["-Cx"], ["-C=x"], ["-Cp"], ["-p"], ["-chdir", "x"], ["-chdir=x"], ["--C"], ["-pC", "--"]],
+    ids=" ".join,
+)
+def test_a_subcommand_is_found_behind_short_options_in_one_argument(before: list[str]) -> None:
+    assert find_subcommand([*before, "push", "rest"], ("-C", "-chdir")) == "push"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("  -C <path>   go there", ["-C"]),
+        ("  -n, --namespace='': the scope", ["-n", "--namespace"]),
+        ('      --kubeconfig="": a file', ["--kubeconfig"]),
+        ("      --cpus float         how many", ["--cpus"]),
+        ("      --labels stringToString  labels", ["--labels"]),
+        ("      --retries uint32   how often", ["--retries"]),
+        ("  -o, --output {json,text}   the form", ["-o", "--output"]),
+        ("  -f FILE, --file FILE   argparse", ["-f", "--file"]),
+        ("  --choice [a|b]   click", ["--choice"]),
+        ("  -D, --debug   Enable debug mode", []),
+        ("  -v, --verbose count   louder", []),
+        ("usage: git [-v | --version] [--exec-path[=<path>]] [-p | --paginate | -P | --no-pager] [OPTIONS]", []),
+        ("      --insecure=false: believe everybody", []),
+    ],
+)
+def test_options_with_a_value_are_read_from_the_help(tmp_path: Path, text: str, found: list[str]) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+    program.chmod(0o755)
+    assert find_value_options(str(program), {}) == found
+
+
+async def test_a_relative_program_is_the_same_in_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLE)
+    (tmp_path / "below").mkdir()
+    async with await wrapped(tmp_path, command="./bn") as host:
+        assert (await host.call("run", args=["status"], cwd="below"))["exit_code"] == 0
+
+
+@pytest.mark.parametrize("name", ["--force", "remote add", "", " "])
+def test_what_would_block_nothing_is_a_problem(name: str) -> None:
+    problems: list[tuple[str, str]] = []
+    read_wraps(
+        {"id": "run", "command": "git", "blocked": {name: "No."}}, "cli", "/wrap", lambda *each: problems.append(each)
+    )
+    assert problems == [("/wrap/blocked", f"{name!r} would block nothing: a subcommand is one word and no option")]
 
 
 def test_the_wrapper_has_fewer_than_300_lines_of_code() -> None:
