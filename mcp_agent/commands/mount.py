@@ -73,13 +73,15 @@ def _entry(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _change(options: argparse.Namespace, config: Config, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Mount a server. If that is refused, its secrets are not kept."""
-    is_new = not _secrets_folder(config, name).exists()
+    """Mount a server. If that is refused, its secrets are not kept, and those of a mount of that name are as before."""
+    folder = _secrets_folder(config, name)
+    before = {file: file.read_bytes() for file in folder.iterdir()} if folder.is_dir() else {}
     try:
         return make_change(options, "mount", {"name": name, "mount": _move_secrets_to_files(config, name, entry)})
     except UserError:
-        if is_new:
-            shutil.rmtree(_secrets_folder(config, name), ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        for file, value in before.items():
+            disk.replace_file(file, value)
         raise
 
 

@@ -35,10 +35,11 @@ def create(options: argparse.Namespace) -> int:
         read_registry(config, daemon)[1][profile]
     lifetime_s = None if options.expires is None else parse_lifetime(options.expires)
     token = auth_tokens.create(config.clients_file, options.name, profile, options.form, lifetime_s)
-    put_into_force(daemon)
     until = "" if lifetime_s is None else f", valid until {_time(int(time.time()) + lifetime_s)}"
     print(f"{options.name}: {_profile_phrase(profile)}, form {options.form}{until}. The token is shown this once:")
     print(token)
+    # Last: if the daemon cannot be told, it notices by itself, and the token is shown all the same.
+    put_into_force(daemon)
     return 0
 
 

@@ -120,6 +120,16 @@ def test_without_a_daemon_the_file_is_written_and_the_next_daemon_lists_the_tool
     assert "echo\tsmall\texecute\t" in shown
 
 
+async def test_a_mount_that_is_refused_leaves_the_one_of_that_name_its_secrets(home: Path) -> None:
+    with running(home) as daemon:
+        mount(daemon, "small", "--env", "KEY=hush", "--", *LINE)
+        refused = mount(daemon, "small", "--url", "ftp://127.0.0.1", "--header", "KEY: other")
+        assert refused.returncode == 2, refused.stdout
+        place = Path(categories(daemon.tools_json)["small"]["mount"]["env"]["KEY"]["file"])
+        assert [(file.name, file.read_text()) for file in place.parent.iterdir()] == [(place.name, "hush")]
+        assert await text_of(daemon, "environment", name="KEY") == "hush"
+
+
 async def test_what_another_client_has_is_taken_over_and_its_secrets_are_moved(home: Path) -> None:
     theirs = {
         "mcpServers": {

@@ -125,10 +125,27 @@ sys.exit(entry.main())
 """
 
 
-def _rotate_slowly(daemon: Daemon) -> subprocess.CompletedProcess[str]:
-    script = _SLOW_ROTATE.format(url=f"{daemon.url}/api/mounts")
+# The command, where the daemon is gone before it is told of the new token.
+_LATE_CREATE = """
+import os, signal, sys
+from mcp_agent import entry
+from mcp_agent.security import auth_tokens
+
+create = auth_tokens.create
+
+def create_and_kill(*arguments):
+    token = create(*arguments)
+    os.kill({pid}, signal.SIGKILL)
+    return token
+
+auth_tokens.create = create_and_kill
+sys.exit(entry.main())
+"""
+
+
+def _run(script: str, daemon: Daemon, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", script, "token", "rotate"],
+        [sys.executable, "-c", script, "token", *arguments],
         capture_output=True,
         text=True,
         env=environment(daemon.home),
@@ -137,9 +154,18 @@ def _rotate_slowly(daemon: Daemon) -> subprocess.CompletedProcess[str]:
     )
 
 
+async def test_a_new_token_is_shown_also_if_the_daemon_cannot_be_told(home: Path) -> None:
+    with running(home) as daemon:
+        script = _LATE_CREATE.format(pid=daemon.process.pid)
+        done = _run(script, daemon, "create", "--name", "laptop", "--config", str(daemon.tools_json))
+    assert done.returncode != 0
+    with running(home) as again:
+        assert await _opens(again, done.stdout.splitlines()[1])
+
+
 async def test_a_daemon_that_has_noticed_the_new_token_by_itself_is_no_failure_of_rotate(home: Path) -> None:
     with running(home) as daemon:
-        done = _rotate_slowly(daemon)
+        done = _run(_SLOW_ROTATE.format(url=f"{daemon.url}/api/mounts"), daemon, "rotate")
         assert (done.returncode, done.stderr) == (0, "")
         assert await _opens(daemon, done.stdout.splitlines()[1])
 
