@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -38,6 +39,30 @@ async def test_a_switch_reaches_a_client_and_the_file(browser: Browser, daemon: 
         await eventually(lambda: _profile(daemon, "default").get("effects") == {"execute": False})
         await eventually(peer.tools, lambda found: "bash" not in found)
     assert [line for line in _policy_lines(daemon) if line["by"] == "page"]
+
+
+async def test_a_click_is_not_lost_to_a_change_that_arrives_while_the_button_is_down(
+    browser: Browser, daemon: Daemon
+) -> None:
+    """Seen: the timer of an earlier press painted the switch anew during a later one, which was no click then."""
+    async with opened(browser, daemon) as window, opened(browser, daemon) as other:
+        page = window.page
+        switch = page.get_by_role("switch", name="fs_read in Default")
+        await expect(switch).to_have_attribute("aria-checked", "true")
+        await page.clock.install()
+        await page.clock.pause_at(datetime.now(UTC) + timedelta(seconds=60))
+        await page.get_by_label("Search tools").click()
+        await page.clock.run_for(600)
+        await switch.hover()
+        await page.mouse.down()
+        daemon.cli("disable", "fs_list")
+        changed = other.page.get_by_role("switch", name="fs_list in Default")
+        await expect(changed).to_have_attribute("aria-checked", "false")
+        await page.clock.run_for(600)
+        await page.mouse.up()
+        await page.clock.resume()
+        await expect(switch).to_have_attribute("aria-checked", "false")
+        await expect(page.get_by_role("switch", name="fs_list in Default")).to_have_attribute("aria-checked", "false")
 
 
 async def test_a_change_by_hand_shows_and_a_broken_file_is_explained(browser: Browser, daemon: Daemon) -> None:

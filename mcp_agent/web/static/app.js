@@ -187,12 +187,18 @@ function start(root) {
   store.watch(["board"], paintProblems);
   paintConnection();
   window.addEventListener("hashchange", route);
-  // The click comes behind the release of the pointer; a pointer that stays down holds nothing up for long.
+  // The click comes behind the release of the pointer; a pointer that stays down holds nothing up for long. One timer: that
+  // of an earlier press would end the hold of a later one.
+  let releasing;
+  const releaseIn = (ms) => {
+    clearTimeout(releasing);
+    releasing = setTimeout(store.release, ms);
+  };
   window.addEventListener("pointerdown", () => {
     store.hold();
-    setTimeout(store.release, LONGEST_PRESS_MS);
+    releaseIn(LONGEST_PRESS_MS);
   }, true);
-  for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => setTimeout(store.release), true);
+  for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => releaseIn(0), true);
   route();
   stream.run();
 }
