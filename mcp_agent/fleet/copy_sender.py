@@ -119,7 +119,7 @@ class CopySender:
             to_box: Annotated[str, Field(description="The box that may pull it.", audited=True)],
         ) -> Offer:
             """Offer a file to another box."""
-            if len(self._offers) >= _MOST_OFFERS and not self._withdraw_given():
+            if len(self._offers) >= _MOST_OFFERS and not self._make_room():
                 raise TooLarge(f"this box offers {_MOST_OFFERS} files already", hint="try again later")
             descriptor, shown = await asyncio.to_thread(_open, ctx, path)
             offered = _OfferedFile(descriptor, to_box)
@@ -159,7 +159,7 @@ class CopySender:
                 elif now - offered.used_at > (_GIVEN_S if offered.is_given else OFFER_S):
                     self._withdraw(ticket)
 
-    def _withdraw_given(self) -> bool:
+    def _make_room(self) -> bool:
         """Take back the oldest offer whose file was pulled. False if there is none."""
         given = [(each.used_at, ticket) for ticket, each in self._offers.items() if each.is_given]
         if not given:
