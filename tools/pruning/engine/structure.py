@@ -16,20 +16,27 @@ from tools.pruning.engine.text_arrays import Bools, Ints, Lines, mark, mark_code
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
-    r"|extern|const|override|virtual|inline|sealed|synchronized|open|suspend|data|partial|declare)\s+)"
+    r"|extern(?:\s+\"C\")?|const|override|virtual|inline|sealed|synchronized|open|suspend|data|partial|declare)\s+)"
 )
 _KEYWORDS = (
-    r"(?:def|class|func|fn|fun|function|impl|struct|enum|trait|interface|mod|module|namespace|type|macro_rules!|object"
-    r"|record|protocol|extension)\b[\s<*(]+[\w<$(]"
+    r"(?:(?:def|class|func|fn|fun|function|impl|struct|enum|trait|interface|type|object|record)\b[\s<*(]+[\w<$(']"
+    r"|(?:mod|module|namespace|protocol|extension|sub|proc|union|macro_rules!|local\s+function|case\s+class)\s+[\w:$]"
+    r"|typedef\s+(?:struct|enum|union)\b)"
 )
 _NAMED = rf"{_KEYWORDS}|{_MODIFIERS}+(?:{_KEYWORDS}|[\w<>\[\],.?&@ ]+\()"
-_BRACED = (
-    r"(?!(?:if|for|while|switch|catch|return|else|do|with|match|elif|using|lock|loop|go|defer|select|await|yield|new)\b)"
-    r"(?:[\w<>\[\],.?&]+\s+)*\w+\([^;]*\)[^;=]*\{\s*$"
-    r"|[^=;/*#]*(?:=|\(|:|,)\s*(?:async\s+)?(?:function\b[^;]*|(?:\([^()]*\)|\w+)\s*=>)\s*\{\s*$"
+_NO_CONTROL_WORD = (
+    r"(?!(?:if|for|foreach|while|switch|catch|return|else|elseif|do|with|match|elif|using|lock|loop|go|defer|select|await"
+    r"|yield|new|synchronized|unless|until)\b)"
 )
-_HEADER = re.compile(rf"\s*+(?:{_NAMED}|{_BRACED})")
+_BRACED = (
+    rf"{_NO_CONTROL_WORD}(?:[\w<>\[\],.?&:*]+\s+)*[\w:~*&\]]+\s*\([^;]*\)[^;=]*\{{\s*$"
+    r"|[^=;/*#]*(?:=|\(|:|,)\s*(?:async\s+)?(?:function\b[^;]*|(?:\([^()]*\)(?:: ?[\w<>\[\]|., ]+)?|\w+)\s*=>)\s*\{\s*$"
+)
+_ANNOTATIONS = r"(?:@\w+(?:\([^)]*\))?\s+)*"
+_HEADER = re.compile(rf"\s*+{_ANNOTATIONS}(?:{_NAMED}|{_BRACED})")
 _PLAIN_HEADER = re.compile(rf"\s*+(?:{_NAMED})")
+# The first line of a function whose opening brace is on a later line, as in C, C++ and C#.
+_SIGNATURE = re.compile(rf"\s*+{_NO_CONTROL_WORD}[\w<>\[\],.?&*:~ \t]+\((?!.*[;{{])")
 _IMPORT = re.compile(
     r"\s*+(?:import\b|from\s+\S+\s+import\b|(?:pub\s+)?use\s+\w|#include\b|package\s|extern\s+crate\b|require\b"
     r"|(?:const|let|var)\s.*=\s*require\()"
@@ -42,20 +49,30 @@ _ENTRY = re.compile(
     r"|(?:FROM|ARG|ENTRYPOINT|CMD|RUN|COPY) \S|\s*+(?:- +)?[\w./\"'-]+:\s*(?:#.*)?$"
 )
 _LONGEST_HEADER = 400
+_MOST_SIGNATURE_LINES = 12
 _FEW_LINES = 100
+# The column of what is around all definitions: left of every other.
+_OUTSIDE = -2
 # What a line begins with that opens a definition, unless it ends in a brace. Only the first three letters are compared,
 # to spare most lines the regular expression.
 _HEADER_OPENINGS = mark_openings(
     (
         "def class func fn fun function impl struct enum trait interface mod module namespace type macro_rules object"
         " protocol extension pub export default public private protected internal static final abstract async unsafe"
-        " extern override virtual inline sealed synchronized open suspend data partial declare"
+        " extern override virtual inline sealed synchronized open suspend data partial declare local case typedef sub"
+        " proc union"
     ).split()
 )
 _IMPORT_OPENINGS = mark_openings("import from use pub #include package extern require".split())
+_STAGE_OPENINGS = mark_openings(["FROM"])
 _REQUIRE_OPENINGS = mark_openings("const let var".split())
 _CONTINUES_BLOCK = mark_codes("})]{")
+_CONTROL_OPENINGS = mark_openings("if for while switch".split())
+_CONTINUES_SIGNATURE = mark_codes(":,)&|")
 _OPENS_COMMENT = mark_codes("#@/*")
+_DIRECTIVE_OPENINGS = mark_openings("#if #else #endif #define #undef #pragma #error #warning".split())
+# A line that begins with one star is a comment only if white space, a slash or another star follows.
+_STAR_OPENINGS = mark_openings(f"*{second}{third}" for second in " /*" for third in map(chr, range(32, 127)))
 
 _ATX_HEADING = re.compile(r" {0,3}(#{1,6})\s+\S")
 _UNDERLINE = re.compile(r"([=\-~^\"'*+#`:.])\1{2,}\s*$")
@@ -98,13 +115,21 @@ class Structure:
 def code_structure(lines: Lines, is_quoted: Bools) -> Structure:
     """Find the definitions and imports of a program; `is_quoted` marks the lines of triple-quoted strings."""
     total = len(lines)
-    is_comment = _OPENS_COMMENT[lines.first] | is_quoted
+    is_directive = (lines.first == ord("#")) & _DIRECTIVE_OPENINGS[lines.opening]
+    is_starred_code = (lines.first == ord("*")) & ~_STAR_OPENINGS[lines.opening]
+    is_annotated = (lines.first == ord("@")) & (lines.last == ord("{"))
+    is_comment = (_OPENS_COMMENT[lines.first] & ~is_directive & ~is_starred_code & ~is_annotated) | is_quoted
     has_brace = (lines.last == ord("{")) & ~is_comment
     is_candidate = _HEADER_OPENINGS[lines.opening] & ~is_comment & ~has_brace
     headers = lines.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)
     headers += lines.matching(_PLAIN_HEADER, np.flatnonzero(is_candidate), _LONGEST_HEADER)
+    headers += lines.matching(_SIGNATURE, _signatures(lines, has_brace & ~mark(headers, total)), _LONGEST_HEADER)
+    column = lines.indent
     if not headers:
         headers = lines.matching(_ENTRY, np.flatnonzero(~is_comment & ~lines.is_blank), _LONGEST_HEADER)
+        # What follows a section of TOML or a stage of a Dockerfile is not indented, and belongs to it.
+        has_flat_body = (lines.first == ord("[")) | _STAGE_OPENINGS[lines.opening]
+        column = column - (has_flat_body & mark(headers, total))
     is_header = mark(headers, total)
     may_import, may_require = _IMPORT_OPENINGS[lines.opening], _REQUIRE_OPENINGS[lines.opening]
     # Matching a few lines is faster than searching the text.
@@ -112,7 +137,7 @@ def code_structure(lines: Lines, is_quoted: Bools) -> Structure:
         may_import |= may_require
     imports = lines.matching(_IMPORT, np.flatnonzero(may_import & ~is_quoted), _LONGEST_HEADER)
     continues = _CONTINUES_BLOCK[lines.first]
-    scope, parent = _scopes(lines, is_header, continues)
+    scope, parent = _scopes(lines, column, is_header, continues, is_directive)
     _claim_leading_comments(scope, np.flatnonzero(is_header), lines, is_comment)
     return Structure(
         is_header=is_header,
@@ -227,29 +252,71 @@ def detect_source_type(lines: Lines, is_quoted: Bools, *, is_output: bool) -> So
     return "code" if code >= document and code > 0 else "docs"
 
 
-def _scopes(lines: Lines, is_header: Bools, continues: Bools) -> tuple[Ints, Ints]:
+def _signatures(lines: Lines, has_brace: Bools) -> Ints:
+    """The lines on which a function may begin whose brace opens on one of these lines, which begin none themselves.
+
+    The brace is alone in the column of the function, or it follows the last parameter.
+    """
+    found: set[int] = set()
+    may_end = has_brace & (lines.first != ord("}")) & ~_CONTROL_OPENINGS[lines.opening]
+    for brace in np.flatnonzero(may_end).tolist():
+        line = lines.line(brace)
+        is_alone = line.strip() == "{"
+        if not is_alone and line.count(")") <= line.count("("):
+            continue
+        column = lines.indent[brace]
+        for above in range(brace - 1, max(brace - _MOST_SIGNATURE_LINES, 0) - 1, -1):
+            if lines.is_blank[above]:
+                break
+            if _CONTINUES_SIGNATURE[lines.first[above]]:
+                continue
+            is_left = lines.indent[above] < column
+            is_first = lines.indent[above] == column if is_alone else is_left or lines.last[above] == ord("(")
+            if is_first:
+                found.add(above)
+            if is_first or is_left:
+                break
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def _scopes(lines: Lines, column: Ints, is_header: Bools, continues: Bools, is_directive: Bools) -> tuple[Ints, Ints]:
     """Keep a stack of open headers over the lines at which one can open or close; between them nothing changes.
 
-    A line that is indented more than the last header above it closes nothing.
+    A line that is indented more than the last header above it closes nothing. A header with a brace is closed by the
+    closing brace or the next header, and not by a label or a preprocessor directive at its column.
     """
     total = len(lines)
     parent = np.full(total, -1, dtype=np.int64)
     headers = np.flatnonzero(is_header)
     until = np.append(headers, total)
-    last_indent = np.repeat(np.append(-1, lines.indent[headers]), until - np.append(0, headers))
-    at = np.flatnonzero((lines.indent <= last_indent) & ~lines.is_blank)
+    last_indent = np.repeat(np.append(_OUTSIDE, column[headers]), until - np.append(0, headers))
+    at = np.flatnonzero((column <= last_indent) & ~lines.is_blank)
     scopes, parents = [-1], list[int]()
-    open_headers, open_indents = [-1], [-1]
-    for i, column, is_open, is_closer in zip(
-        at.tolist(), lines.indent[at].tolist(), is_header[at].tolist(), continues[at].tolist(), strict=True
+    open_headers, open_columns, awaits_brace = [-1], [_OUTSIDE], [False]
+    first, last = lines.first[at], lines.last[at]
+    for i, at_column, is_open, is_closer, is_skipped, opens, closes in zip(
+        at.tolist(),
+        column[at].tolist(),
+        is_header[at].tolist(),
+        continues[at].tolist(),
+        is_directive[at].tolist(),
+        (last == ord("{")).tolist(),
+        (first == ord("}")).tolist(),
+        strict=True,
     ):
-        while column < open_indents[-1] or (column == open_indents[-1] and not is_closer):
+        while (at_column < open_columns[-1] and not (is_skipped and awaits_brace[-1])) or (
+            at_column == open_columns[-1] and not is_closer and (is_open or not awaits_brace[-1])
+        ):
             open_headers.pop()
-            open_indents.pop()
+            open_columns.pop()
+            awaits_brace.pop()
         if is_open:
             parents.append(open_headers[-1])
             open_headers.append(i)
-            open_indents.append(column)
+            open_columns.append(at_column)
+            awaits_brace.append(opens)
+        elif is_closer and at_column == open_columns[-1]:
+            awaits_brace[-1] = opens or (awaits_brace[-1] and not closes)
         scopes.append(open_headers[-1])
     parent[headers] = parents
     return np.repeat(np.array(scopes), np.append(at, total) - np.append(0, at)), parent
