@@ -34,6 +34,8 @@ _WORD = re.compile(
 # file of that part the name is everywhere. "KeyError: …" is none: it is what the question is about.
 _TOPIC = re.compile(r"\s*(?:\[[^\]\n]*\]\s*)*(?:(?:[a-z][\w/.-]*(?:\([^)\n]*\))?|\w+\([^)\n]*\))!?:\s)?")
 _NAME = re.compile(r"\w+")
+# Of the name of a source file. It tells nothing of the lines of that file.
+_FILE_ENDING = re.compile(r"(?<=\w)\.(?:py|jsx?|tsx?|go|rs|java|cpp|cc|hpp|cs|rb|php)(?=[`'\"]?$)")
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 _PART = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z{UNSPACED}]+|\d+")
 _NOISE = re.compile(r"https?://\S+|#\d+|^[ \t]*[\w-]+-by:.*$|\b[0-9a-f]{7,40}\b", re.MULTILINE | re.IGNORECASE)
@@ -42,6 +44,8 @@ _BODY_WEIGHT = 0.45
 _TOPIC_WEIGHT = 0.3
 _NAME_WEIGHT = 1.4
 _QUOTED_WEIGHT = 1.6
+# Of the weight of the parts of a name, which match with it.
+_WHOLE_NAME_SHARE = 0.8
 # Short, since the text may divide a name where the question does not: `filename` also finds `file_name`.
 _NAME_PREFIX = 3
 _MAX_TERMS = 24
@@ -124,7 +128,9 @@ class _Weights:
     def terms(self) -> tuple[Term, ...]:
         ranked = sorted(self._weights.items(), key=lambda item: -item[1])[:_MAX_TERMS]
         terms = [
-            Term(key, weight, is_name, self._first_parts[key][:_NAME_PREFIX] if is_name else _common_prefix(key))
+            Term(key, weight * _WHOLE_NAME_SHARE, True, self._first_parts[key][:_NAME_PREFIX])
+            if is_name
+            else Term(key, weight, False, _common_prefix(key))
             for (key, is_name), weight in ranked
             if len(key) > 1 or key.isdigit()
         ]
@@ -162,7 +168,7 @@ def _read_line(line: str, weight: float, weights: _Weights) -> Iterator[str]:
     for found in _WORD.finditer(line):
         is_quoted = found["quoted"] is not None
         is_code = is_quoted or found["code"] is not None
-        names = _NAME.findall(found[0])
+        names = _NAME.findall(_FILE_ENDING.sub("", found[0]))
         for name in names:
             parts = split_identifier(name)
             yield from map(stem, parts)

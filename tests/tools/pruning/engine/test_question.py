@@ -56,3 +56,15 @@ def test_what_looks_like_code_is_a_term_even_if_it_is_a_common_word(code: str) -
     weights = {term.key: term.weight for term in read_question(f"Why does {code} freeze").terms}
     assert weights["set"] > weights[stem("freeze")]
     assert "set" not in {term.key for term in read_question("Why does set freeze").terms}
+
+
+@pytest.mark.parametrize("name", ["src/retries.py", "`retries.py`", "retries.py"])
+def test_the_ending_of_a_source_file_is_no_term(name: str) -> None:
+    keys = {term.key for term in read_question(f"Move the limit from {name} to the client").terms}
+    assert stem("retries") in keys
+    assert "py" not in keys
+
+
+def test_a_whole_name_weighs_a_little_less_than_its_parts() -> None:
+    weights = {(term.key, term.is_name): term.weight for term in read_question("Raise max_age").terms}
+    assert 0 < weights["maxage", True] < weights["max", False]
