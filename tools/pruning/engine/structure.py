@@ -32,7 +32,7 @@ _BRACED = (
     rf"{_NO_CONTROL_WORD}(?:[\w<>\[\],.?&:*]+\s+)*[\w:~*&\]]+\s*\([^;]*\)[^;=]*\{{\s*$"
     r"|[^=;/*#]*(?:=|\(|:|,)\s*(?:async\s+)?(?:function\b[^;]*|(?:\([^()]*\)(?:: ?[\w<>\[\]|., ]+)?|\w+)\s*=>)\s*\{\s*$"
 )
-_ANNOTATIONS = r"(?:@\w+(?:\([^)]*\))?\s+)*"
+_ANNOTATIONS = r"(?:@\w+(?:\([^)]*\))?\s+)*+"
 _HEADER = re.compile(rf"\s*+{_ANNOTATIONS}(?:{_NAMED}|{_BRACED})")
 _PLAIN_HEADER = re.compile(rf"\s*+(?:{_NAMED})")
 # The first line of a function whose opening brace is on a later line, as in C, C++ and C#.
