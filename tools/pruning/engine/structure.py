@@ -324,18 +324,24 @@ def _scopes(lines: Lines, column: Ints, is_header: Bools, continues: Bools, is_d
 
 def _whole_imports(lines: Lines, first_lines: list[int], continues: Bools) -> Bools:
     """Mark import statements to their end: the lines indented under them and the closing bracket."""
-    is_import = np.zeros(len(lines), dtype=np.bool_)
-    for first in first_lines:
-        indent = lines.indent[first]
-        last = first
-        while (
-            last + 1 < len(lines)
-            and not lines.is_blank[last + 1]
-            and (lines.indent[last + 1] > indent or (continues[last + 1] and lines.indent[last + 1] == indent))
-        ):
+    total = len(lines)
+    is_import = mark(first_lines, total)
+    # Most imports have one line, and looking at all of them at once is faster than one by one.
+    firsts = np.array([line for line in first_lines if line + 1 < total], dtype=np.int64)
+    for first in firsts[_belongs_to_import(lines, continues, firsts, firsts + 1)].tolist():
+        last = first + 1
+        while last + 1 < total and _belongs_to_import(lines, continues, first, last + 1):
             last += 1
         is_import[first : last + 1] = True
     return is_import
+
+
+def _belongs_to_import(lines: Lines, continues: Bools, first: Ints | int, line: Ints | int) -> Bools:
+    """Whether a line belongs to the statement above it that begins on line `first`."""
+    indent = lines.indent
+    is_inside = (indent[line] > indent[first]) | (continues[line] & (indent[line] == indent[first]))
+    belongs: Bools = is_inside & ~lines.is_blank[line]
+    return belongs
 
 
 def _claim_leading_comments(scope: Ints, headers: Ints, lines: Lines, is_comment: Bools) -> None:
