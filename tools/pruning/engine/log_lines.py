@@ -63,7 +63,10 @@ _VERDICTS = ("PASSED", "FAILED", "SKIPPED")
 _VERDICT = re.compile(rf".*\b(?:{'|'.join(_VERDICTS)})\b")
 _RECORD_SHARE = 0.3
 # What the output of a command says when it went wrong, if it is nothing else.
-_COMPLAINT = re.compile(r"Traceback \(most recent call last\)|(?:\S+: )*(?:fatal )?(?:error|ERROR|Error|fatal)\b[:\[ ]")
+# A label `error:` and a name `ERROR = 1` are of programs.
+_COMPLAINT = re.compile(
+    r"Traceback \(most recent call last\)|(?:\S+: )*(?:fatal )?(?:error|ERROR|Error|fatal)\b[:\[ ] *+[^\s=(]"
+)
 
 _KEY = re.compile(
     r"E$|[E>] {2,}|([_=*#-])\1{2,} .*\w.* \1{2,}\s*$|_ .*\w.* _\s*$|_{3,} .*\w.* _{3,}"
@@ -123,8 +126,7 @@ class LogLines:
 def is_log(lines: Lines, embedded: Bools, sample: list[str], *, is_output: bool) -> bool:
     """Whether a text is a log; `embedded` marks quoted lines, `sample` is some of its lines.
 
-    With `is_output` the text is known to be the output of a command. Then a complaint is enough, unless most of the
-    text looks like something else: a command may print a program, too.
+    With `is_output` the text is known to be the output of a command. Then a complaint at the margin is enough.
     """
     is_margin = ~embedded & ~lines.is_blank & (lines.indent == 0)
     may_be_banner = _BANNER_OPENINGS[lines.opening] | _OPENS_BANNER[lines.first]

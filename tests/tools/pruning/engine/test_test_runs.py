@@ -220,3 +220,9 @@ def test_a_word_that_is_asked_for_and_rare_is_always_shown(source_type: engine.S
     asked = "how does the pool return what it takes, and the watermark?"
     selection = engine.prune("\n".join(lines), asked, source_type=source_type, max_prune_ratio=0.95, min_keep_lines=0)
     assert {41, 231} <= set(selection.kept())
+
+
+@pytest.mark.parametrize("line", ["error:", "fatal (message);", "ERROR = 1"])
+def test_a_program_that_a_command_prints_is_no_log(line: str) -> None:
+    text = f"int step(struct pool *pool)\n{{\n    take(pool);\n{line}\n    return release(pool);\n}}\n"
+    assert engine.prune(text, "release", is_output=True).source_type == "code"
