@@ -63,9 +63,10 @@ _VERDICTS = ("PASSED", "FAILED", "SKIPPED")
 _VERDICT = re.compile(rf".*\b(?:{'|'.join(_VERDICTS)})\b")
 _RECORD_SHARE = 0.3
 # What the output of a command says when it went wrong, if it is nothing else.
-# A label `error:` and a name `ERROR = 1` are of programs.
+# A label `error:` and a name `ERROR = 1` are of programs, and `Error handling` is of a document.
 _COMPLAINT = re.compile(
-    r"Traceback \(most recent call last\)|(?:\S+: )*(?:fatal )?(?:error|ERROR|Error|fatal)\b[:\[ ] *+[^\s=(]"
+    r"Traceback \(most recent call last\)"
+    r"|(?:\S+: )*(?:(?:PHP )?[Ff]atal )?(?:(?:error|Error|fatal)\b[:\[]|ERROR\b[:\[ ]) *+[^\s=(]"
 )
 
 _KEY = re.compile(

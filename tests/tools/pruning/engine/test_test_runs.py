@@ -226,3 +226,19 @@ def test_a_word_that_is_asked_for_and_rare_is_always_shown(source_type: engine.S
 def test_a_program_that_a_command_prints_is_no_log(line: str) -> None:
     text = f"int step(struct pool *pool)\n{{\n    take(pool);\n{line}\n    return release(pool);\n}}\n"
     assert engine.prune(text, "release", is_output=True).source_type == "code"
+
+
+def test_a_document_that_a_command_prints_is_no_log() -> None:
+    text = (
+        "Notes\n=====\n\nWhat to know before you begin.\n\nError handling\n--------------\n\nIt says what is wrong.\n"
+    )
+    assert engine.prune(text, "wrong", is_output=True).source_type == "docs"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["error: no such option", "ERROR in ./src/index.js", "PHP Fatal error:  Uncaught Exception", "ld: fatal error: x"],
+)
+def test_a_complaint_makes_a_log_of_what_a_command_prints(line: str) -> None:
+    text = "\n".join(["some words about nothing in particular"] * 60 + [line])
+    assert engine.prune(text, "nothing", is_output=True).source_type == "logs"
