@@ -119,6 +119,7 @@ def code_structure(lines: Lines, is_quoted: Bools) -> Structure:
     is_starred_code = (lines.first == ord("*")) & ~_STAR_OPENINGS[lines.opening]
     is_annotated = (lines.first == ord("@")) & (lines.last == ord("{"))
     is_comment = (_OPENS_COMMENT[lines.first] & ~is_directive & ~is_starred_code & ~is_annotated) | is_quoted
+    is_comment |= _block_comments(lines)
     has_brace = (lines.last == ord("{")) & ~is_comment
     is_candidate = _HEADER_OPENINGS[lines.opening] & ~is_comment & ~has_brace
     headers = lines.matching(_HEADER, np.flatnonzero(has_brace), _LONGEST_HEADER)
@@ -391,18 +392,24 @@ def _sample(lines: Lines, among: Bools) -> list[str]:
 
 def _mark_embedded(lines: Lines, is_quoted: Bools) -> Bools:
     """Mark what stands in quotes, block comments and code blocks: it can look like anything."""
-    embedded = is_quoted.copy()
+    embedded = is_quoted | _block_comments(lines)
     for first, last in code_blocks(lines):
         embedded[first + 1 : last + 1] = True
+    return embedded
+
+
+def _block_comments(lines: Lines) -> Bools:
+    """Mark the lines of comments that a line begins and that a later one may end, as in C."""
+    is_comment = np.zeros(len(lines), dtype=np.bool_)
+    if "*/" not in lines.text:
+        return is_comment
     opens = set(lines.matching(_COMMENT_OPENS, np.flatnonzero(lines.first == ord("/"))))
-    if not opens:
-        return embedded
     may_close = (lines.first == ord("/")) | (lines.first == ord("*")) | (lines.last == ord("/"))
     opened = -1
     for i in np.flatnonzero(may_close).tolist():
         if opened < 0 and i in opens:
             opened = i
         if opened >= 0 and "*/" in lines.line(i):
-            embedded[opened : i + 1] = True
+            is_comment[opened : i + 1] = True
             opened = -1
-    return embedded
+    return is_comment

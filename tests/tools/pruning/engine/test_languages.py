@@ -66,6 +66,13 @@ def test_a_function_in_c_reaches_to_its_closing_brace() -> None:
     assert scope == [*[0] * 10, -1, *[11] * 10]
 
 
+def test_a_comment_reaches_to_its_end() -> None:
+    parsed = parse_text(
+        "/* A pool of\n   connections. */\nint size;\n// int next;\nint last; /* text\n   text */\n", "code"
+    )
+    assert parsed.structure.is_comment.tolist() == [True, True, False, True, False, False, False]
+
+
 def test_a_statement_that_begins_with_a_star_is_no_comment() -> None:
     parsed = parse_text("/*\n * text\n */\nint f(int *p)\n{\n    *p = 0;\n#define N 3\n}\n", "code")
     assert parsed.structure.is_comment.tolist() == [True, True, True, *[False] * 6]
