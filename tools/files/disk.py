@@ -60,10 +60,31 @@ def _not_regular(path: Path) -> OSError:
 
 def read_small_file(path: Path, most_bytes: int = _SMALL_BYTES) -> bytes:
     """The content of a regular file. Raises OSError, also for a pipe or a device and for a file that is larger."""
-    with open(open_regular(path), "rb") as file:
-        if os.fstat(file.fileno()).st_size > most_bytes:
+    descriptor = open_regular(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > most_bytes:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        return file.read(most_bytes)
+        return read_up_to(descriptor, most_bytes, size)
+    finally:
+        os.close(descriptor)
+
+
+def read_up_to(descriptor: int, limit: int, expected: int) -> bytes:
+    """The first `limit` bytes of a file, of which `expected` are likely there: so much memory is asked for.
+
+    Python asks for as many bytes as a read may give, and gives back what was not needed. A small text that is kept
+    would stand where there was room for a large one, and after thousands of them there would be no such room.
+    """
+    data = os.pread(descriptor, min(limit, expected + 1), 0)
+    if len(data) <= expected or len(data) == limit:
+        return data
+    # It has grown, or it is one of /proc, whose size is 0.
+    parts, size = [data], len(data)
+    while size < limit and (data := os.pread(descriptor, min(limit - size, _COPY_BYTES), size)):
+        parts.append(data)
+        size += len(data)
+    return b"".join(parts)
 
 
 def private_folder(folder: Path) -> None:
