@@ -11,9 +11,10 @@ import ctypes
 import gc
 import time
 
-# Of the C library's malloc.h. Two, because the threads share one interpreter lock and seldom allocate at the same time.
+# Of the C library's malloc.h. One, because the threads share one interpreter lock and seldom allocate at the same time:
+# what one of them frees, another can use.
 _ARENA_MAX = -8
-_MOST_ARENAS = 2
+_MOST_ARENAS = 1
 _LOOK_EVERY_S = 5.0
 # Of the time between two looks. A daemon that works less is idle: it looks at its tools.json, and nobody waits for it.
 _IDLE_SHARE = 0.02
@@ -40,7 +41,7 @@ def exact_copy(data: bytes) -> bytes:
 
 
 def limit_arenas() -> None:
-    """Let the threads to come share their arenas."""
+    """Let the threads to come share one arena. To be called before there is any."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_ARENA_MAX, _MOST_ARENAS)
