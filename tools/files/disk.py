@@ -36,7 +36,7 @@ def open_descriptor(path: Path, flags: int = READ_FLAGS, mode: int = 0o600) -> I
         os.close(descriptor)
 
 
-def open_regular(path: Path, flags: int = READ_FLAGS, mode: int = 0o600) -> int:
+def open_regular(path: Path | str, flags: int = READ_FLAGS, mode: int = 0o600) -> int:
     """As `os.open`, for our own files: never waits, and raises an OSError for a pipe, a socket or a device."""
     try:
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
@@ -54,11 +54,11 @@ def open_regular(path: Path, flags: int = READ_FLAGS, mode: int = 0o600) -> int:
     raise _not_regular(path)
 
 
-def _not_regular(path: Path) -> OSError:
+def _not_regular(path: Path | str) -> OSError:
     return OSError(errno.EINVAL, "it is a pipe, a socket or a device, and not a regular file", str(path))
 
 
-def read_small_file(path: Path, most_bytes: int = _SMALL_BYTES) -> bytes:
+def read_small_file(path: Path | str, most_bytes: int = _SMALL_BYTES) -> bytes:
     """The content of a regular file. Raises OSError, also for a pipe or a device and for a file that is larger."""
     descriptor = open_regular(path)
     try:
