@@ -22,7 +22,7 @@ from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon
 from mcp_agent.host import Host
 from mcp_agent.logs import event
-from mcp_agent.memory import collect_as_usual, limit_arenas, return_free_memory
+from mcp_agent.memory import collect_as_usual, return_free_memory
 from mcp_agent.runtime_file import RuntimeFile
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
@@ -124,7 +124,6 @@ def run(
     join: Follower | None = None,
 ) -> None:
     """Serve `app` until a signal ends it, with `followers` beside it; `ready` is called once it can be reached."""
-    limit_arenas()
     server = _Server(
         uvicorn.Config(
             app,

@@ -130,7 +130,8 @@ class RegistryFile:
             if not stat.S_ISREG(self.path.stat().st_mode):
                 raise self._unusable(f"{self.path} is no regular file")
             with open(disk.open_regular(self.path), "rb") as file:
-                data = file.read(_MOST_BYTES + 1)
+                size = os.fstat(file.fileno()).st_size
+                data = disk.read_up_to(file.fileno(), _MOST_BYTES + 1, size)
         if len(data) > _MOST_BYTES:
             raise self._bad(f"{self.path} is larger than {_MOST_BYTES:,} bytes")
         return data

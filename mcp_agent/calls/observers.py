@@ -26,6 +26,7 @@ from mcp_agent.calls.call import (
 )
 from mcp_agent.calls.shaping import choose_form
 from mcp_agent.logs import event
+from mcp_agent.memory import exact_copy
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
 from tools.kit.errors import Failed, InternalError, InvalidParams, Timeout, ToolError
@@ -262,7 +263,7 @@ class RecentResults(CallObserver):
     """The newest results by the id of their call, each up to a bound, for the owner to look at on the Tools page."""
 
     def __init__(self) -> None:
-        # A small result is kept as it was written; few are ever looked at.
+        # A small result is kept in the form in which it was written; few are ever looked at.
         self._kept: OrderedDict[str, Written | KeptResult] = OrderedDict()
 
     def find(self, call_id: str) -> KeptResult | None:
@@ -276,7 +277,7 @@ class RecentResults(CallObserver):
         if isinstance(outcome, Refusal):
             self._kept[call.id] = KeptResult("refused", outcome.message[:_MOST_KEPT_BYTES], False)
         elif result_bytes <= _MOST_KEPT_BYTES:
-            self._kept[call.id] = outcome.written
+            self._kept[call.id] = _exact(outcome.written)
         else:
             self._kept[call.id] = _beginning(outcome.written)
         if len(self._kept) > _MOST_KEPT:
@@ -332,3 +333,15 @@ def _beginning(written: Written) -> KeptResult:
     whole = written.encoded if isinstance(written, Blocks | Compact) else written
     # A slice, so that a large result is not kept by its beginning.
     return KeptResult(form, whole[:_MOST_KEPT_BYTES], len(whole) > _MOST_KEPT_BYTES)
+
+
+def _exact(written: Written) -> Written:
+    """The same in memory of its own size."""
+    if isinstance(written, bytes):
+        return exact_copy(written)
+    if isinstance(written, Compact):
+        return Compact(exact_copy(written.encoded))
+    if isinstance(written, Blocks):
+        structured = written.structured
+        return Blocks(exact_copy(written.encoded), None if structured is None else exact_copy(structured))
+    return written

@@ -17,6 +17,7 @@ from mcp_agent.app import compose_daemon
 from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.daemon import Daemon
 from mcp_agent.logs import event, logging_to, standard_error
+from mcp_agent.memory import limit_arenas
 from mcp_agent.security import addresses, auth_tokens, state_folder
 from registry.user_error import UserError
 
@@ -78,6 +79,8 @@ def serve_daemon(
         live = live_lines.LiveText(standard_error())
     level = "warning" if options.quiet and config.log_level == "info" else config.log_level
     began = time.monotonic()
+    # Before the first thread, which the log begins.
+    limit_arenas()
     with logging_to(standard_error(), level, live):
         _warn(config)
         daemon.note_start()

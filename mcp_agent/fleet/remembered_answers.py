@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from mcp_agent.memory import exact_copy
+
 # The gateway, and the id that it gave to the call.
 Key = tuple[str, str]
 
@@ -33,7 +35,7 @@ class RememberedAnswers:
         return key in self._forgotten
 
     def keep(self, key: Key, answer: bytes, now: float) -> None:
-        self._answers[key] = now, answer
+        self._answers[key] = now, exact_copy(answer)
         self._bytes += len(answer)
         while self._bytes > _MOST_BYTES or len(self._answers) > _MOST_ANSWERS:
             self._drop_oldest()

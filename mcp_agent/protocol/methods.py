@@ -18,6 +18,7 @@ from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.calls.text_clients import needs_handshake, takes_claude_hints
 from mcp_agent.events.types import Notice
 from mcp_agent.logs import event
+from mcp_agent.memory import exact_copy
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import LOG_LEVELS, Conversation, is_heard
 from mcp_agent.protocol.instructions import LiveSession, instructions
@@ -348,7 +349,7 @@ class Methods:
             described = tool_entry(tool, is_whole=is_whole)
             if has_meta:
                 described["_meta"] = _CLAUDE_HINTS
-            entry = self._tool_entries[key] = orjson.Fragment(orjson.dumps(described))
+            entry = self._tool_entries[key] = orjson.Fragment(exact_copy(orjson.dumps(described)))
         return entry
 
 

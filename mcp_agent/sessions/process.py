@@ -27,6 +27,9 @@ _READS_AT_ONCE = 16
 _MOST_UNWRITTEN_S = 5.0
 _MOST_TERMINAL_BYTES = 128 * 1024
 
+# Of the event loop, which empties it before the next read.
+_buffer = memoryview(bytearray(READ_BYTES))
+
 OnOutput = Callable[[Stream, bytes], bool]
 
 
@@ -199,7 +202,7 @@ class Child:
     def _on_readable(self, reader: Reader) -> None:
         for _ in range(_READS_AT_ONCE):
             try:
-                data = os.read(reader.descriptor, READ_BYTES)
+                data = self._read(reader)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -220,6 +223,17 @@ class Child:
                 # It prints faster than we read: a larger pipe lets it continue while we handle what we have.
                 reader.is_wide = True
                 disk.widen_pipe(reader.descriptor)
+
+    def _read(self, reader: Reader) -> bytes:
+        """What there is, up to READ_BYTES. Raises OSError.
+
+        Most programs print little at a time. To ask for a block of READ_BYTES for each of their reads would leave holes
+        in memory that are a little too small for the next one. Who prints much fills its blocks, and saves a copy.
+        """
+        if reader.is_wide:
+            return os.read(reader.descriptor, READ_BYTES)
+        count = os.readv(reader.descriptor, [_buffer])
+        return bytes(_buffer[:count])
 
     def _deliver(self, reader: Reader, data: bytes) -> None:
         if reader.incomplete:

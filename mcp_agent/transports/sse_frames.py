@@ -16,6 +16,8 @@ from typing import Literal
 
 from starlette.types import Receive, Scope, Send
 
+from mcp_agent.memory import exact_copy
+
 KEEP_ALIVE_S = 15.0
 RETRY_MS = 500
 _MOST_MESSAGES = 200
@@ -63,8 +65,7 @@ class Replay:
         self._size_bytes = 0
 
     def keep(self, stream: str, number: int, message: bytes) -> None:
-        # A copy: what the encoder gives was shrunk from a larger buffer, and keeping it would keep that.
-        self._kept.append((stream, number, bytes(memoryview(message))))
+        self._kept.append((stream, number, exact_copy(message)))
         self._size_bytes += len(message)
         while len(self._kept) > 1 and (len(self._kept) > _MOST_MESSAGES or self._size_bytes > _MOST_BYTES):
             self._size_bytes -= len(self._kept.popleft()[2])

@@ -36,7 +36,7 @@ def open_descriptor(path: Path, flags: int = READ_FLAGS, mode: int = 0o600) -> I
         os.close(descriptor)
 
 
-def open_regular(path: Path, flags: int = READ_FLAGS, mode: int = 0o600) -> int:
+def open_regular(path: Path | str, flags: int = READ_FLAGS, mode: int = 0o600) -> int:
     """As `os.open`, for our own files: never waits, and raises an OSError for a pipe, a socket or a device."""
     try:
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
@@ -54,16 +54,37 @@ def open_regular(path: Path, flags: int = READ_FLAGS, mode: int = 0o600) -> int:
     raise _not_regular(path)
 
 
-def _not_regular(path: Path) -> OSError:
+def _not_regular(path: Path | str) -> OSError:
     return OSError(errno.EINVAL, "it is a pipe, a socket or a device, and not a regular file", str(path))
 
 
-def read_small_file(path: Path, most_bytes: int = _SMALL_BYTES) -> bytes:
+def read_small_file(path: Path | str, most_bytes: int = _SMALL_BYTES) -> bytes:
     """The content of a regular file. Raises OSError, also for a pipe or a device and for a file that is larger."""
-    with open(open_regular(path), "rb") as file:
-        if os.fstat(file.fileno()).st_size > most_bytes:
+    descriptor = open_regular(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > most_bytes:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        return file.read(most_bytes)
+        return read_up_to(descriptor, most_bytes, size)
+    finally:
+        os.close(descriptor)
+
+
+def read_up_to(descriptor: int, limit: int, expected: int) -> bytes:
+    """The first `limit` bytes of a file, of which `expected` are likely there: so much memory is asked for.
+
+    Python asks for as many bytes as a read may give, and gives back what was not needed. A small text that is kept
+    would stand where there was room for a large one, and after thousands of them there would be no such room.
+    """
+    data = os.pread(descriptor, min(limit, expected + 1), 0)
+    if len(data) <= expected or len(data) == limit:
+        return data
+    # It has grown, or it is one of /proc, whose size is 0.
+    parts, size = [data], len(data)
+    while size < limit and (data := os.pread(descriptor, min(limit - size, _COPY_BYTES), size)):
+        parts.append(data)
+        size += len(data)
+    return b"".join(parts)
 
 
 def private_folder(folder: Path) -> None:

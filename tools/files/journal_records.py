@@ -13,6 +13,7 @@ import re
 import secrets
 import threading
 import time
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -286,10 +287,16 @@ class Records:
 
     def entries(self) -> list[Entry]:
         """Everything that can be undone, newest first."""
+        return [entry for undo_id in self._ids() if (entry := self._read(undo_id)) is not None]
+
+    def _ids(self) -> list[str]:
+        """Of everything that can be undone, newest first."""
         if self._folder is None or not _is_folder(self._folder):
             return []
-        names = sorted((path.stem for path in self._folder.glob("*.json")), reverse=True)
-        return [entry for name in names if (entry := self._read(name)) is not None]
+        names: list[str] = []
+        with suppress(OSError), os.scandir(self._folder) as files:
+            names = [file.name.removesuffix(".json") for file in files if file.name.endswith(".json")]
+        return sorted(names, reverse=True)
 
     def mark_undo(self, undo_id: str | None, undone: str) -> None:
         """Note of the change `undo_id` that it took back `undone`. Without the note it is a change like any other."""
@@ -322,22 +329,37 @@ class Records:
         with self._book, disk.folder_lock(self._folder):
             if is_first:
                 self._clear_litter()
-            entries, oldest_at = self.entries(), time.time() - self.limits.age_s
+            ids, sizes, times = self._inventory()
+            oldest_at = time.time() - self.limits.age_s
             most_bytes, most_entries = self.limits.total_bytes, self.limits.entries
-            if len(entries) > most_entries or sum(entry.image_bytes or 0 for entry in entries) > most_bytes:
+            if len(ids) > most_entries or sum(sizes) > most_bytes:
                 # More than it must: all entries are read for this, and the next change would be over the limit again.
                 most_bytes, most_entries = most_bytes * 9 // 10, most_entries * 9 // 10
             total = count = 0
-            for entry in entries:
-                size = entry.image_bytes or 0
+            for undo_id, size, at in zip(ids, sizes, times, strict=True):
                 # The newest is the change that was just made.
                 is_over = count > 0 and (total + size > most_bytes or count >= most_entries)
-                if entry.at < oldest_at or is_over:
-                    self.forget(entry.id)
+                if at < oldest_at or is_over:
+                    self.forget(undo_id)
                 else:
                     total += size
                     count += 1
             self._kept_bytes, self._kept_entries = total, count
+
+    def _inventory(self) -> tuple[list[str], array[int], array[float]]:
+        """The ids, sizes and times of all entries, newest first.
+
+        One entry at a time: ten thousand of them are as many megabytes, and a daemon that has had those once does not
+        get rid of them, because what its other threads have made meanwhile lies between them.
+        """
+        ids: list[str] = []
+        sizes, times = array("q"), array("d")
+        for undo_id in self._ids():
+            if (entry := self._read(undo_id)) is not None:
+                ids.append(undo_id)
+                sizes.append(entry.image_bytes or 0)
+                times.append(entry.at)
+        return ids, sizes, times
 
     def _clear_litter(self) -> None:
         """Remove images whose record is gone, and copies that were never finished."""
@@ -365,7 +387,9 @@ class Records:
         if self._folder is None or _ID.fullmatch(undo_id) is None:
             return None
         try:
-            return Entry(**json.loads(disk.read_small_file(self.file(undo_id, "json"))))
+            # A text: a Path would put the name of each file into Python's table of names, which is made anew when it is
+            # full of those that are gone, and is 2 MB.
+            return Entry(**json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")))
         except (OSError, ValueError, TypeError):
             return None
 

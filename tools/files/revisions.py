@@ -38,7 +38,7 @@ def rev_of_open(descriptor: int) -> tuple[str, bytes | None]:
     status = os.fstat(descriptor)
     if status.st_size > HASHED_BYTES:
         return rev_of_status(status), None
-    data = os.pread(descriptor, HASHED_BYTES + 1, 0)
+    data = disk.read_up_to(descriptor, HASHED_BYTES + 1, status.st_size)
     return (rev_of_bytes(data), data) if len(data) <= HASHED_BYTES else (rev_of_status(os.fstat(descriptor)), None)
 
 

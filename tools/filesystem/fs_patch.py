@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from typing import Annotated
 
 from tools.context import ToolContext
+from tools.files import disk
 from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import open_existing
@@ -98,7 +98,7 @@ def fs_patch(
         descriptor, status = found
         if if_rev is not None:
             ctx.revs.check(if_rev, descriptor, shown)
-        head = os.pread(descriptor, HEAD_BYTES, 0)
+        head = disk.read_up_to(descriptor, HEAD_BYTES, status.st_size)
         encoding = detect_encoding(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
         is_whole = status.st_size <= WHOLE_BYTES
         if not is_whole and any("\n" in step.wanted for step in steps):

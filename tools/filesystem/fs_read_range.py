@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from tools.context import ToolContext
-from tools.files import utf8
+from tools.files import disk, utf8
 from tools.files.lines import BLOCK_BYTES, LineIndex, block_of, extend
 from tools.files.revisions import HASHED_BYTES, rev_of_open
 from tools.files.sources import open_source
@@ -125,7 +125,7 @@ def fs_read_range(
         descriptor = file.descriptor
         index = ctx.line_indexes.of(descriptor)
         size = index.identity[0]
-        head = os.pread(descriptor, HEAD_BYTES, 0)
+        head = disk.read_up_to(descriptor, HEAD_BYTES, size)
         if not size and head:
             # A file of /proc: it has no size, no fixed content, and is never large.
             return _of_text(

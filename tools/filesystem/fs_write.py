@@ -143,7 +143,7 @@ def _encode(content: str, encoding: Encoding, shown: str) -> bytes:
 
 def _encoding(descriptor: int, status: os.stat_result, shown: str) -> Encoding:
     """The encoding of the text that is there; UTF-8 where there is none."""
-    head = os.pread(descriptor, HEAD_BYTES, 0)
+    head = disk.read_up_to(descriptor, HEAD_BYTES, status.st_size)
     try:
         return detect_encoding(head, name=shown, size=status.st_size, cut=status.st_size > len(head))
     except IsBinary:

@@ -17,6 +17,7 @@ from mcp_agent import __version__
 from mcp_agent.app import compose_pruner
 from mcp_agent.config import Config, load
 from mcp_agent.logs import event, logging_to, standard_error
+from mcp_agent.memory import limit_arenas
 from mcp_agent.programs.pruner.pruner_methods import PRUNING, READING, PruningMethods, ReadingMethods
 from mcp_agent.security import addresses, auth_tokens, state_folder
 from mcp_agent.settings import DEFAULT_SERVICE, PRUNER_SETTINGS
@@ -31,6 +32,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command line of `mcp-pruner` and return its exit code."""
     options = _parser().parse_args(arguments)
     is_http = options.way == "http"
+    # Before the first thread, which the log begins.
+    limit_arenas()
     # Over stdio the parent follows each request by its debug events.
     with logging_to(standard_error(), "info" if is_http else "debug"):
         try:

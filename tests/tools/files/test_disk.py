@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -80,3 +81,26 @@ def test_a_lock_that_is_held_is_not_waited_for(tmp_path: Path) -> None:
 
 def _names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected", "found"),
+    [(100, 10, b"0123456789"), (100, 3, b"0123456789"), (100, 0, b"0123456789"), (4, 10, b"0123"), (4, 2, b"0123")],
+)
+def test_a_file_is_read_to_its_end_whatever_its_size_was(
+    tmp_path: Path, limit: int, expected: int, found: bytes
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    with disk.open_descriptor(path) as descriptor:
+        assert disk.read_up_to(descriptor, limit, expected) == found
+
+
+def test_a_small_file_is_read_into_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"text")
+    tracemalloc.start()
+    assert disk.read_small_file(path) == b"text"
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 64 * 1024

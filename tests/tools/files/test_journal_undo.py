@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import time
+import tracemalloc
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.support.bench import Bench
-from tools.files.journal_records import Limits
+from tools.files.journal_records import Entry, Limits, Records
 
 _OTHER_DISK = Path("/dev/shm")
 _needs_other_disk = pytest.mark.skipif(
@@ -133,6 +137,20 @@ def test_a_full_journal_lets_a_tenth_go_at_once(tmp_path: Path) -> None:
         counts.append(len(bench.journal.entries()))
     assert counts[:20] == list(range(1, 21))
     assert counts[20:] == ([18, 19, 20] * 9)[:25]
+
+
+def test_a_journal_is_cut_back_in_little_memory(tmp_path: Path) -> None:
+    """Seen: ten thousand entries were in memory at once each minute, and the daemon kept the room for them."""
+    journal = Records(tmp_path, Limits(entries=1_000))
+    for number in range(1_001):
+        entry = Entry(f"{number:06}", "write", f"/home/user/project/{number}", time.time(), None, 500, [1 << 40] * 5)
+        (tmp_path / f"{entry.id}.json").write_text(json.dumps(asdict(entry)))
+    tracemalloc.start()
+    journal.prune(is_first=False)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [each.id for each in journal.entries()] == [f"{number:06}" for number in range(1_000, 100, -1)]
+    assert most < 300 * 1024
 
 
 def test_old_entries_go_with_time(tmp_path: Path) -> None:
