@@ -18,6 +18,8 @@ from pathlib import Path
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 NEW_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 WRITE_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+# For a folder in which a file without a name is made.
+NAMELESS_FLAGS = os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC
 FOLDER_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -230,6 +232,12 @@ def copy_status(reading: int | None, status: os.stat_result, writing: int) -> No
                 with contextlib.suppress(OSError):
                     os.setxattr(writing, name, os.getxattr(reading, name))
     os.fchmod(writing, stat.S_IMODE(status.st_mode))
+
+
+def name_file(descriptor: int, path: Path) -> None:
+    """Give an open file without a name one; nothing may be there."""
+    # With a folder, which an absolute path does not need, Python follows the link of /proc to the file.
+    os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
 
 
 def give_status(source: Path, status: os.stat_result, writing: int) -> bool:

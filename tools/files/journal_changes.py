@@ -69,8 +69,11 @@ class FileChanges:
             temporary = change.temporary
             is_whole = whole is not None and _take_over(at.with_name(whole.name), temporary)
             try:
-                flags = disk.WRITE_FLAGS if is_whole else disk.NEW_FLAGS
-                descriptor = os.open(temporary, flags, 0o600 if seen is not None else 0o666)
+                mode = 0o600 if seen is not None else 0o666
+                if is_whole:
+                    descriptor, has_name = os.open(temporary, disk.WRITE_FLAGS), True
+                else:
+                    descriptor, has_name = _new_file(temporary, mode, is_on_record=change.descriptor >= 0)
             except OSError as error:
                 if seen is None or error.errno not in _IN_PLACE_ERRORS:
                     raise
@@ -81,9 +84,11 @@ class FileChanges:
                     if not is_whole:
                         fill(descriptor)
                     if seen is not None and not disk.give_status(at, seen, descriptor):
-                        temporary.unlink()
+                        temporary.unlink(missing_ok=True)
                         return self._write_in_place(change, at, fill, seen)
                     os.fsync(descriptor)
+                    if not has_name:
+                        disk.name_file(descriptor, temporary)
                 finally:
                     os.close(descriptor)
                 self._check_unchanged(change, at, seen)
@@ -313,6 +318,18 @@ class FileChanges:
                 trees.discard(temporary)
             raise
         trees.remove_tree(source)
+
+
+def _new_file(path: Path, mode: int, *, is_on_record: bool) -> tuple[int, bool]:
+    """Open a new file for what is to take the place of another; whether it has its name already.
+
+    Without a record, the next start would not find the file of a daemon that was killed. So it gets its name when it is
+    whole, where the file system can do that.
+    """
+    if not is_on_record:
+        with suppress(OSError):
+            return os.open(path.parent, disk.NAMELESS_FLAGS, mode), False
+    return os.open(path, disk.NEW_FLAGS, mode), True
 
 
 @contextmanager

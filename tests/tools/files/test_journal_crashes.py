@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -54,6 +55,19 @@ for step in range(1, 200):
     if code == 0:
         print(step)
         break
+"""
+_KILLED_IN_FILL = """
+import os, signal, sys
+from pathlib import Path
+from tools.files import disk
+from tools.files.journal import Journal
+
+def fill(writing):
+    os.write(writing, b"new")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+path = Path(sys.argv[1])
+Journal(None).write(path, fill, seen=disk.lstat(path))
 """
 _READY = """
 for place in (bench.folder, other):
@@ -169,6 +183,19 @@ undo_id = bench.call("fs_write", path="log", content="er", mode="append")["undo_
         assert was in ("old", "older"), step
         bench.journal.undo(bench.journal.entries()[0].id)
         assert {was, path.read_text()} == {"old", "older"}, step
+
+
+@pytest.mark.parametrize("old", [None, "old"])
+def test_a_kill_leaves_no_file_behind_where_no_journal_can_be_kept(tmp_path: Path, old: str | None) -> None:
+    """Seen: a daemon was killed while the disk of its journal was full, and nothing told of the half-written file."""
+    path = tmp_path / "file"
+    if old is not None:
+        path.write_text(old)
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED_IN_FILL, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == ({} if old is None else {"file": old})
 
 
 def _steps(root: Path, away: Path, ready: str, change: str) -> range:
