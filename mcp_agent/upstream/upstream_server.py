@@ -150,8 +150,11 @@ class Upstream:
 
     async def restart(self) -> None:
         """End the server, and forget that it failed: the next use starts it."""
+        self._failures, self.restarts, ending = 0, 0, self._task
         await self._end_connection()
-        self.state, self.problem, self._failures, self.restarts = "not started", "", 0, 0
+        if self._task is ending:
+            # Nobody has used it, and started it again, while it ended.
+            self.state, self.problem, self._failures = "not started", "", 0
 
     async def close(self) -> None:
         """End the server for good, and wait until it is gone."""
@@ -161,12 +164,13 @@ class Upstream:
     async def _end_connection(self) -> None:
         self.state = "stopped"
         self._ended.set()
-        if self._task is None:
+        task = self._task
+        if task is None:
             return
         if self._ready is not None and not self._ready.done():
-            self._task.cancel()
-        await asyncio.wait([self._task], timeout=_CLOSE_S)
-        self._task.cancel()
+            task.cancel()
+        await asyncio.wait([task], timeout=_CLOSE_S)
+        task.cancel()
 
     @contextlib.asynccontextmanager
     async def _use(self, what: str) -> AsyncIterator[Client]:

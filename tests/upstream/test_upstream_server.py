@@ -62,6 +62,22 @@ async def test_a_server_that_is_killed_in_the_middle_of_a_call_fails_that_call_a
         assert host.daemon.mounts.facts["small"]["restarts"] == 1
 
 
+async def test_a_server_that_is_used_while_it_is_restarted_runs_and_says_so(tmp_path: Path) -> None:
+    """Seen on a busy machine: it ran, and `mount --restart` said that it was not started."""
+    async with mounted(tmp_path, {"small": small()}) as host:
+        await process(host)
+        upstream = host.daemon.mounts._upstreams["small", ""]
+        # As when the connection is lost.
+        upstream._ended.set()
+        using = asyncio.create_task(upstream.list_tools())
+        # It waits for the end of the last connection.
+        await asyncio.sleep(0)
+        async with within():
+            await upstream.restart()
+            assert await using
+        assert upstream.state == "running"
+
+
 async def test_the_last_lines_of_its_stderr_are_in_the_error_and_in_its_facts(tmp_path: Path) -> None:
     async with mounted(tmp_path, {"small": small()}) as host:
         answer = await host.call("die", last_words="one\ntwo\nthree\nfour\nfive\nsix")
