@@ -47,7 +47,7 @@ def describe_state(facts: Mapping[str, Any]) -> str:
         more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
         parts.append(f"not as you have seen them: {', '.join(changed[:_NAMED])}{more} (mcp-agent tools --changed)")
     lines = ["; ".join(parts), *(f"left out: {name}: {why}" for name, why in facts.get("left_out", {}).items())]
-    if facts["state"] == "failed":
+    if "problem" in facts:
         lines += str(facts.get("stderr", "")).splitlines()
     return "\n      ".join(lines)
 

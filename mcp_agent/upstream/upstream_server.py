@@ -63,6 +63,8 @@ class Upstream:
         self._on_resources_changed = on_resources_changed
         self._failures = 0
         self._failed_at = 0.0
+        # Of the process that failed, until another one runs.
+        self._last_stderr = ""
         self._is_closed = False
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Client] | None = None
@@ -80,7 +82,7 @@ class Upstream:
             "protocol": self.protocol_version,
             "restarts": self.restarts,
             "problem": self.problem,
-            "stderr": self.process.last_lines,
+            "stderr": self.process.last_lines or self._last_stderr,
         }
         return {name: value for name, value in facts.items() if value != ""}
 
@@ -154,7 +156,7 @@ class Upstream:
         await self._end_connection()
         if self._task is ending:
             # Nobody has used it, and started it again, while it ended.
-            self.state, self.problem, self._failures = "not started", "", 0
+            self.state, self.problem, self._last_stderr, self._failures = "not started", "", "", 0
 
     async def close(self) -> None:
         """End the server for good, and wait until it is gone."""
@@ -221,7 +223,7 @@ class Upstream:
         listeners = Listeners(self._on_tools_changed, self._on_resources_changed, ended.set)
         try:
             async with connect(self.mount, self._around, self.process, listeners) as client:
-                self.state, self.problem = "running", ""
+                self.state, self.problem, self._last_stderr = "running", "", ""
                 self.server_name = client.server_info.name if client.server_info is not None else ""
                 self.protocol_version = client.protocol_version
                 event(log, logging.INFO, "mount.connected", mount=self.mount.category, server=self.server_name)
@@ -307,6 +309,7 @@ class Upstream:
         self._failures += 1
         self._failed_at = time.monotonic()
         self.state, self.problem = "failed", self.process.problem or reason
+        self._last_stderr = self.process.last_lines
         event(log, logging.WARNING, "mount.failed", mount=self.mount.category, message=self.problem)
 
     def _unavailable(self, during: str = "") -> UpstreamUnavailable:

@@ -85,6 +85,12 @@ async def test_the_last_lines_of_its_stderr_are_in_the_error_and_in_its_facts(tm
         assert "exit code 137" in answer["error"]["message"]
         facts = await eventually(lambda: host.daemon.mounts.facts["small"], lambda facts: facts["state"] == "failed")
         assert facts["stderr"] == "two\nthree\nfour\nfive\nsix"
+        # They stay while it is started again.
+        starting = asyncio.create_task(process(host))
+        facts = await eventually(lambda: host.daemon.mounts.facts["small"], lambda facts: facts["state"] == "starting")
+        assert facts["stderr"] == "two\nthree\nfour\nfive\nsix"
+        await starting
+        assert "stderr" not in host.daemon.mounts.facts["small"]
 
 
 async def test_a_server_that_fails_again_and_again_is_given_up_after_five_restarts(
