@@ -4,9 +4,9 @@ There are two kinds of events. A change ("look again") is kept once by a subscri
 output stays in its log: each client has a cursor, so publishing copies nothing and a client that sleeps costs nothing.
 A client that stops reading delays nobody. It loses only bytes that the spool has let go, and a gap event names them.
 
-A client on an MCP wire has a subscription. One that is not read keeps one event of each kind and an offset into each
-session's output, so it never grows. Output is coalesced and rate-limited there: what a client is too slow for becomes a
-gap event.
+A client on an MCP wire has a subscription. One that is not read keeps one event of each kind and, of output, the number
+from which to go on, or an offset into each session's if it was read before: so it never grows. Output is coalesced and
+rate-limited there: what a client is too slow for becomes a gap event.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ class EventHub:
         """What there is of `log` now is news only to the cursors in `hearing`."""
         for cursor in self.cursors:
             if cursor not in hearing:
+                self.begin(cursor)
                 cursor.skip(log)
 
     def notify_exit(self, log: OutputLog, exit_code: int, signal: str | None, ended_by: EndedBy | None = None) -> None:
@@ -140,6 +141,12 @@ class EventHub:
             if log.exit is None or log.exit.number > number:
                 cursor.add(log, log.offset_after(number))
 
+    def begin(self, cursor: OutputCursor) -> None:
+        """Have `cursor` follow from the number at which it waits, if it does."""
+        if cursor.waits_at is not None:
+            number, cursor.waits_at = cursor.waits_at, None
+            self.resume(cursor, number)
+
     def observe(self, observer: Callable[[Topic], None]) -> None:
         """Call `observer` whenever tools or sessions are different from before. It must be fast."""
         self._observers.add(observer)
@@ -149,9 +156,8 @@ class EventHub:
 
     def subscribe(self, may_hear: MayHear = _never) -> Subscription:
         cursor = OutputCursor()
-        for log in self._logs.values():
-            if log.exit is None:
-                cursor.add(log, log.end)
+        # Many clients never read: an offset for each session would cost each of them more than all else it has.
+        cursor.waits_at = self.last_number
         subscription = Subscription(self, cursor, may_hear)
         if self.is_closed:
             subscription.close()
@@ -269,6 +275,7 @@ class Subscription:
         What is pending then is still given. An event that `encode` gives None for is left out.
         """
         loop = asyncio.get_running_loop()
+        self._hub.begin(self.cursor)
         self._set_read(is_read=True)
         try:
             while True:

@@ -32,6 +32,8 @@ class OutputCursor:
         self.wake: Callable[[], None] = lambda: None
         self.on_move: Callable[[OutputLog], None] = lambda log: None
         self.is_closed = False
+        # Until its client reads, a cursor may follow nothing and hold the number of the event to go on from.
+        self.waits_at: int | None = None
         self._places: dict[OutputLog, int] = {}
         # The sessions with something to take, in the order in which they got it.
         self.behind: dict[OutputLog, None] = {}
@@ -41,7 +43,7 @@ class OutputCursor:
         self._was_taking = False
 
     def add(self, log: OutputLog, offset: int) -> None:
-        if self._only_sessions is None or log.session_id in self._only_sessions:
+        if self.waits_at is None and (self._only_sessions is None or log.session_id in self._only_sessions):
             self._places[log] = offset
             if offset < log.end or log.exit is not None:
                 self.behind[log] = None

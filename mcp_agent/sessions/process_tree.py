@@ -16,6 +16,8 @@ from typing import NamedTuple
 TAG = "MCP_AGENT_SESSION"
 # PF_KTHREAD of the kernel.
 _KERNEL_THREAD = 0x00200000
+# Where in /proc/PID/stat, from the state on, what `_Entry` holds after the state is.
+_STAT_FIELDS = (1, 2, 3, 6, 17, 19, 47, 48)
 
 
 class Member(NamedTuple):
@@ -34,6 +36,9 @@ class _Entry(NamedTuple):
     flags: int
     threads: int
     start_time: int
+    # Where in its memory its environment is: both 0 in the moment of an exec.
+    environment_start: int
+    environment_end: int
 
     @property
     def has_ended(self) -> bool:
@@ -73,7 +78,8 @@ class Tree:
     def __init__(self, tag: bytes, leaders: Callable[[], Iterable[int]] = tuple) -> None:
         """`leaders` must not give a process that has been reaped: another process may have got its pid."""
         self.leaders = leaders
-        # Whether the last look saw an orphan that had ended since the look before: what it started may live.
+        # Whether the last look saw an orphan that had ended since the look before (what it started may live), or one in
+        # the moment of an exec, in which it shows no environment.
         self.saw_trail = False
         self._tag = tag
         self._own = os.getpid()
@@ -92,7 +98,7 @@ class Tree:
         self.saw_trail = False
         for pid, entry in entries.items():
             is_led = pid in leading or entry.session in leading or entry.group in leading
-            has_tag = None if is_led else _has_tag(entry, self._tag)
+            has_tag = None if is_led else self._has_tag(entry)
             if is_led or has_tag:
                 found.add(pid)
             elif has_tag is not None:
@@ -109,6 +115,21 @@ class Tree:
                     waiting.append(child)
         self._strangers -= found
         return {Member(pid, entries[pid].start_time) for pid in found if not entries[pid].has_ended}
+
+    def _has_tag(self, entry: _Entry) -> bool | None:
+        """Whether its environment has the tag. None if it shows none now; an orphan that will is a trail."""
+        if entry.has_ended or entry.flags & _KERNEL_THREAD:
+            return False
+        try:
+            environment = _environment(entry)
+        except OSError:
+            return None
+        if environment:
+            return environment.startswith(self._tag) or b"\0" + self._tag in environment
+        if entry.parent == self._own and (now := _entry(entry.pid)) is not None:
+            is_none = now.environment_start == now.environment_end != 0
+            self.saw_trail = self.saw_trail or not is_none
+        return None
 
 
 def command_line(member: Member) -> str:
@@ -163,19 +184,7 @@ def _entry(pid: int) -> _Entry | None:
         return None
     # The program name is in parentheses and may itself contain parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
-    parent, group, session, flags, threads, begun = (int(fields[index]) for index in (1, 2, 3, 6, 17, 19))
-    return _Entry(pid, fields[0].decode(), parent, group, session, flags, threads, begun)
-
-
-def _has_tag(entry: _Entry, tag: bytes) -> bool | None:
-    """Whether its environment has the tag. None if it cannot be read now, as in the moment of an exec."""
-    if entry.has_ended or entry.flags & _KERNEL_THREAD:
-        return False
-    try:
-        environment = _environment(entry)
-    except OSError:
-        return None
-    return (environment.startswith(tag) or b"\0" + tag in environment) if environment else None
+    return _Entry(pid, fields[0].decode(), *(int(fields[index]) for index in _STAT_FIELDS))
 
 
 def _environment(entry: _Entry) -> bytes:

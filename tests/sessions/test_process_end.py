@@ -183,6 +183,38 @@ def test_a_process_that_is_being_reaped_ends_no_look(monkeypatch: pytest.MonkeyP
         headless.wait()
 
 
+def test_a_process_in_the_moment_of_an_exec_is_not_taken_for_gone(tmp_path: Path) -> None:
+    """It shows no environment then. Two such looks in a row, and a stop said that nothing was left."""
+    again = tmp_path / "again"
+    again.write_text('#!/bin/sh\nexec "$0"\n')
+    again.chmod(0o700)
+    tag = process_tree.environment_entry("a-tag-of-this-test")
+    process = subprocess.Popen([again], env={process_tree.TAG: "a-tag-of-this-test"})
+    try:
+        seen = []
+        for _ in range(1_000):
+            tree = process_tree.Tree(tag)
+            seen.append((bool(tree.look()), tree.saw_trail))
+    finally:
+        process.kill()
+        process.wait()
+    assert (False, False) not in seen
+    assert (False, True) in seen
+
+
+def test_a_process_without_an_environment_does_not_hold_up_a_stop() -> None:
+    process = subprocess.Popen(["sleep", "60"], env={})
+    try:
+        eventually_sync(Path(f"/proc/{process.pid}/cmdline").read_bytes, lambda words: words == b"sleep\x0060\0")
+        tree = process_tree.Tree(b"A_TAG_OF_NOBODY=")
+        # Zombies of other tests are a trail to the first look.
+        tree.look()
+        assert (tree.look(), tree.saw_trail) == (set(), False)
+    finally:
+        process.kill()
+        process.wait()
+
+
 def _without_first_thread(pid: int) -> Member | None:
     """The process, once its first thread has ended and others go on."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
