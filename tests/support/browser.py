@@ -25,6 +25,16 @@ window.violations = [];
 document.addEventListener('securitypolicyviolation', (event) =>
   window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 """
+_STATE = """
+() => JSON.stringify({
+  address: location.hash,
+  connection: document.body.dataset.connection,
+  focus: document.activeElement?.outerHTML.slice(0, 200),
+  inputs: [...document.querySelectorAll("input")].map((input) => input.value),
+  messages: [...document.querySelectorAll(".toast")].map((toast) => toast.textContent),
+  text: document.querySelector("main")?.innerText.slice(0, 1000),
+}, null, 1)
+"""
 
 
 @dataclass
@@ -76,7 +86,11 @@ async def opened(
         page.on("console", lambda message: _note(opened_page, message))
         await page.goto(login_link(daemon).replace(daemon.url, through or daemon.url))
         await page.locator('body[data-connection="live"]').wait_for()
-        yield opened_page
+        try:
+            yield opened_page
+        except Exception as error:
+            error.add_note(await _describe(opened_page, daemon))
+            raise
         assert await opened_page.violations() == []
         assert opened_page.errors == []
     finally:
@@ -90,6 +104,13 @@ def login_link(daemon: Daemon) -> str:
     found = re.search(r"http\S+/ui/login\?ticket=\S+", done.stdout)
     assert found is not None, done.stdout
     return found[0]
+
+
+async def _describe(opened_page: OpenPage, daemon: Daemon) -> str:
+    """What a person would see of a page on which a test has failed, and what the daemon said last."""
+    state: str = await opened_page.page.evaluate(_STATE)
+    log = daemon.stderr.read_text(errors="replace")[-2_000:]
+    return f"The page: {state}\nIts errors: {opened_page.errors}\nThe log of the daemon: {log}"
 
 
 def _note(opened_page: OpenPage, message: ConsoleMessage) -> None:
