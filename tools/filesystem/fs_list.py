@@ -237,7 +237,8 @@ class _Walk:
             os.close(descriptor)
 
 
-@lru_cache(maxsize=4096)
+# About as many as one answer has entries.
+@lru_cache(maxsize=1024)
 def _time(seconds: int) -> str:
     # Not datetime: a file can have a time in a year that datetime does not know.
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
