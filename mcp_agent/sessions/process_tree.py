@@ -18,6 +18,8 @@ TAG = "MCP_AGENT_SESSION"
 _KERNEL_THREAD = 0x00200000
 # Where in /proc/PID/stat, from the state on, what `_Entry` holds after the state is.
 _STAT_FIELDS = (1, 2, 3, 6, 17, 19, 47, 48)
+# More than most environments have.
+_PART_BYTES = 8_192
 
 
 class Member(NamedTuple):
@@ -179,7 +181,7 @@ def _entries() -> Iterable[_Entry]:
 
 def _entry(pid: int) -> _Entry | None:
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
+        text = _read(f"/proc/{pid}/stat")
     except OSError:
         return None
     # The program name is in parentheses and may itself contain parentheses.
@@ -188,9 +190,21 @@ def _entry(pid: int) -> _Entry | None:
 
 
 def _environment(entry: _Entry) -> bytes:
-    folder = Path(f"/proc/{entry.pid}")
+    folder = f"/proc/{entry.pid}"
     if entry.state != "Z":
-        return (folder / "environ").read_bytes()
+        return _read(f"{folder}/environ")
     # Its first thread has ended and has none any more. In the moment in which it is reaped, no thread is listed.
-    threads = os.listdir(folder / "task")  # noqa: PTH208 - names alone
-    return (folder / "task" / max(threads, key=int) / "environ").read_bytes() if threads else b""
+    threads = os.listdir(f"{folder}/task")  # noqa: PTH208 - names alone
+    return _read(f"{folder}/task/{max(threads, key=int)}/environ") if threads else b""
+
+
+def _read(path: str) -> bytes:
+    """All of a file. Without a Path, which takes as long again and puts every pid into Python's table of names."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(descriptor, _PART_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)

@@ -80,7 +80,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(shell:
 async def test_the_end_is_seen_although_a_grandchild_holds_the_pipe(shell: ShellHost) -> None:
     done = await shell.call("shell_exec", command="sleep 300 & echo done")
     assert (done["exit_code"], done["stdout"]) == (0, "done\n")
-    assert done["duration_s"] < 1
+    assert done["duration_s"] < 60
     # It shows no environment, so it is not found, in the moment in which it becomes `sleep`.
     await eventually(shell.processes, lambda left: len(left) == 1)
 
