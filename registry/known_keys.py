@@ -78,7 +78,10 @@ _PLACES: Mapping[Level, str] = {
 _LEVELS: Mapping[str, Level] = {key: level for level in reversed([*KEYS]) for key in KEYS[level]}
 # What people write in place of a key, in other letters.
 _OPPOSITES = frozenset({"disabled", "disable", "off"})
-_SYNONYMS: Mapping[Level, Mapping[str, str]] = {"file": {"active": "activeProfile", "defaultProfile": "activeProfile"}}
+_SYNONYMS: Mapping[Level, Mapping[str, str]] = {
+    "file": {"active": "activeProfile", "defaultProfile": "activeProfile"},
+    "profile": {"category": "categories"},
+}
 _SEPARATORS = re.compile(r"[\s_.-]+")
 
 
@@ -88,7 +91,7 @@ def check_keys(entry: Mapping[str, Any], level: Level, pointer: str, problem: Te
     for key in entry:
         if key in known:
             continue
-        meant = _LEVELS.get(key)
+        meant = None if key in _SYNONYMS.get(level, ()) else _LEVELS.get(key)
         at = f"{pointer}/{escape(key)}"
         if meant is not None:
             tell = problem if KEYS[meant][key] else warn

@@ -28,7 +28,7 @@ def _told(level: Level, *keys: str) -> list[str]:
     ("level", "key", "told"),
     [
         ("profile", "enable", "problem /enable: there is no key enable here (did you mean enabled?)"),
-        ("profile", "category", "problem /category: category has no effect here: it belongs in a tool"),
+        ("profile", "category", "problem /category: there is no key category here (did you mean categories?)"),
         ("category", "tool", "problem /tool: there is no key tool here (did you mean tools?)"),
         ("profile", "tool", "problem /tool: there is no key tool (did you mean tools, in a category?)"),
         (
