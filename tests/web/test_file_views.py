@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.support.browser import opened
 from tests.support.daemon import Daemon
@@ -94,6 +95,34 @@ async def test_files_are_browsed_looked_at_and_downloaded(browser: Browser, daem
         await expect(page.locator(".source pre")).to_contain_text("last line")
     events = daemon.cli("audit", "--event", "download", "--json").stdout
     assert "data.bin" in events
+
+
+async def test_a_listing_that_comes_late_leaves_the_field_to_who_is_about_to_type(
+    browser: Browser, daemon: Daemon, tmp_path: Path
+) -> None:
+    """The first listing put its path into the field that a person had just gone to: theirs was typed behind it."""
+    may_answer = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await may_answer.wait()
+        await route.continue_()
+
+    (tmp_path / "project").mkdir()
+    async with opened(browser, daemon) as window:
+        page = window.page
+        await page.route("**/api/files/start", hold)
+        await window.view("files")
+        field = page.get_by_label("Path", exact=True)
+        await field.focus()
+        may_answer.set()
+        await page.locator(".file-row").first.wait_for()
+        await page.keyboard.insert_text(str(tmp_path))
+        await page.keyboard.press("Enter")
+        await page.locator(".file-row", has_text="project").click()
+        await expect(field).to_have_value(f"{tmp_path}/project")
+        await field.fill("")
+        await field.blur()
+        await expect(field).to_have_value(f"{tmp_path}/project")
 
 
 async def test_a_full_folder_and_long_texts_are_shown_part_by_part(

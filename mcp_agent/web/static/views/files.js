@@ -13,7 +13,8 @@ export default { id: "files", mount: (root, app) => mountFiles(root, app) };
 export function mountFiles(root, app, { box, start } = {}) {
   const call = (tool, args) => post("call", { tool, arguments: box ? { ...args, box } : args });
   const where = h("input", { class: "input mono", spellcheck: false, autocomplete: "off", aria: { label: "Path" } });
-  where.addEventListener("input", () => { isTyping = true; });
+  for (const each of ["focus", "input"]) where.addEventListener(each, () => { isTyping = true; });
+  where.addEventListener("blur", () => { where.value ||= folder ?? ""; });
   const list = h("div", { class: "card file-list" });
   const detail = h("section", { class: "card detail file-detail", aria: { label: "The file" } });
   const crumbs = h("nav", { class: "crumbs", aria: { label: "Folders" } });
@@ -59,7 +60,7 @@ export function mountFiles(root, app, { box, start } = {}) {
     const found = await call("fs_list", { path, ...(next ? { after: next } : {}) });
     if (mine !== turn) return;
     folder = path;
-    // A listing that comes late does not take away what is being typed.
+    // A listing that comes late takes away nothing that is being typed, and puts nothing before it.
     if (!isTyping) where.value = path;
     const all = [...entries, ...found.entries];
     const parts = path.split("/").filter(Boolean);
