@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.files import disk
+
 TAG = "MCP_AGENT_SESSION"
 # PF_KTHREAD of the kernel.
 _KERNEL_THREAD = 0x00200000
 # Where in /proc/PID/stat, from the state on, what `_Entry` holds after the state is.
 _STAT_FIELDS = (1, 2, 3, 6, 17, 19, 47, 48)
-# More than most environments have.
-_PART_BYTES = 8_192
+# What a file of /proc has: the status of a process or a usual environment, and the largest one that Linux allows.
+_USUAL_BYTES = 8_191
+_MOST_BYTES = 6 * 1024 * 1024
 
 
 class Member(NamedTuple):
@@ -119,7 +122,10 @@ class Tree:
         return {Member(pid, entries[pid].start_time) for pid in found if not entries[pid].has_ended}
 
     def _has_tag(self, entry: _Entry) -> bool | None:
-        """Whether its environment has the tag. None if it shows none now; an orphan that will is a trail."""
+        """Whether its environment has the tag. None if it shows no environment now.
+
+        If that is because an orphan of ours is in the moment of an exec, it is noted in `saw_trail`.
+        """
         if entry.has_ended or entry.flags & _KERNEL_THREAD:
             return False
         try:
@@ -202,9 +208,6 @@ def _read(path: str) -> bytes:
     """All of a file. Without a Path, which takes as long again and puts every pid into Python's table of names."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        parts = []
-        while part := os.read(descriptor, _PART_BYTES):
-            parts.append(part)
-        return b"".join(parts)
+        return disk.read_up_to(descriptor, _MOST_BYTES, _USUAL_BYTES)
     finally:
         os.close(descriptor)
