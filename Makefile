@@ -20,7 +20,7 @@ LIMIT ?= 500
 
 # The terminal of the Tools page is fetched once, when the daemon is there; without it the page shows text.
 serve: $(DAEMON)
-	@$(BIN)/python -m mcp_agent.web.terminal_component --after-start 2>/dev/null & $(BIN)/mcp-agent serve
+	@$(BIN)/python -m mcp_agent.page.terminal_component --after-start 2>/dev/null & $(BIN)/mcp-agent serve
 
 # The daemon, started again at every change of the source.
 dev: $(DAEMON)
@@ -48,7 +48,7 @@ test-openwebui: $(STAMP) system
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python -m mcp_agent.reference --check
+	$(BIN)/python -m mcp_agent.cli.reference --check
 	$(BIN)/mypy
 
 tests: $(STAMP)
@@ -76,11 +76,11 @@ tasks: $(STAMP)
 # The pictures of the documentation, from what real commands and the real page show; every view of the page, in build/.
 screenshots: $(STAMP) system
 	$(BIN)/python -m tests.screenshots
-	$(BIN)/python -m tests.web.screenshots --docs --out docs/images
-	$(BIN)/python -m tests.web.screenshots
+	$(BIN)/python -m tests.page.screenshots --docs --out docs/images
+	$(BIN)/python -m tests.page.screenshots
 
 docs: $(STAMP)
-	$(BIN)/python -m mcp_agent.reference
+	$(BIN)/python -m mcp_agent.cli.reference
 	$(BIN)/python -m tests.repository.response_costs
 
 lint: $(STAMP)

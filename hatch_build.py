@@ -14,7 +14,7 @@ class TerminalComponent(BuildHookInterface[Any]):
         if version == "editable":
             # A checkout gets it later, in the background.
             return
-        path = Path(self.root) / "mcp_agent" / "web" / "terminal_component.py"
+        path = Path(self.root) / "mcp_agent" / "page" / "terminal_component.py"
         spec = importlib.util.spec_from_file_location("terminal_component", path)
         assert spec is not None and spec.loader is not None, "it is a Python file"  # noqa: PT018 - one claim
         component = importlib.util.module_from_spec(spec)

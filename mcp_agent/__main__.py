@@ -2,6 +2,6 @@
 
 import sys
 
-from mcp_agent.entry import main
+from mcp_agent.cli.entry import main
 
 sys.exit(main())

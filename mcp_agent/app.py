@@ -4,50 +4,51 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace, Metrics, RecentResults
 from mcp_agent.calls.shaping import Shaper
-from mcp_agent.calls.tool_work import ToolWork
 from mcp_agent.compact.compactor import Compactor
 from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon, pin_profile
 from mcp_agent.events.hub import EventHub
 from mcp_agent.host import Host
-from mcp_agent.logs import event
-from mcp_agent.protocol.kept_resources import ArtifactResources, UndoResources
+from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import Methods
-from mcp_agent.protocol.mounted_resources import MountedResources
 from mcp_agent.protocol.prompts import Prompts
-from mcp_agent.protocol.resources import HostResources, Resources, SessionResources
-from mcp_agent.protocol.wrapped_resources import WrappedResources
 from mcp_agent.pruning_service.host_pruner import HostPruner
-from mcp_agent.pruning_service.kept_texts import KeptTexts
+from mcp_agent.resources.kept_resources import ArtifactResources, UndoResources
+from mcp_agent.resources.mounted_resources import MountedResources
+from mcp_agent.resources.resources import HostResources, Resources, SessionResources
+from mcp_agent.resources.wrapped_resources import WrappedResources
 from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.sessions.crash_record import CrashRecord
 from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.settings import BUILT_IN, BadConfig
-from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
+from mcp_agent.storage.artifact_store import PRUNED_QUOTAS, ArtifactStore, Quotas
 from mcp_agent.storage.audit_log import AuditLog
 from mcp_agent.upstream.mounted_servers import Mounts
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
 from registry.live_catalog import LiveCatalog, both
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
-from registry.program_help import ProgramHelp
 from registry.tools_json_file import RegistryFile
+from tools.cli.program_help import ProgramHelp
 from tools.context import ToolContext
-from tools.files.journal import Journal
-from tools.files.journal_records import Limits as JournalLimits
 from tools.files.paths import OpenPaths
 from tools.files.protected import Protected
+from tools.journal.journal import Journal
+from tools.journal.journal_records import Limits as JournalLimits
 from tools.search.engine import find_engine
 
 if TYPE_CHECKING:
@@ -107,8 +108,10 @@ def compose_daemon(
         event(log, logging.WARNING, "journal.recovered", message=sentence)
     artifacts = artifacts_of(config)
     artifacts.recover()
+    # Where earlier versions kept pruned texts, for an hour.
+    shutil.rmtree(config.state_dir / "pruned", ignore_errors=True)
     audit = AuditLog(config.audit_dir)
-    pruner = pruner_of(config)
+    pruner = pruner_of(config, artifacts)
     engine = find_engine()
     paths = OpenPaths(directory, config.closed_paths)
     shared = ToolContext(
@@ -166,7 +169,6 @@ def compose_daemon(
         ),
         config=config,
         directory=directory,
-        tool_work=ToolWork(gate, SharedContext(shared, artifacts), threads, (CallTrace(), *observers)),
         catalog=live_catalog,
         mounts=mounts,
         file=file,
@@ -189,8 +191,9 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     sessions = SessionManager(hub, record, Limits())
     threads = ThreadPoolExecutor(_PRUNER_THREADS, thread_name_prefix="tool")
     artifacts = artifacts_of(config)
+    artifacts.recover()
     audit = AuditLog(config.audit_dir)
-    pruner = pruner_of(config, is_strict=True)
+    pruner = pruner_of(config, artifacts, is_strict=True)
     shared = ToolContext(
         "", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root, is_strict=True
     )
@@ -235,16 +238,18 @@ def journal_of(config: Config) -> Journal:
 
 
 def artifacts_of(config: Config) -> ArtifactStore:
-    quotas = Quotas(
+    """The store of a state folder, for the daemon, for `mcp-pruner` and for the commands."""
+    results = Quotas(
         config.artifacts_mb * 1_000_000, config.artifacts_caller_mb * 1_000_000, config.artifacts_days * 86_400.0
     )
-    return ArtifactStore(config.artifacts_dir, quotas, config.id_suffix)
+    pruned = replace(PRUNED_QUOTAS, age_s=config.pruner_ttl_s)
+    return ArtifactStore(config.artifacts_dir, results, pruned, config.id_suffix)
 
 
-def pruner_of(config: Config, *, is_strict: bool = False) -> HostPruner:
+def pruner_of(config: Config, store: ArtifactStore, *, is_strict: bool = False) -> HostPruner:
     """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
     return HostPruner(
-        KeptTexts(config.pruned_dir, config.pruner_ttl_s, id_suffix=config.id_suffix),
+        store,
         url=None if config.pruner_url == BUILT_IN else config.pruner_url,
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,

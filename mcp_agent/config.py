@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from mcp_agent.settings import DAEMON_SETTINGS, PREFIX, SETTINGS, BadConfig, Setting, suggest
 from tools.files import disk
-from tools.kit.records import record
 from tools.pruning.engine import Language
 
 APP = "mcp-agent"
@@ -23,8 +24,7 @@ APP = "mcp-agent"
 _OTHER_VARIABLES = ("MCP_AGENT_TOKEN", "MCP_AGENT_SESSION", "MCP_AGENT_MOUNTED_BY")
 
 
-@record
-class Config:
+class Config(Struct, frozen=True):
     """All settings, each parsed and in range. Their table is in `settings.py`."""
 
     host: str
@@ -90,11 +90,6 @@ class Config:
         return self.state_dir / "client-tokens"
 
     @property
-    def pruned_dir(self) -> Path:
-        """The texts that were pruned, so that `recover_text` can bring lines back."""
-        return self.state_dir / "pruned"
-
-    @property
     def mcp_sessions_file(self) -> Path:
         """What clients said of themselves when they connected; it outlives a restart."""
         return self.state_dir / "mcp-sessions.json"
@@ -124,6 +119,7 @@ class Config:
 
     @property
     def artifacts_dir(self) -> Path:
+        """Results that were too large, and texts that were pruned."""
         return self.state_dir / "artifacts"
 
     @property
@@ -150,7 +146,6 @@ class Config:
             self.journal_dir,
             self.artifacts_dir,
             self.audit_dir,
-            self.pruned_dir,
             self.cursor_key,
             self.runtime_file,
             self.mcp_sessions_file,

@@ -7,19 +7,20 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import field
+from msgspec.structs import replace
+
 from mcp_agent import __version__
 from mcp_agent.calls.observers import Metrics, RecentResults
-from mcp_agent.calls.tool_work import ToolWork
 from mcp_agent.config import Config
 from mcp_agent.events.types import Notice, ResourceUpdated, ToolsChanged
 from mcp_agent.host import Host
-from mcp_agent.logs import event
-from mcp_agent.protocol.resources import TOOLS_URI
+from mcp_agent.process.logs import event
+from mcp_agent.resources.resources import TOOLS_URI
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.refusals import Refusals
 from mcp_agent.upstream.mounted_servers import Mounts
@@ -27,9 +28,8 @@ from registry.live_catalog import LiveCatalog
 from registry.profiles import BadRegistry, Problem, Profiles, policy_change
 from registry.tools_json_file import RegistryFile, watch
 from registry.user_error import UserError
-from tools.files.journal import Journal
 from tools.files.paths import OpenPaths
-from tools.kit.records import mutable
+from tools.journal.journal import Journal
 from tools.search.engine import Engine
 
 if TYPE_CHECKING:
@@ -54,14 +54,12 @@ class Pinned(UserError):
         super().__init__(f"{self.message} ({self.hint})")
 
 
-@mutable
 class Daemon(Host):
     """A host that puts every valid state of tools.json into force, and counts reloads and rejections for the owner."""
 
     config: Config
     # Relative paths count from here.
     directory: Path
-    tool_work: ToolWork
     catalog: LiveCatalog
     mounts: Mounts
     file: RegistryFile
@@ -92,7 +90,7 @@ class Daemon(Host):
         """Until cancelled, put every good state of tools.json into force as it is saved."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._learn_program_help())
-            group.create_task(self.pruner.remove_expired())
+            group.create_task(self.remove_expired())
             group.create_task(self.mounts.follow(self._take_over_tools))
             reload = partial(self.file.reload, self.apply, self.keep_last_good, self._turn)
             group.create_task(watch(self.file.path, reload))
@@ -156,7 +154,7 @@ class Daemon(Host):
         """Put `profiles` into force, on record, and tell every client, if anything is different."""
         profiles = pin_profile(profiles, self.config.profile)
         had_problems, self.problems = bool(self.problems), ()
-        if profiles == self.gate.profiles and not had_problems:
+        if profiles.is_same_policy(self.gate.profiles) and not had_problems:
             return
         self.reloads += 1
         before = self.gate.profiles

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
+
+from msgspec import Struct
 
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.events.hub import EventHub
@@ -13,11 +16,9 @@ from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.storage.artifact_store import ArtifactStore
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
-from tools.kit.records import mutable
 
 
-@mutable
-class Host:
+class Host(Struct, eq=False):
     """Owns processes, threads and files; `close()` releases them. A wire reaches the rest of the program through it."""
 
     gate: Gate
@@ -37,7 +38,13 @@ class Host:
 
     async def follow_registry(self) -> None:
         """Until cancelled, put every good state of the registry into force. Here there is no file to follow."""
-        await self.pruner.remove_expired()
+        await self.remove_expired()
+
+    async def remove_expired(self) -> None:
+        """Until cancelled, delete artifacts and pruned texts when their time is over."""
+        while True:
+            next_in_s = await asyncio.to_thread(self.artifacts.sweep)
+            await asyncio.sleep(max(1.0, next_in_s))
 
     async def stop(self, grace_s: float | None = None) -> None:
         """End every process of ours, then every stream.

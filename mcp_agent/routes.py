@@ -7,9 +7,9 @@ from functools import cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_agent.admin.health import Health
-from mcp_agent.admin.metrics_page import MetricsPage
 from mcp_agent.daemon import Daemon
+from mcp_agent.page.health import Health
+from mcp_agent.page.metrics_page import MetricsPage
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import BrowserLogins
@@ -45,13 +45,13 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     logins = BrowserLogins(tokens.owner_digest)
 
     def make_api() -> ASGIApp:
-        from mcp_agent.admin.owner_api import owner_api
+        from mcp_agent.page.owner_api import owner_api
 
         return owner_api(daemon, tokens, health, logins, lambda: [*sessions.callers, *daemon.streams.listeners])
 
     def make_page() -> ASGIApp:
-        from mcp_agent.admin.page_stream import PageStream
-        from mcp_agent.web.page import Page
+        from mcp_agent.page.page_files import Page
+        from mcp_agent.page.page_stream import PageStream
 
         return Page(logins, api, PageStream(daemon))
 

@@ -17,13 +17,13 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 
-from mcp_agent import signals
 from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon
 from mcp_agent.host import Host
-from mcp_agent.logs import event
-from mcp_agent.memory import collect_as_usual, return_free_memory
-from mcp_agent.runtime_file import RuntimeFile
+from mcp_agent.process import signals
+from mcp_agent.process.logs import event
+from mcp_agent.process.memory import collect_as_usual, return_free_memory
+from mcp_agent.process.runtime_file import RuntimeFile
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from mcp_agent.settings import BadConfig

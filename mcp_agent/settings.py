@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcp_agent.logs import LEVELS
+from mcp_agent.process.logs import LEVELS
 from registry.user_error import UserError
 
 PREFIX = "MCP_AGENT_"

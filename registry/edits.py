@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from msgspec import Struct
+
 from registry.catalog import Catalog
 from registry.known_keys import EFFECTS, Tell
 from registry.mount_entries import read_mount
@@ -19,7 +21,6 @@ from registry.profiles import Profile, Profiles, UnknownName, describe_profile
 from registry.tools_json import MOST_KEYS
 from registry.user_error import UserError
 from registry.wrap_entries import read_wraps
-from tools.kit.records import record
 
 _PROFILE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -31,8 +32,7 @@ class BadArguments(UserError):
     """The arguments of a change do not fit it."""
 
 
-@record
-class Edit:
+class Edit(Struct, frozen=True):
     """One change. `apply` changes the document in place, and raises UnknownName if a name in it does not exist."""
 
     apply: Callable[[Document, Profiles, Catalog], None]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from registry.catalog import Catalog
 from registry.profiles import Profiles
-from registry.program_help import ProgramHelp
+from tools.cli.program_help import ProgramHelp
 from tools.kit.spec import Tool
 
 if TYPE_CHECKING:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct, field
+
 from registry.json_entry import TOOL_NAME, Entry
 from registry.known_keys import Tell
 from registry.user_error import UserError
 from tools.files import disk
-from tools.kit.records import record
 
 _KEYS = (
     "command",
@@ -39,8 +39,7 @@ _MOST_TIMEOUT_S = 86_400
 _MOST_SECRET_BYTES = 64 * 1024
 
 
-@record
-class SecretPlace:
+class SecretPlace(Struct, frozen=True):
     """Where a value is, that does not stand in tools.json: a file, or a variable of the daemon."""
 
     file: str = ""
@@ -64,8 +63,7 @@ class SecretPlace:
 Values = Mapping[str, str | SecretPlace]
 
 
-@record
-class Mount:
+class Mount(Struct, frozen=True):
     """One mounted server, as tools.json describes it: a command for stdio, or a URL."""
 
     category: str

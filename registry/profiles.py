@@ -6,10 +6,12 @@ The differences between two states of tools.json are here too, in words for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from registry.catalog import Catalog, label
 from registry.known_keys import EFFECTS
@@ -63,16 +65,14 @@ class UnknownName(UserError):
         self.message, self.hint = message, hint
 
 
-@dataclass(frozen=True, slots=True)
-class Switches:
+class Switches(Struct, frozen=True):
     """One category of one profile: its master switch and the tools it names."""
 
     enabled: bool
     tools: Mapping[str, bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """The tools that its callers may use. `unlisted` decides about tools that `categories` does not name."""
 
     id: str
@@ -130,8 +130,7 @@ class Profile:
         return bool(self.pruning.get("everywhere", True))
 
 
-@dataclass(frozen=True, slots=True)
-class Profiles:
+class Profiles(Struct, frozen=True):
     """A whole tools.json, with the shipped profiles that it does not replace."""
 
     active: str
@@ -140,8 +139,12 @@ class Profiles:
     # The programs that become tools, and the servers whose tools become ours, by category. Every profile has them all.
     wraps: tuple[Wrap, ...] = ()
     mounts: Mapping[str, Mount] = field(default_factory=dict)
-    # Hash of the file. It is not compared: a change of whitespace changes no profile.
-    digest: str = field(default="", compare=False)
+    # Hash of the file.
+    digest: str = ""
+
+    def is_same_policy(self, other: Profiles) -> bool:
+        """Whether both files say the same: a change of whitespace changes no profile."""
+        return replace(other, digest=self.digest) == self
 
     def lacks_tools(self, category: str, names: Iterable[str]) -> bool:
         """Whether a profile that has an entry for `category` has no switch for one of these tools."""

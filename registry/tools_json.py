@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
 
 from registry.catalog import Catalog
 from registry.deny_rules import read_deny
@@ -29,7 +30,6 @@ from registry.profiles import (
     every_tool,
     no_tool,
 )
-from tools.kit.records import mutable
 from tools.kit.rules import Deny
 
 # What reads them is imported when there is one in the file.
@@ -96,8 +96,7 @@ def read(document: dict[str, Any], catalog: Catalog, origin: str = "tools.json",
     return _Reader(catalog, origin).profiles(document, digest)
 
 
-@mutable
-class _Reader:
+class _Reader(Struct, eq=False):
     """Walks the document and collects problems instead of stopping at the first."""
 
     _catalog: Catalog

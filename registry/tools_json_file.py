@@ -16,10 +16,11 @@ import stat
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from registry.catalog import Catalog
 from registry.profiles import BadRegistry, Problem, Profiles, UnusableFile, default_document

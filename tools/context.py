@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from tools.files.journal import Journal
+from msgspec import Struct, field
+
 from tools.files.lines import LineIndexes
 from tools.files.paths import OpenPaths, to_wire
 from tools.files.revisions import Revs
 from tools.files.sources import Source, is_artifact, is_reference
+from tools.journal.journal import Journal
 from tools.kit.errors import NotFound
-from tools.kit.records import mutable, record
 from tools.kit.results import Focused
 from tools.kit.rules import CommandRules
 from tools.pruning.engine import Language, Selection, SourceType
@@ -70,8 +70,7 @@ class NoArtifacts:
         raise NotFound(f"{reference[:200]} is not there: no artifacts are kept here")
 
 
-@record
-class Ending:
+class Ending(Struct, frozen=True):
     """How the processes of a command were ended: whether SIGKILL was needed after the grace, and what is alive in spite
     of it, each by its pid and command line."""
 
@@ -288,8 +287,7 @@ def _ignore(*_: object) -> None:
     pass
 
 
-@mutable
-class ToolContext:
+class ToolContext(Struct, eq=False):
     """What one call may use; no tool changes it. Tools with long loops call `check` now and then."""
 
     call_id: str

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Grant, Shape
 from registry.profiles import Form
 from tools.context import LogLevel, Origin, ToolContext
 from tools.kit.errors import ToolError
-from tools.kit.records import record
 from tools.kit.results import Media, Result
 from tools.kit.rules import NOTHING, Deny, merge
 from tools.kit.spec import Tool
@@ -27,8 +28,7 @@ _MODELS = _MCP | {OPEN_TERMINAL}
 MEDIA_WIRES = frozenset((OPENAPI, OPEN_TERMINAL))
 
 
-@record
-class Caller:
+class Caller(Struct, frozen=True):
     """Who is asking: the token's name, the rules that bind it, and what it says of itself.
 
     `client` is what the program calls itself; it chooses how results are written and nothing else. `user` and `chat`
@@ -61,8 +61,7 @@ class Caller:
         return self.transport in _MCP
 
 
-@record
-class Narrowing:
+class Narrowing(Struct, frozen=True):
     """What a gateway of a fleet adds to the rules of the box: those of its own profile. It can only take away."""
 
     form: Shape = "auto"
@@ -78,8 +77,7 @@ class Narrowing:
         return tool.with_cursor if form == "compact" else tool, narrowed
 
 
-@record
-class Call:
+class Call(Struct, frozen=True):
     """One request to run one tool. `report` sends progress to the caller, `tell` log messages, if it asked for them."""
 
     id: str
@@ -91,8 +89,7 @@ class Call:
     narrowing: Narrowing | None = None
 
 
-@record
-class SharedContext:
+class SharedContext(Struct, frozen=True):
     """`tools` has the services that every call shares; nothing in it belongs to one call."""
 
     tools: ToolContext
@@ -144,8 +141,7 @@ class Compact(NamedTuple):
 Written = bytes | str | Blocks | Compact | Media
 
 
-@record
-class Success:
+class Success(Struct, frozen=True):
     """The tool has given a result. `whole_bytes` is how large it is, where not all of it goes out."""
 
     code: ClassVar[str] = "ok"
@@ -160,8 +156,7 @@ class Success:
         return self.result
 
 
-@record
-class Page:
+class Page(Struct, frozen=True):
     """A further page of an earlier result. No tool was run."""
 
     code: ClassVar[str] = "ok"
@@ -170,8 +165,7 @@ class Page:
     written: Compact | Blocks
 
 
-@record
-class Failure:
+class Failure(Struct, frozen=True):
     """An error that the caller can correct, or a fault of ours that is reported to it."""
 
     error: ToolError
@@ -188,8 +182,7 @@ class Failure:
         return self.error.code
 
 
-@record
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A call that no tool answers: on JSON-RPC wires an error, elsewhere a bad request. `reason` is for the log."""
 
     error_code: int

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_agent.calls.call import Call, Refusal
 from mcp_agent.compact.fitting import fitting_elements
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from registry.gate import Grant
 from tools.kit.errors import InternalError, InvalidParams, Timeout
 from tools.kit.spec import Tool

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
 from mcp_agent.calls.call_errors import INVALID_PARAMS, internal_error, refuse_arguments, timeout_error
-from mcp_agent.calls.deadlines import Deadlines
 from mcp_agent.calls.focus import prune
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
 from mcp_agent.calls.shaping import Shaped, Shaper, WrittenForm, choose_form
@@ -27,6 +26,7 @@ from tools.kit.spec import CURSOR, Tool
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+_R = TypeVar("_R", bound=Result)
 
 
 class Dispatcher:
@@ -45,7 +45,6 @@ class Dispatcher:
         self._shaper = shaper
         self._threads = threads
         self._observers = observers
-        self._deadlines = Deadlines()
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
@@ -60,6 +59,34 @@ class Dispatcher:
         try:
             outcome = await self._carry_out(call)
             return outcome
+        finally:
+            notify_all(self._observers, call, outcome, began)
+
+    async def run_as(self, call: Call, function: Callable[[ToolContext, Tool], _R]) -> _R:
+        """Run `function` in a thread in the place of the tool of `call`, with all that the tool may use.
+
+        For a wire that needs a result in a form of its own, such as the bytes of a file. The gate, the rules, the
+        deadline and the observers are those of the tool. Nothing is parsed or shaped. Raises ToolError.
+        """
+        began = time.perf_counter()
+        outcome: Outcome | None = None
+        try:
+            tool, grant = self._gate.admit(call.caller.access, call.tool)
+            context = self._context.for_call(call, grant)
+            result = await _within(grant.deadline_s, context, self._in_thread(function, context, tool))
+            outcome = Success(result, b"")
+            return result
+        except ToolError as error:
+            outcome = Failure(error, b"")
+            raise
+        except TimeoutError:
+            outcome = Failure(timeout_error(tool, grant), b"")
+            raise outcome.error from None
+        except (asyncio.CancelledError, Cancelled):
+            raise asyncio.CancelledError from None
+        except Exception as error:
+            outcome = Failure(internal_error(call), b"")
+            raise outcome.error from error
         finally:
             notify_all(self._observers, call, outcome, began)
 
@@ -123,7 +150,7 @@ class Dispatcher:
             work: Awaitable[Result] = tool.function(context, **arguments)
         else:
             work = self._in_thread(partial(tool.function, context, **arguments))
-        result = await self._deadlines.within(deadline_s, context, work)
+        result = await _within(deadline_s, context, work)
         return result
 
     async def _shape(self, answer: Result | ToolError, call: Call, form: WrittenForm, tool: Tool | None) -> Shaped:
@@ -145,3 +172,14 @@ def _host_cursor(call: Call, tool: Tool) -> str | None:
     cursor = call.arguments.get(CURSOR)
     is_ours = isinstance(cursor, str) and (not tool.has_own_cursor or is_cursor(cursor))
     return cursor if is_ours else None
+
+
+async def _within(deadline_s: float, context: ToolContext, work: Awaitable[_T]) -> _T:
+    """What the work of a call gives. Raises TimeoutError at its deadline."""
+    try:
+        async with asyncio.timeout(deadline_s):
+            return await work
+    except (TimeoutError, asyncio.CancelledError):
+        # A thread cannot be cancelled: it looks at this now and then, and stops by itself.
+        context.is_cancelled = True
+        raise

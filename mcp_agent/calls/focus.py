@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mcp_agent.calls.wrapped_result import WrappedResult
 from tools.context import ToolContext
-from tools.kit.records import record
 from tools.kit.results import PruningMetadata, Result, ResultFacts
 from tools.kit.spec import Tool
 
 
-@record
-class FocusedResult(WrappedResult):
+class FocusedResult(WrappedResult, frozen=True):
     """A tool's own result with fewer lines in it, and what the pruner did."""
 
     pruning: PruningMetadata

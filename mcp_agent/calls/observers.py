@@ -8,9 +8,10 @@ import time
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from mcp_agent.calls.call import (
     Blocks,
@@ -25,13 +26,12 @@ from mcp_agent.calls.call import (
     form_and_bytes,
 )
 from mcp_agent.calls.shaping import choose_form
-from mcp_agent.logs import event
-from mcp_agent.memory import exact_copy
+from mcp_agent.process.logs import event
+from mcp_agent.process.memory import exact_copy
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
 from tools.kit.errors import Failed, InternalError, InvalidParams, Timeout, ToolError
 from tools.kit.params import Field
-from tools.kit.records import mutable, record
 from tools.kit.results import NO_FACTS, Media, ResultFacts
 
 log = logging.getLogger(__name__)
@@ -192,8 +192,7 @@ class Histogram:
             yield bound, count
 
 
-@mutable
-class ToolCounts:
+class ToolCounts(Struct, eq=False):
     """The counts of one tool."""
 
     by_code: dict[str, int] = field(default_factory=dict)
@@ -246,8 +245,7 @@ class Metrics(CallObserver):
             self.denied[label] = self.denied.get(label, 0) + 1
 
 
-@record
-class KeptResult:
+class KeptResult(Struct, frozen=True):
     """The beginning of what went out, and its form (`form_and_bytes`), or `refused`."""
 
     form: str

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from tools.kit.errors import ToolError
-from tools.kit.records import record
 from tools.kit.results import ArtifactRange, Block, Media, Result, ResultFacts
 
 
-@record
-class WrappedResult(Result):
+class WrappedResult(Result, frozen=True):
     result: Result
 
     @property
@@ -103,8 +102,7 @@ class WrappedResult(Result):
         return self.result.is_text
 
 
-@record
-class NotedResult(WrappedResult):
+class NotedResult(WrappedResult, frozen=True):
     """A result of a call whose arguments did not fit, and were taken in the one way that they can be meant."""
 
     notes: Sequence[str]

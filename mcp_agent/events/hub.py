@@ -4,32 +4,33 @@ There are two kinds of events. A change ("look again") is kept once by a subscri
 output stays in its log: each client has a cursor, so publishing copies nothing and a client that sleeps costs nothing.
 A client that stops reading delays nobody. It loses only bytes that the spool has let go, and a gap event names them.
 
-A client on an MCP wire has a subscription. One that is not read keeps one event of each kind and, of output, the number
-from which to go on, or an offset into each session's if it was read before: so it never grows. Output is coalesced and
-rate-limited there: what a client is too slow for becomes a gap event.
+A client on an MCP wire has a subscription. An unread subscription is bounded: one event per kind, and one number to
+resume after, or an offset for each session if it was read before. Output is coalesced and rate-limited there: what a
+client is too slow for becomes a gap event.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Container, Iterator
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator
 from typing import Literal
 
-from mcp_agent.events.output_cursor import OutputCursor
+from mcp_agent.events.output_cursor import Item, OutputCursor
 from mcp_agent.events.types import (
     Change,
     Event,
     Gap,
     MayHear,
     ResourceUpdated,
+    SessionEvent,
     SessionExit,
     SessionOutput,
     ToolsChanged,
     session_uri,
 )
-from mcp_agent.sessions.output_log import Exit, Lost, OutputLog
+from mcp_agent.sessions.output_log import Exit, Mark, OutputLog
 from tools.context import EndedBy
 
 Topic = Literal["tools", "sessions"]
@@ -142,9 +143,9 @@ class EventHub:
                 cursor.add(log, log.offset_after(number))
 
     def begin(self, cursor: OutputCursor) -> None:
-        """Have `cursor` follow from the number at which it waits, if it does."""
-        if cursor.waits_at is not None:
-            number, cursor.waits_at = cursor.waits_at, None
+        """Let `cursor` follow what came after its `resume_after`, if it has not begun yet."""
+        if cursor.resume_after is not None:
+            number, cursor.resume_after = cursor.resume_after, None
             self.resume(cursor, number)
 
     def observe(self, observer: Callable[[Topic], None]) -> None:
@@ -157,7 +158,7 @@ class EventHub:
     def subscribe(self, may_hear: MayHear = _never) -> Subscription:
         cursor = OutputCursor()
         # Many clients never read: an offset for each session would cost each of them more than all else it has.
-        cursor.waits_at = self.last_number
+        cursor.resume_after = self.last_number
         subscription = Subscription(self, cursor, may_hear)
         if self.is_closed:
             subscription.close()
@@ -201,11 +202,16 @@ class EventHub:
         self._waiting.pop(log, None)
         return False
 
-    def gap(self, session_id: str, offset: int, next_offset: int) -> Gap:
-        """The event for a client that does not get these bytes."""
+    def session_event(self, log: OutputLog, item: Item) -> SessionEvent:
+        """The event for what a cursor gives. Bytes that are no longer stored become a gap, which is counted."""
+        if isinstance(item, Exit):
+            return SessionExit.of(log.session_id, item)
+        data = log.data(item) if isinstance(item, Mark) else b""
+        if isinstance(item, Mark) and len(data) == item.end - item.offset:
+            return SessionOutput(log.session_id, item.stream, data.decode("utf-8", "replace"), item.offset)
         self.gaps += 1
-        self.gap_bytes += next_offset - offset
-        return Gap(session_id, offset, next_offset)
+        self.gap_bytes += item.end - item.offset
+        return Gap(log.session_id, item.offset, item.end)
 
     def close(self) -> None:
         """End every stream; the daemon is about to stop."""
@@ -269,11 +275,8 @@ class Subscription:
         """How many answers wait for the client to take them."""
         return len(self._answers)
 
-    async def messages(self, encode: Callable[[Event], bytes | None]) -> AsyncGenerator[bytes, None]:
-        """Answers as they are, and events as `encode` writes them, until the subscription is closed.
-
-        What is pending then is still given. An event that `encode` gives None for is left out.
-        """
+    async def events(self) -> AsyncGenerator[Event | bytes, None]:
+        """Events, and answers as they are, until the subscription is closed. What is pending then is still given."""
         loop = asyncio.get_running_loop()
         self._hub.begin(self.cursor)
         self._set_read(is_read=True)
@@ -286,14 +289,12 @@ class Subscription:
                         continue
                     change = next(iter(self._pending))
                     del self._pending[change]
-                    if (message := encode(change)) is not None:
-                        yield message
+                    yield change
                 if self.cursor.behind and (self.is_closed or loop.time() >= self._sent_at + COALESCE_S):
                     for event in self._due_output(loop.time()):
                         while self._answers:
                             yield self._answers.popleft()
-                        if (message := encode(event)) is not None:
-                            yield message
+                        yield event
                 if self.is_closed:
                     return
                 if self.cursor.behind:
@@ -333,52 +334,44 @@ class Subscription:
         self._hub.forget(self)
 
     def _due_output(self, now: float) -> list[Event]:
-        """What is due now: up to the allowance in whole, the rest left for later or given up with a gap."""
-        cursor = self.cursor
+        """What is due now: as much as the allowance permits; the rest is left for later, or left out with a gap."""
         if not self._may_hear():
-            cursor.skip_all()
+            self.cursor.skip_all()
             return []
-        self._allowance = min(float(RATE_BYTES), self._allowance + (now - self._sent_at) * RATE_BYTES)
+        refill = (now - self._sent_at) * RATE_BYTES
+        # The last events of a stream are exits, which must not wait for an allowance.
+        self._allowance = float(RATE_BYTES) if self.is_closed else min(float(RATE_BYTES), self._allowance + refill)
         self._sent_at = now
-        events: list[Event] = []
-        for log in list(cursor.behind):
-            before = len(events)
-            self._collect(log, events)
-            if len(events) > before:
-                events.append(ResourceUpdated(session_uri(log.session_id)))
-        return events
+        found: dict[OutputLog, list[SessionEvent]] = defaultdict(list)
+        for log in list(self.cursor.behind):
+            lost = self.cursor.skip_old(log, RATE_BYTES + self._allowance, MOST_CHUNK_BYTES)
+            if lost is not None:
+                found[log].append(self._hub.session_event(log, lost))
+        for log, item in self.cursor.take(self._allowance):
+            found[log].append(self._hub.session_event(log, item))
+            if isinstance(item, Mark):
+                self._allowance -= item.end - item.offset
+        return [
+            event
+            for log, events in found.items()
+            for event in (*_coalesce(events), ResourceUpdated(session_uri(log.session_id)))
+        ]
 
-    def _collect(self, log: OutputLog, events: list[Event]) -> None:
-        cursor = self.cursor
-        stop = log.end if log.exit is None else log.exit.offset
-        place = cursor.place(log)
-        if stop - place > RATE_BYTES + self._allowance:
-            # It prints faster than this client may be sent: the newest output is worth most.
-            behind = log.piece_at(max(place, stop - MOST_CHUNK_BYTES))
-            newest = behind.end if isinstance(behind, Lost) else stop if behind is None else behind.offset
-            events.append(self._hub.gap(log.session_id, place, newest))
-            place = newest
-        while place < stop and self._allowance > 0:
-            found = log.piece_at(place)
-            if found is None:
-                break
-            if isinstance(found, Lost):
-                events.append(self._hub.gap(log.session_id, place, found.end))
-                place = found.end
-                continue
-            data, offset, stream = [found.data], place, found.stream
-            size = len(found.data)
-            place = found.end
-            while size < MOST_CHUNK_BYTES // 2 and place < stop:
-                found = log.piece_at(place)
-                if found is None or isinstance(found, Lost) or found.stream != stream:
-                    break
-                data.append(found.data)
-                size += len(found.data)
-                place = found.end
-            self._allowance -= size
-            events.append(SessionOutput(log.session_id, stream, b"".join(data).decode("utf-8", "replace"), offset))
-        cursor.move(log, place)
-        if place >= stop and log.exit is not None:
-            events.append(SessionExit.of(log.session_id, log.exit))
-            cursor.drop(log)
+
+def _coalesce(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
+    """The events of one session, with small chunks of one stream in a row joined to larger ones."""
+    joined: list[SessionOutput] = []
+    size = 0
+    for event in events:
+        output = event if isinstance(event, SessionOutput) else None
+        is_next = joined and output and output.stream == joined[0].stream and size < MOST_CHUNK_BYTES // 2
+        if joined and not is_next:
+            yield joined[0]._replace(chunk="".join(each.chunk for each in joined))
+            joined, size = [], 0
+        if output is None:
+            yield event
+        else:
+            joined.append(output)
+            size += len(output.chunk)
+    if joined:
+        yield joined[0]._replace(chunk="".join(each.chunk for each in joined))

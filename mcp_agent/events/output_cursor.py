@@ -32,8 +32,8 @@ class OutputCursor:
         self.wake: Callable[[], None] = lambda: None
         self.on_move: Callable[[OutputLog], None] = lambda log: None
         self.is_closed = False
-        # Until its client reads, a cursor may follow nothing and hold the number of the event to go on from.
-        self.waits_at: int | None = None
+        # Until its client reads, a cursor may follow nothing and hold the number of the last event before it.
+        self.resume_after: int | None = None
         self._places: dict[OutputLog, int] = {}
         # The sessions with something to take, in the order in which they got it.
         self.behind: dict[OutputLog, None] = {}
@@ -43,7 +43,7 @@ class OutputCursor:
         self._was_taking = False
 
     def add(self, log: OutputLog, offset: int) -> None:
-        if self.waits_at is None and (self._only_sessions is None or log.session_id in self._only_sessions):
+        if self.resume_after is None and (self._only_sessions is None or log.session_id in self._only_sessions):
             self._places[log] = offset
             if offset < log.end or log.exit is not None:
                 self.behind[log] = None
@@ -86,6 +86,16 @@ class OutputCursor:
         for log in list(self.behind):
             self.skip(log)
 
+    def skip_old(self, log: OutputLog, most_bytes: float, newest_bytes: int) -> Lost | None:
+        """Leave out all but the newest of `log`, if more than `most_bytes` are there to take: it is worth most."""
+        stop = log.end if log.exit is None else log.exit.offset
+        place = self.place(log)
+        if stop - place <= most_bytes or (newest := log.mark(stop - newest_bytes)) is None:
+            return None
+        to = newest.end if isinstance(newest, Lost) else newest.offset
+        self.move(log, to)
+        return Lost(place, to)
+
     def close(self) -> None:
         """Give what there is, and end."""
         self.is_closed = True
@@ -97,7 +107,7 @@ class OutputCursor:
         self.behind.clear()
         self.close()
 
-    def take(self, most_bytes: int) -> Iterator[tuple[OutputLog, Item]]:
+    def take(self, most_bytes: float) -> Iterator[tuple[OutputLog, Item]]:
         """What comes next, in order, about `most_bytes` of it; nothing if nothing is left.
 
         The bytes of a piece can be read until the next one is asked for: then the spool may let them go.

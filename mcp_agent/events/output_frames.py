@@ -7,8 +7,8 @@ from collections.abc import Callable
 import orjson
 
 from mcp_agent.events.output_cursor import AT_ONCE_BYTES, Item, OutputCursor
-from mcp_agent.events.types import Gap, SessionEvent, SessionExit, SessionOutput
-from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
+from mcp_agent.events.types import SessionEvent
+from mcp_agent.sessions.output_log import Lost, Mark, OutputLog
 
 _FRAMES_BYTES = 4 * 1024 * 1024
 # What a frame in memory costs besides its bytes.
@@ -18,25 +18,23 @@ _ENTRY_BYTES = 400
 class OutputFrames:
     """The output of sessions, encoded once for all clients at the same place: the events of the last few megabytes.
 
-    They are without their ids: who sends them puts the line of the id before.
+    They are without their ids: the sender puts the line of the id before each.
     """
 
-    def __init__(self, gap: Callable[[str, int, int], Gap]) -> None:
-        """`gap` makes and counts the event for bytes that are gone: `EventHub.gap`."""
-        self._gap = gap
+    def __init__(self, session_event: Callable[[OutputLog, Item], SessionEvent]) -> None:
+        """`session_event` is `EventHub.session_event`."""
+        self._session_event = session_event
         self._frames: dict[tuple[str, int, int], bytes] = {}
         self._size = 0
 
     def frame(self, log: OutputLog, item: Item) -> bytes:
-        if isinstance(item, Lost):
-            return named_frame(self._gap(log.session_id, item.offset, item.end))
-        if isinstance(item, Exit):
-            return named_frame(SessionExit.of(log.session_id, item))
+        if not isinstance(item, Mark):
+            return named_frame(self._session_event(log, item))
         # The end too: a client that asked for an offset within a piece is not at the place of another.
         key = log.session_id, item.offset, item.end
         frame = self._frames.get(key)
         if frame is None:
-            frame = self._frames[key] = self._encode(log, item)
+            frame = self._frames[key] = named_frame(self._session_event(log, item))
             self._size += len(frame) + _ENTRY_BYTES
             while self._size > _FRAMES_BYTES:
                 self._size -= len(self._frames.pop(next(iter(self._frames)))) + _ENTRY_BYTES
@@ -54,12 +52,6 @@ class OutputFrames:
     def clear(self) -> None:
         self._frames.clear()
         self._size = 0
-
-    def _encode(self, log: OutputLog, mark: Mark) -> bytes:
-        data = log.data(mark)
-        if len(data) < mark.end - mark.offset:
-            return named_frame(self._gap(log.session_id, mark.offset, mark.end))
-        return named_frame(SessionOutput(log.session_id, mark.stream, data.decode("utf-8", "replace"), mark.offset))
 
 
 def named_frame(event: SessionEvent) -> bytes:

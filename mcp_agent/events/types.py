@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from mcp_agent.sessions.output_log import Exit, Stream
 from tools.context import EndedBy
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsChanged:
+class ToolsChanged(Struct, frozen=True):
     """Some caller's list of tools is not what it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUpdated:
+class ResourceUpdated(Struct, frozen=True):
     """The resource at `uri` reads differently now."""
 
     uri: str
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something a person should know, for clients that show log messages."""
 
     level: str

@@ -15,7 +15,6 @@ from tools.context import ToolContext
 from tools.filesystem.changes import undo_note
 from tools.kit.errors import BoxUnreachable, OutcomeUnknown, ToolError
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
@@ -29,8 +28,7 @@ _RETRY_S = 0.25
 _PASSING = (BoxUnreachable.code, OutcomeUnknown.code)
 
 
-@record
-class Copied(Result):
+class Copied(Result, frozen=True):
     """The file is on the other box. `resumed_from`: how much of it an earlier attempt had brought there."""
 
     from_box: str

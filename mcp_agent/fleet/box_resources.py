@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_agent.calls.call import Caller
 from mcp_agent.fleet.subjects import box_of_uri
-from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_agent.resources.resources import CannotBeRead
 from registry.gate import Gate
 from tools.kit.errors import ToolError
 
@@ -38,7 +38,7 @@ class BoxResources:
         try:
             return await self._gateway.calls.read_resource(box, caller, uri)
         except ToolError as error:
-            raise RpcError(INTERNAL_ERROR, f"{error.code}: {error.message}") from None
+            raise CannotBeRead(f"{error.code}: {error.message}") from None
 
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         return None

@@ -23,7 +23,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_agent.extras import import_extra
 from mcp_agent.fleet.bus_errors import (
     BusError,
     Disconnected,
@@ -45,6 +44,7 @@ from mcp_agent.fleet.nats_client import (
 from mcp_agent.fleet.pending_requests import PendingRequests
 from mcp_agent.fleet.refused_subjects import RefusedSubjects
 from mcp_agent.fleet.served_subject import INBOX, Message, Serve, ServedSubject
+from mcp_agent.process.extras import import_extra
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -208,7 +208,7 @@ class Bus:
         if self._keeper is not None:
             await _cancel([self._keeper])
         client, self._client = self._client, None
-        self._requests.close()
+        self._requests.fail_all()
         await _cancel(self._tasks)
         if client is not None:
             await close_client(client)

@@ -39,7 +39,6 @@ from mcp_agent.calls.call import (
 )
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
-from tools.kit.records import record
 from tools.kit.results import Media, Result, ResultFacts
 from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules, Rule
 
@@ -324,8 +323,7 @@ def _read_written(head: Mapping[str, Any], first: bytes, second: bytes) -> Writt
     raise BadMessage(f"there is no form {form!r}")
 
 
-@record
-class RemoteResult(Result):
+class RemoteResult(Result, frozen=True):
     """A result that a box has written. It is read only where somebody looks into it, as the Tools page does."""
 
     _written: Written

@@ -15,16 +15,16 @@ import logging
 import struct
 import time
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
+from msgspec.structs import replace
 
 from mcp_agent.fleet.bus import Message, Serve
 from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.nats_jwt import Key, key_of, new_key
 from mcp_agent.fleet.subjects import gateway_of, is_verb_subject
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from tools.files.disk import read_small_file, replace_file
 
 log = logging.getLogger(__name__)

@@ -22,14 +22,13 @@ from mcp_agent.fleet.call_protocol import MOST_PIECE_BYTES, BadMessage, pack, un
 from mcp_agent.fleet.subjects import verb_subject
 from tools.context import ToolContext
 from tools.files import disk
-from tools.files.journal import Journal
-from tools.files.journal_records import Receipt
 from tools.files.paths import to_wire
 from tools.files.sources import open_existing
 from tools.filesystem.changes import make_parents
+from tools.journal.journal import Journal
+from tools.journal.journal_records import Receipt
 from tools.kit.errors import AlreadyExists, BoxUnreachable, IoError, StaleRev, ToolError, from_os_error
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
@@ -51,8 +50,7 @@ _READ_BYTES = 4 * 1024 * 1024
 _HEAD_BYTES = 1_000
 
 
-@record
-class Received(Result):
+class Received(Result, frozen=True):
     """The file is in its place. `resumed_from`: how much of it was here already."""
 
     path: str

@@ -23,13 +23,12 @@ from typing import Annotated, Any, cast
 from mcp_agent.fleet.bus import BusError, Message
 from mcp_agent.fleet.call_protocol import HOLD_S, MOST_PIECE_BYTES, BadMessage, pack, unpack
 from mcp_agent.fleet.subjects import gateway_of
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from tools.context import ToolContext
 from tools.files import disk
 from tools.files.sources import open_source
 from tools.kit.errors import TooLarge
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import Tool, tool
 
@@ -45,8 +44,7 @@ _HASHED_AT_ONCE = 1024 * 1024
 _PIECE_HEAD = pack({"is": "piece"}, b"")
 
 
-@record
-class Offer(Result):
+class Offer(Result, frozen=True):
     """A file that another box may pull now. `rev` is different if the file is."""
 
     path: str

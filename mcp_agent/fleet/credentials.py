@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import orjson
+from msgspec import Struct
 
-from mcp_agent.extras import import_extra
 from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.nats_jwt import (
     Key,
@@ -27,6 +26,7 @@ from mcp_agent.fleet.nats_jwt import (
     scope,
     user_token,
 )
+from mcp_agent.process.extras import import_extra
 from mcp_agent.settings import BOX_NAME
 from tools.files.disk import folder_lock, read_small_file, replace_file
 
@@ -67,8 +67,7 @@ SUBSCRIBE: dict[Role, tuple[str, ...]] = {
 _KEYS = ("operator", "account", "system", *ROLES)
 
 
-@dataclass(frozen=True, slots=True)
-class Invited:
+class Invited(Struct, frozen=True):
     """A credentials file that was written."""
 
     name: str

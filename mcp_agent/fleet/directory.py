@@ -14,17 +14,16 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 
 from mcp_agent.fleet.bus import Bus, BusError, Message
 from mcp_agent.fleet.call_protocol import BadMessage, unpack
 from mcp_agent.fleet.subjects import EVERY_BEAT, WHO, who_subject
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from mcp_agent.settings import BOX_NAME
-from tools.kit.records import mutable
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +43,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _COALESCE_S = 0.05
 
 
-@mutable
-class Box:
+class Box(Struct, eq=False):
     """One member, as it was last heard of."""
 
     name: str

@@ -11,7 +11,6 @@ from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from tools.context import ToolContext
 from tools.kit.errors import InvalidParams, NotFound
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import Tool, tool
 from tools.kit.summaries import Item, quantity
@@ -26,8 +25,7 @@ _MOST_WIDTH = 50
 _MOST_KEYS = 20
 
 
-@record
-class Boxes(Result):
+class Boxes(Result, frozen=True):
     """A page of boxes, or of groups of them."""
 
     boxes: Sequence[Mapping[str, Any]]
@@ -52,8 +50,7 @@ class Boxes(Result):
         return Item(str(entry.get("box") or entry.get("group")), _line(entry))
 
 
-@record
-class BoxUse(Result):
+class BoxUse(Result, frozen=True):
     """The default box from now on."""
 
     box: str | None
@@ -65,8 +62,7 @@ class BoxUse(Result):
         return f"{self.box} is the default box of this {self.of}"
 
 
-@record
-class BoxRows(Result):
+class BoxRows(Result, frozen=True):
     """What a command did on each box."""
 
     rows: Sequence[Mapping[str, Any]]

@@ -15,12 +15,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from mcp_agent.fleet.box_watch import Batch, BoxStops, BoxWatch, Idle, NoSuchSession, SwitchedOff, Unreachable
 from mcp_agent.fleet.bus import Bus
 from mcp_agent.fleet.directory import Box, Directory
 from mcp_agent.fleet.watch_protocol import MOST_TAIL_BYTES, Form, Opening
 from mcp_agent.settings import BOX_NAME
-from tools.kit.records import mutable
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +82,7 @@ def parse_places(text: str) -> tuple[dict[str, Place], bool]:
     return places, body == text
 
 
-@mutable
-class _Progress:
+class _Progress(Struct, eq=False):
     """How far the reads on one box are. What was read may still wait for the client."""
 
     boot: str

@@ -9,12 +9,12 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_agent import signals
+from msgspec.structs import replace
+
 from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.shaping import choose_form
@@ -32,9 +32,10 @@ from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
 from mcp_agent.fleet.subjects import boxes_in, verb_subject
 from mcp_agent.fleet.watch_protocol import Form
-from mcp_agent.logs import event
+from mcp_agent.process import signals
+from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import new_call_id
-from mcp_agent.protocol.resources import Resources
+from mcp_agent.resources.resources import Resources
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent import __version__, signals
+from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, NotPermitted, TimedOut
@@ -26,7 +26,8 @@ from mcp_agent.fleet.member_tools import MemberTools
 from mcp_agent.fleet.member_watches import MemberWatches
 from mcp_agent.fleet.nats_service import NatsService
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
-from mcp_agent.logs import event
+from mcp_agent.process import signals
+from mcp_agent.process.logs import event
 from registry.gate import Access
 from tools.kit.spec import Tool
 

@@ -27,7 +27,7 @@ from mcp_agent.fleet.call_protocol import (
 )
 from mcp_agent.fleet.remembered_answers import Key, RememberedAnswers
 from mcp_agent.fleet.subjects import gateway_of
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import Methods
 from registry.gate import Access
 from tools.context import LogLevel

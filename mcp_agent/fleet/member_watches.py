@@ -17,7 +17,7 @@ from mcp_agent.fleet.call_protocol import HOLD_S, BadMessage, pack, unpack
 from mcp_agent.fleet.member_artifacts import MemberArtifacts
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.fleet.watch_protocol import MOST_FRAMES, MOST_READS, WATCH_LEASE_S, answer_bytes
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class MemberWatches:
         self._may_hear = may_hear
         self._artifacts = MemberArtifacts(daemon.artifacts)
         self._watches: dict[tuple[str, str], _Watch] = {}
-        self._frames = OutputFrames(daemon.hub.gap)
+        self._frames = OutputFrames(daemon.hub.session_event)
         self.max_payload: Callable[[], int] = lambda: 0
 
     async def serve(self, message: Message) -> None:
@@ -256,7 +256,7 @@ class _TailAnswers:
         rows: list[list[Any]] = []
         parts: list[bytes] = []
         for each in list(cursor.behind):
-            lost = _skip(cursor, each)
+            lost = cursor.skip_old(each, 2 * RATE_BYTES, MOST_CHUNK_BYTES)
             if lost is not None:
                 rows.append(_row(each, lost))
         for each, item in cursor.take(most_bytes):
@@ -270,17 +270,6 @@ class _TailAnswers:
                     item = Lost(item.offset, item.end)
             rows.append(_row(each, item))
         return ({"frames": rows}, parts) if rows else None
-
-
-def _skip(cursor: OutputCursor, output: OutputLog) -> Lost | None:
-    """Leave out what is too much for a client on an MCP wire: the newest output is worth most."""
-    stop = output.end if output.exit is None else output.exit.offset
-    place = cursor.place(output)
-    if stop - place <= 2 * RATE_BYTES or (newest := output.mark(stop - MOST_CHUNK_BYTES)) is None:
-        return None
-    to = newest.end if isinstance(newest, Lost) else newest.offset
-    cursor.move(output, to)
-    return Lost(place, to)
 
 
 def _row(output: OutputLog, item: Item) -> list[Any]:

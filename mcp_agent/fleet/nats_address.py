@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.security.addresses import in_url, is_loopback
@@ -19,8 +20,7 @@ _INFO_S = 5.0
 _USER = re.compile(r"(^|//|,)[^,]*@")
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """One NATS server; `url` may hold a user and a password and is never shown."""
 
     url: str

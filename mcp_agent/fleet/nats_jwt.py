@@ -11,10 +11,10 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
 
 Kind = Literal["operator", "account", "user"]
 
@@ -23,8 +23,7 @@ _UNLIMITED = -1
 _USER_LIMITS = {"subs": _UNLIMITED, "data": _UNLIMITED, "payload": _UNLIMITED}
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """A key pair. The seed is the secret."""
 
     seed: str

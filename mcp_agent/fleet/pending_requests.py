@@ -1,15 +1,14 @@
-"""The requests of a bus that wait for their answer, with one timer for all of them."""
+"""The requests of a bus that wait for their answer."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from math import inf
 from typing import TYPE_CHECKING
 
-from mcp_agent.calls.deadlines import SharedTimer
+from msgspec import Struct
+
 from mcp_agent.fleet.bus_errors import BusError, Disconnected, NoResponders, NotPermitted, TimedOut
-from tools.kit.records import mutable
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
 _NO_RESPONDERS = "503"
 
 
-@mutable
-class _Request:
+class _Request(Struct, eq=False):
     subject: str
     answer: asyncio.Future[bytes]
-    timeout_s: float
-    deadline: float
+    timer: asyncio.TimerHandle
 
     def fail(self, error: BusError) -> None:
         if not self.answer.done():
@@ -38,20 +35,20 @@ class PendingRequests:
         self._numbers = itertools.count()
         self._requests: dict[str, _Request] = {}
         self._loop = asyncio.get_running_loop()
-        self._timer = SharedTimer(self._expire)
 
     def add(self, subject: str, timeout_s: float) -> tuple[str, asyncio.Future[bytes]]:
         """Where the answer to a new request is to be sent, and what it comes to. `remove` is called in any case."""
         loop = self._loop
         reply = f"{self._inbox}.{next(self._numbers):x}"
         answer: asyncio.Future[bytes] = loop.create_future()
-        deadline = loop.time() + timeout_s
-        self._requests[reply] = _Request(subject, answer, timeout_s, deadline)
-        self._timer.watch(deadline, loop)
+        late = TimedOut(f"no answer on {subject} within {timeout_s:g} s")
+        self._requests[reply] = _Request(subject, answer, loop.call_later(timeout_s, self._fail, reply, late))
         return reply, answer
 
     def remove(self, reply: str) -> None:
-        answer = self._requests.pop(reply).answer
+        request = self._requests.pop(reply)
+        request.timer.cancel()
+        answer = request.answer
         # Of no interest any more, and an error would be logged if nobody had looked at it.
         if not answer.cancel() and not answer.cancelled():
             answer.exception()
@@ -79,15 +76,5 @@ class PendingRequests:
             if request.subject.lower() == subject:
                 request.fail(NotPermitted(f"the credentials do not allow to publish to {request.subject}"))
 
-    def close(self) -> None:
-        self.fail_all()
-        self._timer.cancel()
-
-    def _expire(self, now: float) -> float:
-        nearest = inf
-        for request in self._requests.values():
-            if request.deadline <= now:
-                request.fail(TimedOut(f"no answer on {request.subject} within {request.timeout_s:g} s"))
-            elif request.deadline < nearest:
-                nearest = request.deadline
-        return nearest
+    def _fail(self, reply: str, error: BusError) -> None:
+        self._requests[reply].fail(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from mcp_agent.memory import exact_copy
+from mcp_agent.process.memory import exact_copy
 
 # The gateway, and the id that it gave to the call.
 Key = tuple[str, str]

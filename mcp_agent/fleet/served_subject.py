@@ -13,11 +13,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from mcp_agent.fleet.bus_errors import BusError
-from tools.kit.records import record
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -36,14 +36,13 @@ _WAITING_BYTES = 64 * 1024 * 1024
 Publish = Callable[[str, bytes], Awaitable[None]]
 
 
-@record
-class Message:
+class Message(Struct, frozen=True):
     """What arrived on a subject."""
 
     subject: str
     data: bytes
     reply: str
-    _publish: Publish = field(repr=False)
+    _publish: Publish
 
     async def respond(self, payload: bytes) -> None:
         """Answer a request; what was only published has nobody to answer. The errors are those of `Bus.publish`."""

@@ -9,7 +9,6 @@ from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.sessions.session_facts import describe_session
 from tools.context import ToolContext
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import Tool, tool
 
@@ -17,8 +16,7 @@ SESSIONS = "box_sessions"
 _MOST_OUTPUT_BYTES = 64 * 1024
 
 
-@record
-class SessionReport(Result):
+class SessionReport(Result, frozen=True):
     """With `text` the output of one session from `offset` to `next_offset`."""
 
     sessions: Sequence[dict[str, Any]]

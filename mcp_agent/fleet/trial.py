@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.credentials import FleetKeys, Role
@@ -27,8 +27,7 @@ _READY_S = 60.0
 _END_S = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """How the fleet is reached."""
 
     url: str

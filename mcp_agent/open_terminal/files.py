@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from mcp_agent.calls.tool_work import ToolWork
+from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.open_terminal.requests import Refused, Request, text_field
 from registry.gate import Gate
 from tools.context import ToolContext
@@ -20,7 +20,6 @@ from tools.files.paths import from_wire, to_wire
 from tools.filesystem import raw_files
 from tools.filesystem.raw_files import RawFile
 from tools.kit.errors import ToolError
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import Tool
 
@@ -32,8 +31,7 @@ _MOST_TEXT_BYTES = 16 * 1024 * 1024
 _MOST_CHATS = 1_000
 
 
-@record
-class _Listing(Result):
+class _Listing(Result, frozen=True):
     path: str
     entries: list[dict[str, Any]]
     writable: bool
@@ -42,8 +40,7 @@ class _Listing(Result):
         return f"{self.path} · {len(self.entries)} entries"
 
 
-@record
-class _Deleted(Result):
+class _Deleted(Result, frozen=True):
     path: str
     type: Literal["file", "directory"]
 
@@ -54,8 +51,8 @@ class _Deleted(Result):
 class Files:
     """Answers /files/…; paths that are not absolute count from the folder that the person has opened in the chat."""
 
-    def __init__(self, tool_work: ToolWork, gate: Gate, directory: Path) -> None:
-        self._tool_work = tool_work
+    def __init__(self, dispatcher: Dispatcher, gate: Gate, directory: Path) -> None:
+        self._dispatcher = dispatcher
         self._gate = gate
         self._directory = to_wire(directory)
         self._folders: OrderedDict[tuple[str, str, str], str] = OrderedDict()
@@ -147,7 +144,7 @@ class Files:
     async def run(self, request: Request, tool: str, work: Callable[[ToolContext, Tool], _R], **arguments: Any) -> _R:
         """Do `work` as a call of `tool`. Raises Refused."""
         try:
-            return await self._tool_work.run(request.call(tool, **arguments), work)
+            return await self._dispatcher.run_as(request.call(tool, **arguments), work)
         except ToolError as error:
             raise Refused.of(error) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs
 
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls.call import OPEN_TERMINAL, Call, Caller
@@ -12,7 +13,6 @@ from mcp_agent.protocol.jsonrpc import RpcError
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.transports.http import caller, principal, read_json, send_object
 from tools.kit.errors import ToolError
-from tools.kit.records import record
 
 _STATUS = {
     "NOT_FOUND": 404,
@@ -45,8 +45,7 @@ class Refused(Exception):
         await send_object(send, self.status, {"detail": self.message, "error": error})
 
 
-@record
-class Request:
+class Request(Struct, frozen=True):
     """One request. `person` is the token with the user and the chat that Open WebUI claims for it."""
 
     scope: Scope

@@ -10,7 +10,6 @@ from mcp_agent.open_terminal.files import Files
 from mcp_agent.open_terminal.requests import Refused, Request
 from tools.context import ToolContext
 from tools.files.paths import from_wire
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import Tool
 
@@ -21,8 +20,7 @@ _PAGE = 100
 _NO_MATCH = 4
 
 
-@record
-class _Found(Result):
+class _Found(Result, frozen=True):
     """What a tool has found: paths with their types, or lines."""
 
     matches: list[dict[str, Any]]

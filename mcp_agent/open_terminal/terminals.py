@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls.call import OPEN_TERMINAL, Call, Caller
@@ -28,7 +29,6 @@ from mcp_agent.sessions.process import Terminal
 from mcp_agent.transports.http import caller, query_value
 from tools.context import ToolContext
 from tools.kit.errors import Denied, ToolDisabled, ToolError
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import Tool
 from tools.shell.shell_exec import folder_for
@@ -42,8 +42,7 @@ NAMED_WITHIN_S = 5.0
 _START, _INPUT = "shell_start_session", "shell_send_input"
 
 
-@record
-class _Place(Result):
+class _StartFolder(Result, frozen=True):
     """Where a shell may be started."""
 
     folder: Path
@@ -52,8 +51,7 @@ class _Place(Result):
         return str(self.folder)
 
 
-@record
-class _Reserved:
+class _Reserved(Struct, frozen=True):
     person: Caller
     folder: str
     expiry: asyncio.TimerHandle
@@ -186,13 +184,13 @@ class Terminals:
         """Start the shell as a call of the tool that starts sessions: the same rules, and a line in the audit log."""
         program = os.environ.get("SHELL") or "/bin/sh"
 
-        def work(ctx: ToolContext, tool: Tool) -> _Place:
+        def work(ctx: ToolContext, tool: Tool) -> _StartFolder:
             ctx.check_command(program)
-            return _Place(folder_for(ctx, reserved.folder))
+            return _StartFolder(folder_for(ctx, reserved.folder))
 
         call = Call(new_call_id(), reserved.person, _START, {"command": program, "cwd": reserved.folder, "pty": True})
         try:
-            place = await self._daemon.tool_work.run(call, work)
+            place = await self._daemon.dispatcher.run_as(call, work)
             shell.program = self._daemon.sessions.start_program(
                 f"terminal{next(self._numbers)}",
                 (program,),
@@ -220,10 +218,10 @@ class Terminals:
         except Denied as denied:
             error = denied
 
-            def work(ctx: ToolContext, tool: Tool) -> _Place:
+            def work(ctx: ToolContext, tool: Tool) -> _StartFolder:
                 raise error
 
-            await self._daemon.tool_work.run(Call(new_call_id(), person, _INPUT, {"input": line}), work)
+            await self._daemon.dispatcher.run_as(Call(new_call_id(), person, _INPUT, {"input": line}), work)
 
     def _admit(self, person: Caller) -> None:
         """Raise ToolDisabled unless the person may have a shell."""

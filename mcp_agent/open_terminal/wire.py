@@ -47,7 +47,7 @@ class OpenTerminal:
         self._daemon = daemon
         self._has_machine = daemon.gateway is None
         self._openapi = OpenApi(daemon.gate, daemon.dispatcher, transport=OPEN_TERMINAL, form="text")
-        self._files = Files(daemon.tool_work, daemon.gate, daemon.directory)
+        self._files = Files(daemon.dispatcher, daemon.gate, daemon.directory)
         self._searches = Searches(self._files)
         self._processes = Processes(daemon.sessions, daemon.gate)
         self._terminals = Terminals(daemon)

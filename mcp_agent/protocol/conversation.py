@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, Literal, get_args
+
+from msgspec import Struct, field
 
 from mcp_agent.events.types import (
     Event,
@@ -19,7 +20,6 @@ from mcp_agent.events.types import (
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from tools.context import LogLevel
-from tools.kit.records import mutable
 
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 _TOOLS_CHANGED = jsonrpc.notification("notifications/tools/list_changed")
@@ -27,16 +27,11 @@ _TOOLS_CHANGED = jsonrpc.notification("notifications/tools/list_changed")
 EventForm = Literal["notification", "message"]
 _EVENT_FORMS: tuple[EventForm, ...] = get_args(EventForm)
 _EVENT_LEVEL: LogLevel = "info"
-_OF_SHELL = (
-    b'{"jsonrpc":"2.0","method":"notifications/shell_session_',
-    f'{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"{_EVENT_LEVEL}","logger":"shell_session_'.encode(),
-)
 # What the official Python library calls itself. It drops notifications that it does not know, each with an error.
 _PYTHON_LIBRARY = "mcp"
 
 
-@mutable
-class Conversation:
+class Conversation(Struct, eq=False):
     """The state of one handshake client between its requests."""
 
     version: str
@@ -94,11 +89,6 @@ def session_notification(event: SessionEvent, form: EventForm, meta: Mapping[str
     if form == "message":
         name, params = "message", {"level": _EVENT_LEVEL, "logger": name, "data": params}
     return jsonrpc.notification(f"notifications/{name}", params if meta is None else {**params, "_meta": meta})
-
-
-def is_of_shell(notification: bytes) -> bool:
-    """Whether a notification is about a shell session: only clients that may use the shell get those."""
-    return notification.startswith(_OF_SHELL)
 
 
 def is_heard(level: str, from_level: str) -> bool:

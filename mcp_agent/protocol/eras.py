@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Message, RpcError
-from tools.kit.records import record
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSIONS = ("2026-07-28",)
@@ -51,8 +51,7 @@ _HTTP_STATUS = {
 }
 
 
-@record
-class Envelope:
+class Envelope(Struct, frozen=True):
     """What a stateless request says of its sender."""
 
     version: str

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-
-from tools.kit.records import record
+from msgspec import Struct
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -79,8 +78,7 @@ class NoParams(RpcError):
 JSON = "application/json"
 
 
-@record
-class Answer:
+class Answer(Struct, frozen=True):
     """The body of a response, and the HTTP status that goes with it."""
 
     body: bytes
@@ -88,8 +86,7 @@ class Answer:
     media_type: str = JSON
 
 
-@record
-class Message:
+class Message(Struct, frozen=True):
     """A request (with an id) or a notification (without one)."""
 
     id: RequestId | None

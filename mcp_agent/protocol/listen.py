@@ -74,8 +74,10 @@ async def listen(message: Message, hub: EventHub, may_hear: MayHear, events: Eve
             "notifications/subscriptions/acknowledged",
             {"notifications": wanted.accepted_keys(may_hear=may_hear()), "_meta": meta},
         )
-        async for notification in subscription.messages(lambda event: wanted.notification(event, events, meta)):
-            yield notification
+        async for event in subscription.events():
+            notification = None if isinstance(event, bytes) else wanted.notification(event, events, meta)
+            if notification is not None:
+                yield notification
     finally:
         subscription.close()
     yield jsonrpc.response(message.id, {"resultType": "complete", "_meta": meta})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import orjson
+from msgspec import Struct
 
 from mcp_agent import __version__
 from mcp_agent.calls.call import Answer as ToolAnswer
@@ -17,8 +18,8 @@ from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.calls.text_clients import needs_handshake, takes_claude_hints
 from mcp_agent.events.types import Notice
-from mcp_agent.logs import event
-from mcp_agent.memory import exact_copy
+from mcp_agent.process.logs import event
+from mcp_agent.process.memory import exact_copy
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import LOG_LEVELS, Conversation, is_heard
 from mcp_agent.protocol.instructions import LiveSession, instructions
@@ -34,10 +35,9 @@ from mcp_agent.protocol.jsonrpc import (
     RpcError,
 )
 from mcp_agent.protocol.prompts import Prompts
-from mcp_agent.protocol.resources import Resources
+from mcp_agent.resources.resources import CannotBeRead, Resources
 from registry.gate import Gate
 from tools.context import LogLevel
-from tools.kit.records import record
 from tools.kit.results import Media
 from tools.kit.spec import Tool
 
@@ -62,8 +62,7 @@ _CACHED = frozenset(
 Notify = Callable[[bytes], None]
 
 
-@record
-class Request:
+class Request(Struct, frozen=True):
     """One message and its sender. `conversation` is None in the era without handshakes."""
 
     message: Message
@@ -264,7 +263,10 @@ class Methods:
     async def read_resource(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         """The contents of a resource; None if there is none for this caller."""
         for kind in self._resources:
-            contents = await kind.read(caller, uri)
+            try:
+                contents = await kind.read(caller, uri)
+            except CannotBeRead as error:
+                raise RpcError(INTERNAL_ERROR, str(error)) from None
             if contents is not None:
                 return contents
         return None

@@ -1,1 +1,1 @@
-"""What stands behind the pruning tools: worker processes, the remote service, the kept texts."""
+"""What stands behind the pruning tools: worker processes and the remote service."""

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from mcp_agent import __version__
-from mcp_agent.logs import event
-from mcp_agent.pruning_service.kept_texts import KeptTexts
+from mcp_agent.process.logs import event
 from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
 from mcp_agent.pruning_service.worker_pool import WorkerPool
+from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.kit.results import Detail, ErrorCode, Focused, PruningMetadata, Reason
 from tools.pruning.engine import GaveUp, Language, Selection, SourceType, render_text
 
@@ -33,7 +33,7 @@ class HostPruner:
 
     def __init__(
         self,
-        recovery: KeptTexts,
+        store: ArtifactStore,
         *,
         url: str | None,
         timeout_s: float,
@@ -41,7 +41,7 @@ class HostPruner:
         markers: Language = "fr",
         is_strict: bool = False,
     ) -> None:
-        self._recovery = recovery
+        self._store = store
         self._timeout_s = timeout_s
         self.is_on = url != ""
         self._is_strict = is_strict
@@ -80,10 +80,10 @@ class HostPruner:
         return await self.workers.run(ask_worker)
 
     async def keep(self, owner: str, text: str) -> str:
-        return await asyncio.to_thread(self._recovery.keep, owner, text)
+        return await asyncio.to_thread(self._store.keep_text, owner, text)
 
     async def find_text(self, owner: str, prune_id: str) -> str | None:
-        return await asyncio.to_thread(self._recovery.find_text, owner, prune_id)
+        return await asyncio.to_thread(self._store.find_text, owner, prune_id)
 
     async def focus(
         self,
@@ -122,12 +122,6 @@ class HostPruner:
             keep=keep,
         )
         return focused() if isinstance(text, str) and _is_short(text) else await self.workers.run(focused)
-
-    async def remove_expired(self) -> None:
-        """Until cancelled, delete kept texts from the disk when their time is over."""
-        while True:
-            next_in_s = await asyncio.to_thread(self._recovery.sweep)
-            await asyncio.sleep(max(1.0, next_in_s))
 
     def close(self) -> None:
         self.workers.close()
@@ -208,7 +202,7 @@ class HostPruner:
     def _keep(self, owner: str, text: str) -> tuple[str, str | None]:
         """The id by which the whole text can be recovered, or why it cannot be kept. Then nothing may be left out."""
         try:
-            return self._recovery.keep(owner, text), None
+            return self._store.keep_text(owner, text), None
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             return "", f"the whole text cannot be kept for recover_text: {reason}"

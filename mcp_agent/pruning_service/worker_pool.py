@@ -18,7 +18,7 @@ from typing import TypeVar
 import orjson
 
 import tools.pruning.engine
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from tools.pruning.engine import DroppedBlock, GaveUp, Selection, SourceType
 
 log = logging.getLogger(__name__)

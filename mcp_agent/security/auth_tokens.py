@@ -13,17 +13,17 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from mcp_agent.security.state_folder import mode_if_exposed
 from registry.profiles import Form
 from registry.user_error import UserError
 from tools.files import disk
-from tools.kit.records import record
 
 VARIABLE = "MCP_AGENT_TOKEN"
 OWNER = "owner"
@@ -35,8 +35,7 @@ class BadToken(UserError):
     """A token or a token file cannot be used. The message says why and what to do."""
 
 
-@record
-class Principal:
+class Principal(Struct, frozen=True):
     """The holder of a token, and the profile that applies; None: the active profile."""
 
     name: str
@@ -51,8 +50,7 @@ class Principal:
         return self.expires is not None and time.time() >= self.expires
 
 
-@record
-class ClientToken:
+class ClientToken(Struct, frozen=True):
     """A token for one client, as it is stored. `profile` None: it follows the active profile."""
 
     name: str

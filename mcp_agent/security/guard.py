@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from mcp_agent.security.auth_tokens import OWNER, Principal, Tokens
 from mcp_agent.security.authority import Authority, is_origin, is_same_origin, parse_authority
 from mcp_agent.security.browser_logins import PAGE_HEADER, BrowserLogins, is_page_path, needs_login

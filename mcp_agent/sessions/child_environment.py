@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
+from mcp_agent.process import process_tree
 from mcp_agent.security import auth_tokens
-from mcp_agent.sessions import process_tree
 
 _NO_PAGER = {"PAGER": "cat", "GIT_PAGER": "cat"}
 # The terminal that we give is not the one that the daemon was started in.

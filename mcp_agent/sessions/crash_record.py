@@ -18,9 +18,10 @@ from pathlib import Path
 
 import orjson
 
-from mcp_agent.logs import event
-from mcp_agent.sessions import process_end, process_tree
-from mcp_agent.sessions.process_tree import Member
+from mcp_agent.process import process_tree
+from mcp_agent.process.logs import event
+from mcp_agent.process.process_tree import Member
+from mcp_agent.sessions import process_end
 from tools.files import disk
 
 log = logging.getLogger(__name__)

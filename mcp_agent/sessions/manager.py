@@ -15,14 +15,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_agent.logs import event
-from mcp_agent.sessions import process_end, process_tree
+from msgspec import Struct
+
+from mcp_agent.process import process_tree
+from mcp_agent.process.logs import event
+from mcp_agent.process.process_tree import Tree
+from mcp_agent.sessions import process_end
 from mcp_agent.sessions.child_environment import ChildEnvironment
 from mcp_agent.sessions.control_groups import ControlGroups, delegated_group
 from mcp_agent.sessions.crash_record import CrashRecord
 from mcp_agent.sessions.output_log import OutputLog, Stream
 from mcp_agent.sessions.process import OnOutput, Status, Terminal
-from mcp_agent.sessions.process_tree import Tree
 from mcp_agent.sessions.program import Program
 from mcp_agent.sessions.session import HeadTailBuffer, OutputListener, Session
 from mcp_agent.sessions.spawn import SHELL, spawn
@@ -30,7 +33,6 @@ from mcp_agent.sessions.spawn_errors import spawn_error
 from mcp_agent.sessions.subreaper import Subreaper
 from tools.context import EndedBy, Ending, Origin
 from tools.kit.errors import SessionLimit, SessionNotFound
-from tools.kit.records import record
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +41,7 @@ _MOST_FINISHED = 200
 _MOST_KEPT_BYTES = 1024 * 1024 * 1024
 
 
-@record
-class Limits:
+class Limits(Struct, frozen=True):
     """The limits of sessions. `grace_s` is the time between SIGTERM and SIGKILL."""
 
     sessions: int = 10

@@ -17,11 +17,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mcp_agent.logs import event
+from msgspec import Struct
+
+from mcp_agent.process.logs import event
 from mcp_agent.sessions.spool import HEAD_BYTES, Spool
 from tools.context import EndedBy
 from tools.files import disk, utf8
-from tools.kit.records import record
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +67,7 @@ class Lost(NamedTuple):
     end: int
 
 
-@record
-class Exit:
+class Exit(Struct, frozen=True):
     """How the leader ended, and the offset of its last output. Later output is stored but not sent as events."""
 
     number: int

@@ -15,11 +15,11 @@ import struct
 import subprocess
 import termios
 from collections.abc import Callable
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from mcp_agent.sessions.output_log import Stream
 from tools.files import disk, utf8
-from tools.kit.records import mutable, record
 
 READ_BYTES = 64 * 1024
 # The most reads in one callback, so that one child does not block the event loop.
@@ -33,16 +33,14 @@ _buffer = memoryview(bytearray(READ_BYTES))
 OnOutput = Callable[[Stream, bytes], bool]
 
 
-@record
-class Terminal:
+class Terminal(Struct, frozen=True):
     """The size of a child's terminal, in characters."""
 
     cols: int
     rows: int
 
 
-@record
-class Status:
+class Status(Struct, frozen=True):
     """How a leader ended: a code, or the signal that ended it (then the code is 128 more than its number)."""
 
     exit_code: int
@@ -59,8 +57,7 @@ class Status:
         return cls(128 - returncode, name)
 
 
-@mutable
-class Reader:
+class Reader(Struct, eq=False):
     """An output of a child that is read."""
 
     descriptor: int
@@ -70,8 +67,7 @@ class Reader:
     is_wide: bool = False
 
 
-@mutable
-class Child:
+class Child(Struct, eq=False):
     """A running command. `on_output` gets its output and returns whether it takes more; `on_exit` is called once.
 
     After `on_exit`, a grandchild may still write to the pipe. Its output is delivered until it closes the pipe; then

@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Container, Iterable
 from typing import Protocol
 
-from mcp_agent.sessions.process_tree import Member, command_line, is_alive, send, start_time
+from msgspec import Struct
+
+from mcp_agent.process.process_tree import Member, command_line, is_alive, send, start_time
 from tools.context import Ending
-from tools.kit.records import record
 
 _LAST_RESORT_S = 3.0
 _EMPTY_LOOKS = 2
@@ -31,18 +32,17 @@ class Processes(Protocol):
     def leaders(self) -> Callable[[], Iterable[int]]: ...
 
     @property
-    def saw_trail(self) -> bool: ...
+    def may_have_missed_one(self) -> bool: ...
 
     def look(self) -> set[Member]: ...
 
 
-@record
-class OneProcess:
+class OneProcess(Struct, frozen=True):
     """A process without its descendants, as `Processes`."""
 
     member: Member
     leaders: Callable[[], Iterable[int]] = tuple
-    saw_trail: bool = False
+    may_have_missed_one: bool = False
 
     def look(self) -> set[Member]:
         return {self.member} if is_alive(self.member) else set()
@@ -94,7 +94,7 @@ def _signal(processes: Processes, number: int, signalled: set[Member]) -> tuple[
         # A stopped process handles the signal only after SIGCONT.
         send(member, signal.SIGCONT)
     signalled |= found
-    return found, not found and not processes.saw_trail
+    return found, not found and not processes.may_have_missed_one
 
 
 def _kill(processes: Processes, kill_group: Callable[[], None] | None = None) -> tuple[set[Member], set[Member]]:
@@ -114,7 +114,7 @@ def _kill(processes: Processes, kill_group: Callable[[], None] | None = None) ->
             send(member, signal.SIGSTOP)
         seen |= found
         stopped |= found
-        empty_looks = 0 if found or processes.saw_trail else empty_looks + 1
+        empty_looks = 0 if found or processes.may_have_missed_one else empty_looks + 1
         if found and not fresh:
             # None has come while the others were stopped, so none of them forks.
             for member in found:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from dataclasses import field
 
-from mcp_agent.sessions import process_end, process_tree
+from msgspec import Struct, field
+
+from mcp_agent.process import process_tree
+from mcp_agent.process.process_tree import Tree
+from mcp_agent.sessions import process_end
 from mcp_agent.sessions.process import Child
-from mcp_agent.sessions.process_tree import Tree
-from tools.kit.records import mutable
 
 
-@mutable
-class Program:
+class Program(Struct, eq=False):
     """A running program and the tag of all processes that it starts."""
 
     child: Child

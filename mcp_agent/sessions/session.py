@@ -7,15 +7,15 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from mcp_agent.sessions.output_log import OutputLog, Stream
 from mcp_agent.sessions.process import Child, Status, Terminal
 from tools.context import EndedBy, Ending, Origin
 from tools.files import utf8
-from tools.kit.records import mutable
 
 _RETRY_S = 0.05
 _MOST_READERS = 256
@@ -98,8 +98,7 @@ class SessionOwner(Protocol):
     ) -> Ending: ...
 
 
-@mutable
-class Session:
+class Session(Struct, eq=False):
     """A running or ended command. Clients get its events once it is published; before that it belongs to one call."""
 
     id: str

@@ -18,8 +18,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from mcp_agent.logs import event
-from tools.kit.records import mutable
+from msgspec import Struct
+
+from mcp_agent.process.logs import event
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +35,7 @@ _KEEP_SIZE = 0x01
 _PUNCH_HOLE = 0x02
 
 
-@mutable
-class _Segment:
+class _Segment(Struct, eq=False):
     """One file of the spool: the output from `start` on. A sealed spool has no open descriptors."""
 
     start: int

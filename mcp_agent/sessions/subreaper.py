@@ -13,8 +13,8 @@ import os
 import sys
 from collections.abc import Callable
 
-from mcp_agent.sessions import process_tree
-from mcp_agent.sessions.process_tree import Member
+from mcp_agent.process import process_tree
+from mcp_agent.process.process_tree import Member
 
 _SET_CHILD_SUBREAPER = 36
 _SCAN_EVERY_S = 1.0

@@ -1,4 +1,8 @@
-"""Stores results that are too large for a message: bytes in files, metadata in SQLite.
+"""The one store of bytes that are kept for a while: bytes in files, metadata in an index.
+
+It has results that are too large for a message, by reference (`ax://<domain>/<id>`), and whole texts of which a caller
+was given a part, by the `prune_id` that `recover_text` takes. The domain `pruned` has an age and quotas of its own:
+such a text makes room among its like, and never pushes out a result.
 
 A file is complete before its row is written, so a row never points to half a result, even if the process dies. A
 file without a row is removed at the next start. After a power cut a file may be shorter than its row says; then it
@@ -7,43 +11,40 @@ counts as missing. Every artifact has one owner, and for everybody else it does 
 
 from __future__ import annotations
 
+import base64
 import errno
+import hashlib
 import logging
 import os
 import re
 import secrets
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import astuple
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mcp_agent.logs import event
+from msgspec import Struct
+
+from mcp_agent.process.logs import event
+from mcp_agent.storage.artifact_index import SCHEME, Artifact, ArtifactIndex, Rows, is_damage
 from tools.files import disk
 from tools.kit.errors import IoError, NotFound
-from tools.kit.records import record
-
-if TYPE_CHECKING:
-    import sqlite3
 
 log = logging.getLogger(__name__)
 
-SCHEME = "ax://"
+__all__ = ["PRUNED_QUOTAS", "RESULT_QUOTAS", "SCHEME", "Artifact", "ArtifactStore", "CallerArtifacts", "Quotas"]
+
 _REFERENCE = re.compile(r"ax://([a-z0-9_-]{1,40})/([0-9a-f]{20}(?:-[a-z0-9][a-z0-9_-]{0,39})?)")
 _COPY_BYTES = 1024 * 1024
-_SCHEMA = """
-create table if not exists artifacts (
-    id text primary key, domain text not null, owner text not null, media_type text not null,
-    size integer not null, created real not null
-);
-create index if not exists by_owner on artifacts (owner, created);
-"""
+# The domain of texts that were pruned. All others are domains of results.
+_PRUNED = "pruned"
+_IS_PRUNED = f"domain = '{_PRUNED}'"
+_IS_RESULT = f"domain <> '{_PRUNED}'"
 
 
-@record
-class Quotas:
+class Quotas(Struct, frozen=True):
+    """The limits of results, or of pruned texts."""
+
     total_bytes: int = 1_000_000_000
     caller_bytes: int = 100_000_000
     age_s: float = 7 * 24 * 3600.0
@@ -59,50 +60,29 @@ class Quotas:
         return self.caller_bytes // 2
 
 
-@record
-class Artifact:
-    """The metadata of one artifact."""
-
-    id: str
-    domain: str
-    owner: str
-    media_type: str
-    size: int
-    created: float
-
-    @property
-    def reference(self) -> str:
-        return f"{SCHEME}{self.domain}/{self.id}"
+RESULT_QUOTAS = Quotas()
+PRUNED_QUOTAS = Quotas(250_000_000, 125_000_000, 3600.0)
 
 
 class ArtifactStore:
     """All artifacts of a state folder. May be used from any thread, and by several processes at once."""
 
-    def __init__(self, folder: Path, quotas: Quotas | None = None, id_suffix: str = "") -> None:
-        """`id_suffix` is behind every id that it gives: the name of the box, in a fleet."""
+    def __init__(
+        self, folder: Path, results: Quotas = RESULT_QUOTAS, pruned: Quotas = PRUNED_QUOTAS, id_suffix: str = ""
+    ) -> None:
+        """`id_suffix` ends every id that the store makes: the name of the box, in a fleet."""
         self._folder = folder
         self._id_suffix = id_suffix
-        self._quotas = quotas or Quotas()
-        self._connection: sqlite3.Connection | None = None
-        # The index that the connection has open, by device and inode.
-        self._opened: tuple[int, int] | None = None
-        self._lock = threading.Lock()
+        self._results = results
+        self._pruned = pruned
+        self._index = ArtifactIndex(folder)
 
     def of(self, owner: str) -> CallerArtifacts:
         return CallerArtifacts(self, owner)
 
     def keep(self, owner: str, domain: str, parts: Iterable[bytes], media_type: str) -> Artifact:
-        """Store the bytes. Raises OSError if that fails; then nothing is left on disk."""
-        artifact_id = f"{secrets.token_hex(10)}{self._id_suffix}"
-        path = self._path(artifact_id)
-        disk.private_folder(path.parent)
-        size = 0
-        with disk.replacing(path) as descriptor:
-            for part in parts:
-                size += len(part)
-                self._check_size(size)
-                disk.write_all(descriptor, part)
-        return self._register(Artifact(artifact_id, domain, owner, media_type, size, time.time()))
+        """Store a result. Raises OSError if that fails; then nothing is left on disk."""
+        return self._write(self._new_id(), owner, domain, parts, media_type)
 
     def keep_file(self, owner: str, domain: str, file: Path, media_type: str) -> Artifact:
         """Store a file that is complete, as a hard link to it. Raises OSError as `keep` does.
@@ -110,11 +90,11 @@ class ArtifactStore:
         The file becomes read-only, because its old name leads to the artifact too. If a hard link is not possible,
         the file is copied.
         """
-        artifact_id = f"{secrets.token_hex(10)}{self._id_suffix}"
+        artifact_id = self._new_id()
         path = self._path(artifact_id)
         disk.private_folder(path.parent)
         size = file.stat().st_size
-        self._check_size(size)
+        self._check_size(size, domain)
         try:
             os.link(file, path)
         except OSError:
@@ -123,73 +103,81 @@ class ArtifactStore:
         path.chmod(0o400)
         return self._register(Artifact(artifact_id, domain, owner, media_type, size, time.time()))
 
+    def keep_text(self, owner: str, text: str) -> str:
+        """Store a text that is about to be pruned, and return its id. Raises OSError.
+
+        The id is a hash of the owner and the text: the same text is stored once, and nobody can guess the id of a text
+        that they do not have.
+        """
+        data = text.encode("utf-8", "surrogatepass")
+        prune_id = _prune_id(owner, data) + self._id_suffix
+        if self._path(prune_id).exists():
+            with self._index.transaction() as rows:
+                if rows.set_created(prune_id, time.time()):
+                    return prune_id
+        # Not synced: a text that a power cut destroys is pruned again.
+        self._write(prune_id, owner, _PRUNED, [data], "text/plain", sync=False)
+        return prune_id
+
+    def find_text(self, owner: str, prune_id: str) -> str | None:
+        """The text that was kept under this id; None if it is unknown, another owner's, or expired."""
+        try:
+            artifact = self._find(f"{_IS_PRUNED} and id = ? and owner = ?", [prune_id, owner])
+            data = None if artifact is None else disk.read_small_file(self._path(artifact.id))
+        except OSError:
+            return None
+        if data is None or not prune_id.startswith(_prune_id(owner, data)):
+            return None
+        return data.decode("utf-8", "surrogatepass")
+
     def find(self, reference: str, owner: str | None = None) -> Artifact | None:
         """The artifact of a reference; with `owner`, only if it belongs to that owner."""
         match = _REFERENCE.fullmatch(reference)
-        if match is None or not self._exists():
+        if match is None:
             return None
         condition, values = "domain = ? and id = ?", [match[1], match[2]]
         if owner is not None:
             condition, values = condition + " and owner = ?", [*values, owner]
-        rows = self._query(f"where {condition}", values)
-        if not rows or rows[0].created < time.time() - self._quotas.age_s:
-            return None
-        return rows[0] if self._is_whole(rows[0]) else None
+        return self._find(condition, values)
 
     def path(self, artifact: Artifact) -> Path:
         return self._path(artifact.id)
 
     def newest(self, owner: str | None = None, limit: int = 1_000) -> list[Artifact]:
-        """The newest artifacts first, of one owner or of all."""
-        if not self._exists():
+        """The newest results first, of one owner or of all."""
+        if not self._index.exists:
             return []
-        condition = "" if owner is None else "where owner = ?"
-        return self._query(f"{condition} order by created desc limit {limit}", [] if owner is None else [owner])
-
-    def remove(self, artifact: Artifact) -> None:
-        """Delete the row first: a file without a row is cleaned up later, but a row without a file would be wrong."""
-        with self._transaction() as connection:
-            connection.execute("delete from artifacts where id = ?", [artifact.id])
-        self._path(artifact.id).unlink(missing_ok=True)
-
-    def prune(self, newest: Artifact) -> None:
-        """Remove artifacts that are too old, then the oldest while the owner or the store is over its quota.
-
-        A large one makes room among the large ones. For a small one these go first, down to their share.
-        """
-        for artifact in self._query("where created < ?", [time.time() - self._quotas.age_s]):
-            self.remove(artifact)
-        quotas, owner = self._quotas, newest.owner
-        over = self._sum("where owner = ?", [owner]) - quotas.caller_bytes
-        if over > 0:
-            large = "where owner = ? and size >= ?"
-            limit = self._sum(large, [owner, quotas.large_bytes]) - over
-            if newest.size < quotas.large_bytes:
-                limit = max(limit, quotas.share_bytes)
-            self._remove_oldest(large, [owner, quotas.large_bytes], limit)
-            self._remove_oldest("where owner = ?", [owner], quotas.caller_bytes)
-        self._remove_oldest("", [], quotas.total_bytes)
-
-    def _remove_oldest(self, condition: str, values: Sequence[str | int], limit: int) -> None:
-        used = self._sum(condition, values)
-        if used <= limit:
-            return
-        for artifact in self._query(f"{condition} order by created", values):
-            self.remove(artifact)
-            used -= artifact.size
-            if used <= limit:
-                return
-
-    def _sum(self, condition: str, values: Sequence[str | int]) -> int:
-        with self._transaction() as connection:
-            used: int = connection.execute(
-                f"select coalesce(sum(size), 0) from artifacts {condition}", values
-            ).fetchone()[0]
-        return used
+        condition, values = (_IS_RESULT, []) if owner is None else (f"{_IS_RESULT} and owner = ?", [owner])
+        with self._index.transaction() as rows:
+            return rows.select(condition, values, order=f"created desc limit {limit}")
 
     def used_bytes(self) -> int:
-        """The size of all artifacts. Raises OSError if the index cannot be read."""
-        return self._sum("", []) if self._exists() else 0
+        """The size of all results. Raises OSError if the index cannot be read."""
+        if not self._index.exists:
+            return 0
+        with self._index.transaction() as rows:
+            return rows.total_bytes(_IS_RESULT)
+
+    def remove(self, artifact: Artifact) -> None:
+        with self._index.transaction() as rows:
+            rows.delete([artifact])
+        self._unlink([artifact])
+
+    def sweep(self) -> float:
+        """Remove what is too old. Returns the seconds after which the next artifact can be too old."""
+        next_in_s = min(self._results.age_s, self._pruned.age_s)
+        try:
+            if self._index.exists:
+                with self._index.transaction() as rows:
+                    expired = self._delete_expired(rows)
+                    oldest = [*rows.select(_IS_RESULT, order="created limit 1")]
+                    oldest += rows.select(_IS_PRUNED, order="created limit 1")
+                self._unlink(expired)
+                now = time.time()
+                next_in_s = min([next_in_s, *(each.created + self._quotas(each.domain).age_s - now for each in oldest)])
+        except OSError as error:
+            event(log, logging.WARNING, "artifacts.not_swept", path=str(self._folder), message=str(error))
+        return next_in_s
 
     def recover(self) -> int:
         """Remove what a dead process or a power cut left half written. Returns the number of removed files.
@@ -197,27 +185,25 @@ class ArtifactStore:
         A damaged index is put aside. If the store cannot be used for another reason, it is left as it is.
         """
         try:
-            return self._recover() if self._exists() else 0
+            return self._recover() if self._index.exists else 0
         except OSError as error:
             event(log, logging.WARNING, "artifacts.not_recovered", path=str(self._folder), message=str(error))
-            if _is_damage(error):
-                self.close()
-                for path in self._folder.glob("index.sqlite*"):
-                    path.replace(path.with_name(f"damaged-{path.name}"))
+            if is_damage(error):
+                self._index.put_aside()
             return 0
 
     def _recover(self) -> int:
-        known = set()
-        for artifact in self._query("", []):
-            if self._is_whole(artifact):
-                known.add(artifact.id)
-            else:
-                self.remove(artifact)
+        with self._index.transaction() as rows:
+            known = rows.select()
+            broken = [artifact for artifact in known if not self._is_whole(artifact)]
+            rows.delete(broken)
+        self._unlink(broken)
+        whole = {artifact.id for artifact in known}.difference(artifact.id for artifact in broken)
         removed = 0
         # Another process may be about to write the row of a file from the last minute.
         recent = time.time() - 60.0
         for path in self._folder.glob("??/*"):
-            if path.stem not in known or path.suffix:
+            if path.stem not in whole or path.suffix:
                 with suppress(OSError):
                     if path.stat().st_mtime < recent:
                         path.unlink()
@@ -225,23 +211,25 @@ class ArtifactStore:
         return removed
 
     def close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        self._index.close()
 
-    def _check_size(self, size: int) -> None:
-        if size > self._quotas.caller_bytes:
-            raise OSError(errno.EFBIG, f"it is larger than the {self._quotas.caller_bytes} bytes of a caller")
+    def _new_id(self) -> str:
+        return f"{secrets.token_hex(10)}{self._id_suffix}"
 
-    def _check_room(self, artifact: Artifact) -> None:
-        """Raise OSError if a large artifact fits only in the place of smaller ones."""
-        if artifact.size < self._quotas.large_bytes:
-            return
-        smaller = self._sum("where owner = ? and size < ?", [artifact.owner, self._quotas.large_bytes])
-        if smaller + artifact.size > self._quotas.caller_bytes:
-            room = self._quotas.caller_bytes - smaller
-            raise OSError(errno.EFBIG, f"it is larger than the {room} bytes that the caller's other artifacts leave")
+    def _path(self, artifact_id: str) -> Path:
+        return self._folder / artifact_id[:2] / artifact_id
+
+    def _quotas(self, domain: str) -> Quotas:
+        return self._pruned if domain == _PRUNED else self._results
+
+    def _find(self, condition: str, values: Sequence[str]) -> Artifact | None:
+        if not self._index.exists:
+            return None
+        with self._index.transaction() as rows:
+            found = next(iter(rows.select(condition, values)), None)
+        if found is None or found.created < time.time() - self._quotas(found.domain).age_s:
+            return None
+        return found if self._is_whole(found) else None
 
     def _is_whole(self, artifact: Artifact) -> bool:
         try:
@@ -249,79 +237,80 @@ class ArtifactStore:
         except OSError:
             return False
 
-    def _exists(self) -> bool:
-        return (self._folder / "index.sqlite").exists()
+    def _write(
+        self, artifact_id: str, owner: str, domain: str, parts: Iterable[bytes], media_type: str, *, sync: bool = True
+    ) -> Artifact:
+        path = self._path(artifact_id)
+        disk.private_folder(path.parent)
+        size = 0
+        with disk.replacing(path, sync=sync) as descriptor:
+            for part in parts:
+                size += len(part)
+                self._check_size(size, domain)
+                disk.write_all(descriptor, part)
+        return self._register(Artifact(artifact_id, domain, owner, media_type, size, time.time()))
 
-    def _path(self, artifact_id: str) -> Path:
-        return self._folder / artifact_id[:2] / artifact_id
+    def _check_size(self, size: int, domain: str) -> None:
+        quotas = self._quotas(domain)
+        if size > (most := min(quotas.caller_bytes, quotas.total_bytes)):
+            raise OSError(errno.EFBIG, f"it is larger than the {most} bytes of a caller")
 
     def _register(self, artifact: Artifact) -> Artifact:
-        """Write the row of a file that is there, and make room for it."""
+        """Write the row of a file that is there, and make room for it. Raises OSError; then the file is gone, too."""
         try:
-            self._check_room(artifact)
-            with self._transaction() as connection:
-                connection.execute("insert into artifacts values (?, ?, ?, ?, ?, ?)", astuple(artifact))
+            with self._index.transaction() as rows:
+                removed = self._make_room(rows, artifact)
+                rows.insert(artifact)
+                removed += self._delete_expired(rows)
         except BaseException:
             self._path(artifact.id).unlink(missing_ok=True)
             raise
-        self.prune(artifact)
+        self._unlink(removed)
         return artifact
 
-    def _query(self, rest: str, values: Sequence[str | float]) -> list[Artifact]:
-        with self._transaction() as connection:
-            rows = connection.execute(
-                f"select id, domain, owner, media_type, size, created from artifacts {rest}", values
-            ).fetchall()
-        return [Artifact(*row) for row in rows]
+    def _make_room(self, rows: Rows, new: Artifact) -> list[Artifact]:
+        """Delete the oldest rows of its kind, so that its owner, and all owners together, stay within the quota.
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for one thread at a time; commits at the end. Raises OSError for any error of the index."""
-        import sqlite3
+        A large artifact makes room among the large ones, or is refused with OSError. For a small one the large ones go
+        first, down to their share.
+        """
+        quotas, alike = self._quotas(new.domain), _IS_PRUNED if new.domain == _PRUNED else _IS_RESULT
+        of_owner, owner = f"{alike} and owner = ?", (new.owner,)
+        of_large, large = f"{of_owner} and size >= ?", (new.owner, quotas.large_bytes)
+        used = rows.total_bytes(of_owner, owner)
+        removed: list[Artifact] = []
+        if used + new.size > quotas.caller_bytes:
+            used_by_large = rows.total_bytes(of_large, large)
+            room = quotas.caller_bytes - (used - used_by_large) - new.size
+            if new.size < quotas.large_bytes:
+                removed += rows.delete_oldest(of_large, large, max(room, quotas.share_bytes))
+                removed += rows.delete_oldest(of_owner, owner, quotas.caller_bytes - new.size)
+            elif room < 0:
+                left = f"it is larger than the {room + new.size} bytes that the caller's other artifacts leave"
+                raise OSError(errno.EFBIG, left)
+            else:
+                removed += rows.delete_oldest(of_large, large, room)
+        return removed + rows.delete_oldest(alike, [], quotas.total_bytes - new.size)
 
-        with self._lock:
-            try:
-                with self._open() as connection:
-                    yield connection
-            except sqlite3.Error as error:
-                raise OSError(errno.EIO, f"the index of artifacts cannot be used: {error}") from error
+    def _delete_expired(self, rows: Rows) -> list[Artifact]:
+        now = time.time()
+        expired = rows.select(f"{_IS_RESULT} and created < ?", [now - self._results.age_s])
+        expired += rows.select(f"{_IS_PRUNED} and created < ?", [now - self._pruned.age_s])
+        rows.delete(expired)
+        return expired
 
-    def _open(self) -> sqlite3.Connection:
-        index = self._folder / "index.sqlite"
-        if self._connection is not None and _identity(index) != self._opened:
-            # The file was deleted or replaced. Rows in the old one would be lost with this process.
-            self._connection.close()
-            self._connection = None
-        if self._connection is None:
-            import sqlite3
-
-            disk.private_folder(self._folder)
-            connection = sqlite3.connect(index, timeout=5.0, check_same_thread=False)
-            connection.execute("pragma journal_mode = wal")
-            connection.execute("pragma synchronous = normal")
-            connection.executescript(_SCHEMA)
-            self._connection, self._opened = connection, _identity(index)
-        return self._connection
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    def _unlink(self, removed: Iterable[Artifact]) -> None:
+        """Delete files whose rows are gone. In this order a row never leads to a file that is not there."""
+        for artifact in removed:
+            self._path(artifact.id).unlink(missing_ok=True)
 
 
-def _is_damage(error: OSError) -> bool:
-    """Whether it is the index that is damaged, and not the disk that refuses to be read or written."""
-    import sqlite3
-
-    code = getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+def _prune_id(owner: str, data: bytes) -> str:
+    owner_hash = hashlib.sha256(owner.encode()).hexdigest().encode()
+    return "prn_" + base64.b32encode(hashlib.sha256(owner_hash + b"\n" + data).digest()[:10]).decode().lower()
 
 
-@record
-class CallerArtifacts:
+class CallerArtifacts(Struct, frozen=True):
     """The store for one caller. Tools receive this."""
 
     store: ArtifactStore
@@ -341,6 +330,6 @@ class CallerArtifacts:
         if artifact is None:
             raise NotFound(
                 f"there is no artifact {reference[:200]} of yours",
-                hint="artifacts are let go after some days; make the call again that gave this reference",
+                hint="artifacts are kept for some days; repeat the call that gave this reference",
             )
         return self.store.path(artifact)

@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from tools.files import disk
 
 log = logging.getLogger(__name__)

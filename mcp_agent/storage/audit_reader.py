@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from mcp_agent.storage.audit_log import FILE_NAME
 from tools.files import disk
-from tools.kit.records import mutable, record
 
 _NUMBERED = re.compile(re.escape(FILE_NAME) + r"\.(\d+)")
 _AGO = re.compile(r"(\d+)\s*(s|m|h|d|w)")
@@ -30,8 +30,7 @@ _READ_BYTES = 1024 * 1024
 Line = dict[str, Any]
 
 
-@record
-class LineFilter:
+class LineFilter(Struct, frozen=True):
     """Which lines to show. None matches every line; the patterns are globs."""
 
     tool: str | None = None
@@ -63,8 +62,7 @@ class LineFilter:
 _BAD_EVENTS = ("login_refused", "policy_rejected")
 
 
-@mutable
-class Trail:
+class Trail(Struct, eq=False):
     """The audit files of a state folder. `on_damaged_line` is called for every line that cannot be read."""
 
     folder: Path

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.events.hub import EventHub
@@ -23,7 +24,6 @@ from mcp_agent.events.types import MayHear
 from mcp_agent.transports.http import caller, header, send_error
 from mcp_agent.transports.sse_frames import KEEP_ALIVE_S, send_frames
 from registry.gate import Access, Gate
-from tools.kit.records import record
 
 MOST_CLIENTS = 256
 
@@ -39,8 +39,7 @@ class BadRequest(Exception):
         self.status, self.message, self.hint = status, message, hint
 
 
-@record
-class AskedEvents:
+class AskedEvents(Struct, frozen=True):
     """What a client asked for. `since` comes only with a session, and `last_id` is that of the last event it heard."""
 
     session_id: str | None
@@ -111,7 +110,7 @@ class Events(EventsWire):
 
     def __init__(self, hub: EventHub, gate: Gate, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         super().__init__(hub, gate, keep_alive_s)
-        self._frames = OutputFrames(hub.gap)
+        self._frames = OutputFrames(hub.session_event)
         self._id_line = f"id: {hub.boot}.".encode() + b"%d\n"
 
     @asynccontextmanager

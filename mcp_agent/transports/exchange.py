@@ -29,7 +29,7 @@ _MOST_UNSENT = 200
 RESUME_WITHIN_S = 30.0
 
 
-class Watch:
+class DisconnectMonitor:
     """Watches the clients of exchanges that take a while. One timer for all: most exchanges end before it fires."""
 
     def __init__(self) -> None:
@@ -81,15 +81,15 @@ class Exchange:
         scope: Scope,
         receive: Receive,
         send: Send,
-        watch: Watch,
+        monitor: DisconnectMonitor,
         *,
         accepts_json: bool = True,
         accepts_stream: bool = False,
     ) -> None:
-        self._scope, self._receive, self._send, self._watch = scope, receive, send, watch
+        self._scope, self._receive, self._send, self._monitor = scope, receive, send, monitor
         self._accepts_json, self._accepts_stream = accepts_json, accepts_stream
         self.headers: dict[str, str] = {}
-        self._loop = watch.loop
+        self._loop = monitor.loop
         self._thread = threading.get_ident()
 
     def notify(self, message: bytes) -> None:
@@ -110,7 +110,7 @@ class Exchange:
     async def run(self, request_id: RequestId, work: Awaitable[Answer]) -> None:
         """Await `work` and send what it gives."""
         self._worker = asyncio.current_task(self._loop)
-        self._watch.add(self)
+        self._monitor.add(self)
         try:
             if not self._accepts_json:
                 self._start_stream()
@@ -122,7 +122,7 @@ class Exchange:
                 self._worker.uncancel()
             answer = Answer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
         finally:
-            self._watch.under_way.discard(self)
+            self._monitor.under_way.discard(self)
             self._worker = None
             if self._grace is not None:
                 self._grace.cancel()
@@ -145,11 +145,11 @@ class Exchange:
     async def resume(self, after: int, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         """Send what was said after the message with number `after`, on a new connection, and go on from there."""
         assert self.replay is not None, "only a stream with ids can be found to be resumed"
-        self._unsent = deque(self.replay.after(self.stream, after))
+        self._unsent = deque((kept.number, kept.message) for kept in self.replay.after(self.stream, after))
         await self._write_stream(self._new_reader(), scope, receive, send, headers)
 
     def watch_client(self) -> None:
-        """Watch for a client that leaves, and for the moment when the response becomes a stream."""
+        """DisconnectMonitor for a client that leaves, and for the moment when the response becomes a stream."""
         if self._worker is None or self._side_task is not None:
             return
         self._side_task = asyncio.create_task(self._watch_client())

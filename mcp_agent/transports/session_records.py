@@ -10,16 +10,16 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from dataclasses import asdict
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from mcp_agent.protocol.conversation import LOG_LEVELS, Conversation
 from mcp_agent.protocol.eras import HANDSHAKE_VERSIONS
 from tools.files import disk
-from tools.kit.records import record
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,7 @@ _MOST_FILE_BYTES = 1_000_000
 _LEVELS = (None, *LOG_LEVELS)
 
 
-@record
-class SessionRecord:
+class SessionRecord(Struct, frozen=True):
     """The token that a session belongs to, by its name, and what its client said of itself."""
 
     owner: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -63,7 +64,15 @@ class SseClient:
         """Send `message` if the client keeps up. May be called from any thread, as progress is."""
         self._loop.call_soon_threadsafe(self._say_unless_behind, message)
 
-    def encode(self, event: Event) -> bytes | None:
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        """What goes out on the stream, until it is closed."""
+        async with aclosing(self._subscription.events()) as events:
+            async for event in events:
+                frame = event if isinstance(event, bytes) else self._frame(event)
+                if frame is not None:
+                    yield frame
+
+    def _frame(self, event: Event) -> bytes | None:
         """An event as it goes out on this client's stream; None if the client did not ask for it."""
         if self._hears_named_events and isinstance(event, SessionOutput | SessionExit | Gap):
             return named_frame(event)
@@ -109,7 +118,7 @@ class Sse:
         endpoint = f"{scope.get('root_path', '')}/messages?session_id={client_id}"
         subscription.put_answer(f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode())
         try:
-            await send_frames(subscription.messages(client.encode), scope, receive, send)
+            await send_frames(client.frames(), scope, receive, send)
         finally:
             del self._clients[client_id]
             subscription.close()

@@ -12,11 +12,11 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.memory import exact_copy
+from mcp_agent.process.memory import exact_copy
 
 KEEP_ALIVE_S = 15.0
 RETRY_MS = 500
@@ -54,6 +54,15 @@ async def send_frames(
     return stream.is_revoked
 
 
+class KeptMessage(NamedTuple):
+    """A message of a stream. `is_of_shell`: it is about a session, so only clients that may use the shell get it."""
+
+    stream: str
+    number: int
+    message: bytes
+    is_of_shell: bool = False
+
+
 class Replay:
     """The replay buffer of a session: the newest messages of all its streams, oldest first.
 
@@ -61,21 +70,21 @@ class Replay:
     """
 
     def __init__(self) -> None:
-        self._kept: deque[tuple[str, int, bytes]] = deque()
+        self._kept: deque[KeptMessage] = deque()
         self._size_bytes = 0
 
-    def keep(self, stream: str, number: int, message: bytes) -> None:
-        self._kept.append((stream, number, exact_copy(message)))
+    def keep(self, stream: str, number: int, message: bytes, *, is_of_shell: bool = False) -> None:
+        self._kept.append(KeptMessage(stream, number, exact_copy(message), is_of_shell))
         self._size_bytes += len(message)
         while len(self._kept) > 1 and (len(self._kept) > _MOST_MESSAGES or self._size_bytes > _MOST_BYTES):
-            self._size_bytes -= len(self._kept.popleft()[2])
+            self._size_bytes -= len(self._kept.popleft().message)
 
-    def after(self, stream: str, number: int) -> Iterator[tuple[int, bytes]]:
+    def after(self, stream: str, number: int) -> Iterator[KeptMessage]:
         """The messages of `stream` that came after the one with `number`."""
-        return ((each, message) for name, each, message in self._kept if name == stream and each > number)
+        return (kept for kept in self._kept if kept.stream == stream and kept.number > number)
 
     def knows(self, stream: str) -> bool:
-        return any(name == stream for name, _, _ in self._kept)
+        return any(kept.stream == stream for kept in self._kept)
 
 
 def new_stream(of: Literal["session", "request"]) -> str:

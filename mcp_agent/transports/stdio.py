@@ -18,11 +18,11 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from mcp_agent import signals
 from mcp_agent.calls.call import Caller
 from mcp_agent.host import Host
-from mcp_agent.logs import event
-from mcp_agent.memory import collect_as_usual
+from mcp_agent.process import signals
+from mcp_agent.process.logs import event
+from mcp_agent.process.memory import collect_as_usual
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, event_form
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Message, RequestId, RpcError, TooLarge
@@ -112,10 +112,11 @@ class _StdioServer:
     async def _send_events(self) -> None:
         """Send events to a handshake client, once it has said that it is ready."""
         subscription = self._host.hub.subscribe(self._may_hear)
-        async for notification in subscription.messages(self._conversation.notification):
-            if self._is_open:
+        async for heard in subscription.events():
+            notification = None if isinstance(heard, bytes) else self._conversation.notification(heard)
+            if self._is_open and notification is not None:
                 await self._out.has_room()
-                self._out.write(notification)
+                self._out.notify(notification)
 
     def _may_hear(self) -> bool:
         return self._host.gate.offers(self._caller.access, "shell")
@@ -153,7 +154,7 @@ class _StdioServer:
                 self._listening.add(task)
                 async for each in listen(message, self._host.hub, self._may_hear, event_form(client)):
                     await self._out.has_room()
-                    self._out.write(each)
+                    self._out.notify(each)
             else:
                 answer = await self._host.methods.answer(self._request(message))
                 self._out.write(answer.body)
@@ -176,9 +177,9 @@ class _StdioServer:
     def _request(self, message: Message) -> Request:
         if eras.is_stateless(message):
             caller = self._caller.with_client(eras.envelope(message).client)
-            return Request(message, caller, None, self._out.write)
+            return Request(message, caller, None, self._out.notify)
         caller = self._caller.with_client(self._conversation.client)
-        return Request(message, caller, self._conversation, self._out.write)
+        return Request(message, caller, self._conversation, self._out.notify)
 
     def _on_notification(self, message: Message) -> None:
         if message.method == "notifications/initialized":
@@ -212,14 +213,18 @@ class Output:
         self._thread.start()
 
     def write(self, message: bytes) -> None:
+        """Write an answer: it is written however many messages wait."""
         with self._changed:
             if len(message) < select.PIPE_BUF and not self._waiting and not self._is_writing and self._has_room():
                 self._write(message + b"\n")
                 return
-            if len(self._waiting) >= _MOST_UNWRITTEN and b'"id":' not in message[:40]:
-                return
             self._waiting.append(message)
             self._changed.notify()
+
+    def notify(self, message: bytes) -> None:
+        """Write a notification; it is dropped if too many messages wait for a client that does not read."""
+        if len(self._waiting) < _MOST_UNWRITTEN:
+            self.write(message)
 
     async def has_room(self) -> None:
         """Wait until few messages are unwritten (backpressure): events do not pile up before a client that is slow."""

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import orjson
 
-from mcp_agent import MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE, signals
-from mcp_agent.logs import event
+from mcp_agent import MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE
+from mcp_agent.process import signals
+from mcp_agent.process.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, Message, RpcError
 from mcp_agent.transports.loopback_client import NotSent, Response, send
@@ -158,7 +159,8 @@ class _Bridge:
             return
         if message is not None and message.method == "initialize" and isinstance(value, dict):
             self._version = (value.get("result") or {}).get("protocolVersion", self._version)
-        self._out.write(data.replace(b"\n", b" "))
+        is_notification = isinstance(value, dict) and "id" not in value
+        (self._out.notify if is_notification else self._out.write)(data.replace(b"\n", b" "))
 
     async def _listen(self) -> None:
         """Pass on what the daemon sends unasked, from now on and across restarts."""
@@ -177,7 +179,7 @@ class _Bridge:
                         async for data, event_id in answer.events():
                             last_id = event_id or last_id
                             if data:
-                                self._out.write(data)
+                                self._out.notify(data)
             if self._session != session:
                 last_id = ""
             await asyncio.sleep(_LOOK_EVERY_S)

@@ -12,15 +12,15 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent import MOUNTED_BY_HEADER
 from mcp_agent.events.hub import EventHub
-from mcp_agent.events.types import MayHear
-from mcp_agent.logs import event
+from mcp_agent.events.types import Gap, MayHear, SessionExit, SessionOutput
+from mcp_agent.process.logs import event
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.conversation import Conversation, asked_event_form, event_form, is_of_shell
+from mcp_agent.protocol.conversation import Conversation, asked_event_form, event_form
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.transports.exchange import Exchange, Watch
+from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -64,7 +64,7 @@ class StreamableHttp:
         # What this daemon says of itself to the servers that it mounts.
         self._own_mark = hub.boot.encode()
         self._sessions = sessions
-        self._watch = Watch()
+        self._monitor = DisconnectMonitor()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         profile = scope["path_params"].get("profile") if "path_params" in scope else None
@@ -108,7 +108,9 @@ class StreamableHttp:
             await send_empty(send, 202)
             return
         version = header_text(scope, b"mcp-protocol-version")
-        exchange = Exchange(scope, receive, send, self._watch, accepts_json=accepts_json, accepts_stream=accepts_stream)
+        exchange = Exchange(
+            scope, receive, send, self._monitor, accepts_json=accepts_json, accepts_stream=accepts_stream
+        )
         if is_stateless or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
             await self._stateless(message, exchange, scope, receive, send)
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
@@ -269,17 +271,20 @@ async def _session_frames(session: HttpSession, after: int | None, may_hear: May
     """The frames of a session's own stream. A second stream takes over from the first."""
     session.subscription = subscription = session.subscription.hand_over(may_hear)
     if after is not None:
-        for number, message in list(session.replay.after(session.stream, after)):
+        for kept in list(session.replay.after(session.stream, after)):
             # The owner may have taken the shell away from this client since.
-            if may_hear() or not is_of_shell(message):
-                yield message_frame(message, event_id(session.stream, number))
+            if may_hear() or not kept.is_of_shell:
+                yield message_frame(kept.message, event_id(session.stream, kept.number))
     elif session.conversation.version >= _PRIMING_SINCE:
         yield priming_frame(event_id(session.stream, session.said))
-    async with aclosing(subscription.messages(session.conversation.notification)) as messages:
-        async for message in messages:
-            session.said += 1
-            session.replay.keep(session.stream, session.said, message)
-            yield message_frame(message, event_id(session.stream, session.said))
+    async with aclosing(subscription.events()) as events:
+        async for event in events:
+            message = None if isinstance(event, bytes) else session.conversation.notification(event)
+            if message is not None:
+                session.said += 1
+                is_of_shell = isinstance(event, SessionOutput | SessionExit | Gap)
+                session.replay.keep(session.stream, session.said, message, is_of_shell=is_of_shell)
+                yield message_frame(message, event_id(session.stream, session.said))
 
 
 async def _frames(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -289,8 +294,8 @@ async def _frames(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes
 
 
 async def _replay_frames(session: HttpSession, stream: str, after: int) -> AsyncGenerator[bytes, None]:
-    for number, message in list(session.replay.after(stream, after)):
-        yield message_frame(message, event_id(stream, number))
+    for kept in list(session.replay.after(stream, after)):
+        yield message_frame(kept.message, event_id(stream, kept.number))
 
 
 def _cancel(session: HttpSession, message: Message) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_agent.extras import import_extra
+from mcp_agent.process.extras import import_extra
 
 _MODULES = ("mcp.client", "mcp.client.streamable_http", "mcp.client.subscriptions", "httpx2")
 

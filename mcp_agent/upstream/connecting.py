@@ -10,14 +10,15 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from mcp_agent import MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE, __version__
 from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.upstream.client_package import import_client
 from mcp_agent.upstream.process_transport import ServerProcess, process_transport
 from registry.mount_entries import Mount, SecretPlace, Values
 from registry.user_error import UserError
-from tools.kit.records import record
-from tools.shell.programs import find_program
+from tools.cli.programs import find_program
 
 if TYPE_CHECKING:
     from mcp.client import Client, Transport
@@ -27,8 +28,7 @@ START_S = 60.0
 _OURSELVES = {"name": "mcp-agent", "version": __version__}
 
 
-@record
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What every mounted server is started with: who owns its process, its folder, and who we are."""
 
     sessions: SessionManager
@@ -36,8 +36,7 @@ class Surroundings:
     boot: str
 
 
-@record
-class Listeners:
+class Listeners(Struct, frozen=True):
     """What the other side may tell us: that its tools have changed, or its resources, or that it has ended."""
 
     on_tools_changed: Callable[[], object]

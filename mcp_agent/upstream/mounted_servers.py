@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_agent import MOUNTED_BY_VARIABLE
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from mcp_agent.sessions.manager import SessionManager
 from registry.profiles import Profiles, UnknownName
 from tools.context import ToolContext

@@ -12,7 +12,6 @@ from mcp_agent.calls.parts import text_of
 from registry.mount_entries import Mount
 from tools.context import ToolContext
 from tools.kit.errors import UpstreamFailed
-from tools.kit.records import record
 from tools.kit.results import Block, Result
 from tools.kit.spec import Effect, Tool, tool
 from tools.kit.tolerance import plain_path
@@ -26,8 +25,7 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n\n")
 CallUpstream = Callable[[ToolContext, Mapping[str, Any], dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
-@record
-class MountedResult(Result):
+class MountedResult(Result, frozen=True):
     """What a mounted server answered: its text, which can be pruned, and its other blocks, such as images."""
 
     text: str

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from mcp_agent.upstream.connecting import START_S, Listeners, Surroundings, connect, envelope
 from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected, Progress, is_plain
 from mcp_agent.upstream.process_transport import ServerProcess

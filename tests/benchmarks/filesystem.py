@@ -23,7 +23,6 @@ from tests.benchmarks.rows import Bench, Goal, Meter, Row
 from tests.benchmarks.trees import NEEDLE, PATCHED, gigabyte, tree, write_fifty_megabytes
 from tests.support import ROOT
 from tools.context import ToolContext
-from tools.files.journal import Journal
 from tools.files.lines import LineIndexes
 from tools.files.paths import OpenPaths
 from tools.filesystem.fs_grep import fs_grep
@@ -31,6 +30,7 @@ from tools.filesystem.fs_list import fs_list
 from tools.filesystem.fs_patch import fs_patch
 from tools.filesystem.fs_read_range import fs_read_range
 from tools.filesystem.fs_search import fs_search
+from tools.journal.journal import Journal
 from tools.kit.spec import Tool
 from tools.search.engine import find_engine
 

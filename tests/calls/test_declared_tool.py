@@ -15,9 +15,9 @@ import pytest
 from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Call, Caller, Compact, Failure, Outcome, Success
 from mcp_agent.calls.wrapped_result import WrappedResult
+from mcp_agent.cli.reference import pages
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
-from mcp_agent.reference import pages
 from registry.catalog import Catalog, discover
 from registry.gate import Access
 from tests.support.small_catalog import parse
@@ -31,13 +31,11 @@ from typing import Annotated, Any
 
 from tools.context import ToolContext
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 
 
-@record
-class Forecast(Result):
+class Forecast(Result, frozen=True):
     given: list[str]
     report: str
 

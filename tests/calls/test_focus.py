@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mcp_agent.calls.call import Call, Caller, Outcome, Refusal, Success
-from mcp_agent.protocol.resources import HostResources
+from mcp_agent.resources.resources import HostResources
 from registry.gate import Access
 from registry.profiles import BadRegistry
 from tests.support import ROOT
@@ -258,7 +258,7 @@ async def test_the_page_shows_what_really_comes_back(host: ShellHost) -> None:
 
 async def test_nothing_is_dropped_that_could_not_be_had_back(host: ShellHost) -> None:
     (host.folder / "state").mkdir(exist_ok=True)
-    (host.folder / "state" / "pruned").write_text("a file where the folder should be")
+    (host.folder / "state" / "artifacts").write_text("a file where the folder should be")
     options = {
         "max_prune_ratio": 0.9,
         "min_keep_lines": 1,

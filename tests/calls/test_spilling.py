@@ -16,7 +16,6 @@ from registry.catalog import discover
 from registry.gate import Access
 from tests.support.daemon import Daemon, command
 from tests.support.waiting import eventually
-from tools.kit.records import record
 from tools.kit.results import Result
 
 
@@ -157,8 +156,7 @@ async def test_no_error_is_over_a_million_bytes(daemon: Daemon, tool: str) -> No
     assert len(answer.content) <= 1_000_000
 
 
-@record
-class _Long(Result):
+class _Long(Result, frozen=True):
     """Takes a note whenever it is written out."""
 
     text: str

@@ -19,9 +19,9 @@ from unittest import mock
 import httpx2
 import pytest
 
-from mcp_agent import cli
-from mcp_agent.clients import jsonc
-from mcp_agent.clients.known_clients import CLIENTS
+from mcp_agent.cli import main as cli
+from mcp_agent.cli.clients import jsonc
+from mcp_agent.cli.clients.known_clients import CLIENTS
 from tests.support.daemon import COMMAND, Daemon, environment
 
 

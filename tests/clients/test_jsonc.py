@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_agent.clients import jsonc
+from mcp_agent.cli.clients import jsonc
 
 _PATH = ("mcpServers", "devbox")
 _ENTRY = {"type": "http", "url": "http://127.0.0.1:8765/mcp", "headers": {"Authorization": "Bearer x"}}

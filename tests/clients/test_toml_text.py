@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_agent.clients import toml_text
+from mcp_agent.cli.clients import toml_text
 
 _PATH = ("mcp_servers", "devbox")
 _ENTRY = {"url": "http://127.0.0.1:8765/mcp", "required": True, "env": {"A": 'b"'}}

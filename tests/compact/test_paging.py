@@ -135,7 +135,7 @@ async def test_a_cursor_whose_whole_is_gone_says_so(host: CompactHost) -> None:
     assert artifact is not None
     host.daemon.artifacts.remove(artifact)
     gone = await host.call("rows", cursor=first["nextCursor"])
-    assert (gone["error"]["code"], "make the call again" in gone["error"]["hint"]) == ("NOT_FOUND", True)
+    assert (gone["error"]["code"], "repeat the call" in gone["error"]["hint"]) == ("NOT_FOUND", True)
 
 
 async def test_a_tool_with_a_cursor_of_its_own_keeps_it(host: CompactHost) -> None:

@@ -8,14 +8,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Subscription
-from mcp_agent.events.types import Event, SessionEvent
+from mcp_agent.events.types import SessionEvent
 from mcp_agent.fleet.gateway import Gateway
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Access
@@ -45,12 +43,10 @@ class _Listener:
 
 
 async def _read(subscription: Subscription, heard: asyncio.Queue[dict[str, Any]]) -> None:
-    def encode(event: Event) -> bytes | None:
-        return orjson.dumps(event.as_object()) if isinstance(event, SessionEvent) else None
-
-    async with contextlib.aclosing(subscription.messages(encode)) as messages:
-        async for message in messages:
-            heard.put_nowait(orjson.loads(message))
+    async with contextlib.aclosing(subscription.events()) as events:
+        async for event in events:
+            if isinstance(event, SessionEvent):
+                heard.put_nowait(event.as_object())
 
 
 @contextlib.asynccontextmanager

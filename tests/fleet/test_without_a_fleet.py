@@ -10,7 +10,7 @@ from tests.support.daemon import command, running
 
 _IMPORTS = """
 import sys
-import mcp_agent.cli, mcp_agent.app, mcp_agent.commands.serve, mcp_agent.routes, mcp_agent.server
+import mcp_agent.cli.main, mcp_agent.app, mcp_agent.cli.commands.serve, mcp_agent.routes, mcp_agent.server
 print(sorted(name for name in sys.modules if name.startswith(("mcp_agent.fleet", "nats", "nkeys", "nacl"))))
 """
 

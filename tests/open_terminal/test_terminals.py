@@ -17,7 +17,7 @@ from websockets.typing import Origin
 
 from mcp_agent.calls.call import OPEN_TERMINAL, Caller
 from mcp_agent.open_terminal import person_shell, terminals
-from mcp_agent.sessions import process_tree
+from mcp_agent.process import process_tree
 from mcp_agent.sessions.process import Terminal
 from registry.gate import Access
 from tests.support.daemon import Daemon, running

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tools.pruning.engine import SourceType
 
@@ -18,8 +20,7 @@ class BadTask(Exception):
     """A line of a task file is not a task; the message says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """Line numbers begin at 1."""
 
     id: str

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import get_args
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.pruning_quality.__main__ import main
 from tests.pruning_quality.fitting import fit
@@ -39,7 +39,7 @@ def test_what_is_needed_is_kept_in_few_tokens(kind: SourceType, keep_ratio: floa
 @pytest.mark.parametrize("kind", get_args(SourceType))
 def test_the_source_type_of_every_task_is_detected(kind: SourceType) -> None:
     for task in tasks_of(kind):
-        assert score_task(replace(task, source_type=None), 0.30) == score_task(task, 0.30)  # type: ignore[arg-type] # not told
+        assert score_task(replace(task, source_type=None), 0.30) == score_task(task, 0.30)
 
 
 @pytest.mark.parametrize("kind", FEATURES)

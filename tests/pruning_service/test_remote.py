@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_agent.pruning_service.host_pruner import HostPruner
-from mcp_agent.pruning_service.kept_texts import KeptTexts
+from mcp_agent.storage.artifact_store import ArtifactStore
 from tests.support.pruner_stdio import reader
 from tests.support.pruning_service import Service, service
 from tests.support.waiting import eventually
@@ -29,8 +29,13 @@ def remote() -> Iterator[Service]:
 
 
 def _pruner(url: str | None, folder: Path, timeout_s: float = 5.0, *, is_strict: bool = False) -> HostPruner:
-    recovery = KeptTexts(folder / "pruned", 3_600)
-    return HostPruner(recovery, url=url, timeout_s=timeout_s, max_input_chars=2_000_000, is_strict=is_strict)
+    return HostPruner(
+        ArtifactStore(folder / "artifacts"),
+        url=url,
+        timeout_s=timeout_s,
+        max_input_chars=2_000_000,
+        is_strict=is_strict,
+    )
 
 
 async def _focused(pruner: HostPruner, text: str = TEXT, question: str | None = "  which line?  ") -> Focused:

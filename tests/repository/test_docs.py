@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.reference import pages
+from mcp_agent.cli.reference import pages
 from tests.support import ROOT
 from tests.support.daemon import Daemon, command, environment
 from tests.support.waiting import PATIENCE_S

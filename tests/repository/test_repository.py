@@ -49,7 +49,7 @@ def test_the_tools_cost_a_caller_little() -> None:
 def test_starting_loads_nothing_heavy() -> None:
     """What is only needed later is imported later: `serve` and `stdio` must be there at once."""
     script = (
-        "import sys, mcp_agent.app, mcp_agent.transports.stdio, mcp_agent.commands.serve\n"
+        "import sys, mcp_agent.app, mcp_agent.transports.stdio, mcp_agent.cli.commands.serve\n"
         "from registry.catalog import discover; discover()\n"
         "print(*sorted({name.split('.')[0] for name in sys.modules}))"
     )

@@ -105,7 +105,7 @@ async def test_a_token_without_a_profile_follows_the_active_one(daemon: Daemon) 
 # The command, where the daemon notices the new file before it is asked to read it.
 _SLOW_ROTATE = """
 import sys, time, urllib.error, urllib.request
-from mcp_agent import entry
+from mcp_agent.cli import entry
 from mcp_agent.security import auth_tokens
 
 rotate_owner = auth_tokens.rotate_owner
@@ -128,7 +128,7 @@ sys.exit(entry.main())
 # The command, where the daemon is gone before it is told of the new token.
 _LATE_CREATE = """
 import os, signal, sys
-from mcp_agent import entry
+from mcp_agent.cli import entry
 from mcp_agent.security import auth_tokens
 
 create = auth_tokens.create

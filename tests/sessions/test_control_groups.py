@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.sessions import process_tree
-from mcp_agent.sessions.process_tree import Member
+from mcp_agent.process import process_tree
+from mcp_agent.process.process_tree import Member
 from tests.support.daemon import COMMAND, Daemon, running
 from tests.support.event_stream import call, start
 from tests.support.waiting import eventually, eventually_sync

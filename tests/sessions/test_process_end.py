@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 
 from mcp_agent.events.hub import EventHub
-from mcp_agent.sessions import process_end, process_tree
+from mcp_agent.process import process_tree
+from mcp_agent.process.process_tree import Member
+from mcp_agent.sessions import process_end
 from mcp_agent.sessions.crash_record import CrashRecord
 from mcp_agent.sessions.manager import Limits, SessionManager
-from mcp_agent.sessions.process_tree import Member
 from tests.support.shell_host import ShellHost
 from tests.support.waiting import PATIENCE_S, eventually, eventually_sync
 from tools.context import Origin, ToolContext
@@ -194,7 +195,7 @@ def test_a_process_in_the_moment_of_an_exec_is_not_taken_for_gone(tmp_path: Path
         seen = []
         for _ in range(1_000):
             tree = process_tree.Tree(tag)
-            seen.append((bool(tree.look()), tree.saw_trail))
+            seen.append((bool(tree.look()), tree.may_have_missed_one))
     finally:
         process.kill()
         process.wait()
@@ -209,7 +210,7 @@ def test_a_process_without_an_environment_does_not_hold_up_a_stop() -> None:
         tree = process_tree.Tree(b"A_TAG_OF_NOBODY=")
         # Zombies of other tests are a trail to the first look.
         tree.look()
-        assert (tree.look(), tree.saw_trail) == (set(), False)
+        assert (tree.look(), tree.may_have_missed_one) == (set(), False)
     finally:
         process.kill()
         process.wait()

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from mcp_agent.storage.artifact_store import Artifact, ArtifactStore, Quotas
+from tests.support.daemon import running
+from tests.support.waiting import eventually
 from tools.kit.errors import NotFound
 
 _KILLS = 100 if "MCP_AGENT_TEST_LONG" in os.environ else 10
@@ -98,9 +100,14 @@ def test_what_a_power_cut_has_shortened_is_gone(store: ArtifactStore) -> None:
 
 
 def test_files_are_for_their_owner_alone(store: ArtifactStore, tmp_path: Path) -> None:
-    path = store.of("one").path_of(_kept(store, "one", "text"))
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "artifacts").stat().st_mode) == 0o700
+    (tmp_path / "artifacts").mkdir(mode=0o700)
+    # As an earlier version made it.
+    (tmp_path / "artifacts" / "index.sqlite").touch(mode=0o644)
+    _kept(store, "one", "text")
+    store.keep_text("one", "text")
+    found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "artifacts").rglob("*")}
+    assert {"index.sqlite", "index.sqlite-wal", "index.sqlite-shm"} < found.keys()
+    assert set(found.values()) == {0o600, 0o700}
 
 
 def test_artifacts_outlive_the_process_that_made_them(store: ArtifactStore, tmp_path: Path) -> None:
@@ -212,3 +219,69 @@ def test_two_processes_share_a_store(store: ArtifactStore, tmp_path: Path) -> No
     found = store.find(reference, "one")
     assert isinstance(found, Artifact)
     assert found.size == 6
+
+
+def test_the_same_text_of_the_same_owner_is_kept_once(store: ArtifactStore, tmp_path: Path) -> None:
+    half = "text \ud800 with half a character"
+    first, again, other = store.keep_text("me", half), store.keep_text("me", half), store.keep_text("you", half)
+    assert (first == again, first == other, len(list(tmp_path.glob("*/pr/*")))) == (True, False, 2)
+    assert (store.find_text("me", first), store.find_text("you", first)) == (half, None)
+    # Another process, or the next one.
+    assert ArtifactStore(tmp_path / "artifacts").find_text("me", first) == half
+
+
+def test_a_pruned_text_is_no_result(store: ArtifactStore) -> None:
+    prune_id = store.keep_text("me", "text")
+    assert (store.newest(), store.used_bytes(), store.find(f"ax://pruned/{prune_id}", "me")) == ([], 0, None)
+
+
+def test_pruned_texts_make_room_among_themselves_and_never_push_out_a_result(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, Quotas(10_000, 10_000, 60.0), Quotas(100_000, 50_000, 60.0))
+    result = _kept(store, "me", "x" * 9_000)
+    ids = [store.keep_text("me", f"{number:04} " * 400) for number in range(100)]
+    kept = [prune_id for prune_id in ids if store.find_text("me", prune_id) is not None]
+    assert kept == ids[-25:]
+    assert len(list(tmp_path.glob("pr/*"))) == 25
+    assert store.of("me").path_of(result).exists()
+
+
+def test_a_text_that_is_kept_again_is_as_good_as_new(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, pruned=Quotas(100_000, 3_000, 60.0))
+    first, second = store.keep_text("me", "1" * 1_000), store.keep_text("me", "2" * 1_000)
+    store.keep_text("me", "1" * 1_000)
+    store.keep_text("me", "3" * 2_000)
+    assert (store.find_text("me", first) is None, store.find_text("me", second) is None) == (False, True)
+
+
+def test_each_kind_has_its_age_and_is_swept_when_it_is_over(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, Quotas(age_s=1_000.0), Quotas(age_s=60.0))
+    prune_id, result = store.keep_text("me", "text"), _kept(store, "me", "text")
+    assert 59 < store.sweep() <= 60
+    index = sqlite3.connect(tmp_path / "index.sqlite")
+    index.execute("update artifacts set created = created - 100")
+    index.commit()
+    index.close()
+    assert store.find_text("me", prune_id) is None
+    assert list(tmp_path.glob("pr/*")) != []
+    assert store.sweep() == 60
+    assert list(tmp_path.glob("pr/*")) == []
+    assert store.of("me").path_of(result).exists()
+
+
+async def test_what_is_too_old_leaves_the_disk_by_itself(home: Path) -> None:
+    with running(home, extra={"MCP_PRUNER_PRUNE_ID_TTL_S": "1"}) as daemon:
+        (home / "code.py").write_text(
+            "\n".join(f"def step_{n}(pool):\n    return pool.take({n})\n" for n in range(200))
+        )
+        arguments = {"path": "code.py", "context_focus_question": "where is step_7?"}
+        read = await daemon.rpc("tools/call", name="fs_read", arguments=arguments)
+        assert read["result"]["structuredContent"]["pruning"]["prune_id"].startswith("prn_")
+        folder = home / ".local/state/mcp-agent/artifacts/pr"
+        await eventually(lambda: list(folder.iterdir()), lambda left: not left)
+
+
+@pytest.mark.parametrize("prune_id", ["", "prn_", "../token", "prn_../../../x", "prn_" + "a" * 16 + "\n"])
+def test_an_id_is_never_a_path(store: ArtifactStore, tmp_path: Path, prune_id: str) -> None:
+    (tmp_path / "token").write_text("secret")
+    store.keep_text("me", "text")
+    assert store.find_text("me", prune_id) is None

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.sessions import process_tree
+from mcp_agent.process import process_tree
 from mcp_agent.storage.artifact_store import ArtifactStore
 from mcp_agent.storage.audit_log import AuditLog
 from tests.support.broken_disk import FAULTS, BrokenDisk, Fault, on_broken_disk, small_disk
@@ -131,7 +131,7 @@ async def test_a_question_gets_the_whole_text_when_it_could_not_be_recovered(dis
         pruning = (await call(disk.daemon, "fs_read", path=str(path), **question))["pruning"]
         return "kept" if pruning["applied"] else str(pruning["error"]["message"])
 
-    with disk.fault("state/pruned", fault):
+    with disk.fault("state/artifacts", fault):
         told = await look(f"during {fault}")
     reason = f"the whole text cannot be kept for recover_text: {_REASONS[fault]}"
     assert told == ("kept" if fault == "removed" else reason)
@@ -274,7 +274,7 @@ def test_a_damaged_index_is_put_aside_at_the_start(tmp_path: Path) -> None:
     assert ArtifactStore(tmp_path).find(kept.reference) == kept
 
 
-_STATE = ["sessions", "journal", "artifacts", "audit", "pruned", "mounts"]
+_STATE = ["sessions", "journal", "artifacts", "audit", "mounts"]
 _STATE_FILES = ["daemon.json", "mcp-sessions.json", "program-help.json", "cursor.key"]
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.files.journal import Journal
-from tools.files.journal_records import Limits
 from tools.files.paths import OpenPaths
 from tools.filesystem.fs_delete import fs_delete
 from tools.filesystem.fs_grep import fs_grep
@@ -18,6 +16,8 @@ from tools.filesystem.fs_read import fs_read
 from tools.filesystem.fs_read_range import fs_read_range
 from tools.filesystem.fs_search import fs_search
 from tools.filesystem.fs_write import fs_write
+from tools.journal.journal import Journal
+from tools.journal.journal_records import Limits
 from tools.kit.errors import ToolError
 from tools.kit.spec import Tool
 from tools.search.engine import Engine, find_engine

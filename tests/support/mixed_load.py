@@ -22,7 +22,7 @@ from tests.support.waiting import PATIENCE_S, eventually
 
 # Of those faults that take nothing away.
 _FAULTS: tuple[Fault, ...] = ("full", "read-only", "rights taken")
-_STORES = ("state/sessions", "state/journal", "state/artifacts", "state/audit", "state/pruned")
+_STORES = ("state/sessions", "state/journal", "state/artifacts", "state/audit")
 _TOLERATED = {"NOT_UNDOABLE", "IO_ERROR"}
 _PATCH = {"type": "replace_all", "pattern": "needle", "replacement": "thread"}
 _HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "soak", "version": "1"}}

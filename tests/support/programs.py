@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mcp_agent.web import terminal_component
+from mcp_agent.page import terminal_component
 from tests.support import cache, node
 
 _SYSTEM = f"linux-{'arm64' if platform.machine() in ('aarch64', 'arm64') else 'x64'}"

@@ -55,7 +55,7 @@ class _Recorder:
 def main() -> int:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     from mcp_agent import routes
-    from mcp_agent.cli import run
+    from mcp_agent.cli.main import run
 
     file, application = Path(os.environ[FILE]), routes.http_app
     routes.http_app = lambda *arguments: _Recorder(application(*arguments), file)

@@ -9,7 +9,7 @@ from pathlib import Path
 def main() -> int:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     import tests.support.probes
-    from mcp_agent.cli import run
+    from mcp_agent.cli.main import run
     from registry.catalog import Catalog, discover
 
     return run(sys.argv[1:], Catalog([*discover().tools, *discover(tests.support.probes).tools]))

@@ -11,7 +11,7 @@ from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Call, Caller, Failure, Success
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
-from mcp_agent.sessions import process_tree
+from mcp_agent.process import process_tree
 from registry.gate import Access
 
 

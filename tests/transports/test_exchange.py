@@ -7,7 +7,7 @@ import asyncio
 from starlette.types import Message
 
 from mcp_agent.protocol.jsonrpc import Answer
-from mcp_agent.transports.exchange import Exchange, Watch
+from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
 
 
 async def _gone() -> Message:
@@ -19,7 +19,7 @@ async def _unheard(message: Message) -> None:
 
 
 async def test_a_client_that_leaves_while_it_waits_calls_the_work_off() -> None:
-    watch = Watch()
+    watch = DisconnectMonitor()
     ended: list[str] = []
 
     async def work(name: str) -> Answer:
@@ -51,7 +51,7 @@ async def test_an_exchange_that_is_over_at_once_looks_for_nobody() -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    watch = Watch()
+    watch = DisconnectMonitor()
     await Exchange({}, never, send, watch).run(1, work())
     # This one ends when the watch looks at all exchanges that it knows; the first is not among them.
     async with asyncio.timeout(5):

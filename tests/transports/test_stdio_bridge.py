@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.runtime_file import running_daemon
+from mcp_agent.process.runtime_file import running_daemon
 from tests.support.daemon import COMMAND, Daemon, command, environment, running
 from tests.support.peers import over_stdio
 from tests.support.waiting import PATIENCE_S, eventually

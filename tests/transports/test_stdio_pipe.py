@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.sessions import process_tree
-from mcp_agent.sessions.process_tree import Member
+from mcp_agent.process import process_tree
+from mcp_agent.process.process_tree import Member
 
 _COMMAND = [str(Path(sys.executable).with_name("mcp-agent")), "stdio"]
 

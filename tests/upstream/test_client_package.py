@@ -13,7 +13,7 @@ _WITHOUT_THE_CLIENT = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 sys.modules["mcp"] = None
-from mcp_agent.cli import run
+from mcp_agent.cli.main import run
 sys.exit(run(sys.argv[1:]))
 """
 

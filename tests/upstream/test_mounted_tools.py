@@ -208,7 +208,7 @@ async def test_a_category_of_the_first_contract_is_a_mount(tmp_path: Path, categ
 
 
 async def test_a_long_description_is_cut_at_a_sentence_and_whole_in_its_resource(tmp_path: Path) -> None:
-    from mcp_agent.protocol.resources import HostResources
+    from mcp_agent.resources.resources import HostResources
 
     whole = "It reads a page. " * 20 + "And this sentence goes on for quite a while, " * 5 + "to its end."
     (tmp_path / "more.json").write_text(json.dumps({"long": {"description": whole, "inputSchema": {"type": "object"}}}))

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from mcp_agent.calls.call import Call, Caller, Success
-from mcp_agent.protocol.mounted_resources import MountedResources
+from mcp_agent.resources.mounted_resources import MountedResources
 from registry.gate import Access
 from tests.support import node, programs
 from tests.support.daemon import COMMAND, running

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_agent.calls.call import Caller
-from mcp_agent.protocol.jsonrpc import RpcError
-from mcp_agent.protocol.mounted_resources import MountedResources
+from mcp_agent.resources.mounted_resources import MountedResources
+from mcp_agent.resources.resources import CannotBeRead
 from registry.gate import Access
 from tests.support.shell_host import ShellHost
 from tests.upstream.mounting import mounted, small
@@ -55,5 +55,6 @@ async def test_a_server_that_does_not_answer_is_an_error_with_its_reason(tmp_pat
     async with mounted(tmp_path, {"small": small(timeout_seconds=0.5)}) as host:
         hanging = host.call("hang")
         assert (await hanging)["error"]["code"] == "TIMEOUT"
-        with pytest.raises(RpcError, match="small://note cannot be read: small did not answer resources/read in time"):
+        gone = "small://note cannot be read: small did not answer resources/read in time"
+        with pytest.raises(CannotBeRead, match=gone):
             await resources(host).read(_OWNER, "small://note")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.sources import Source, open_source
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import ArtifactRange, Result
 from tools.kit.spec import tool
 from tools.kit.summaries import short_path
 
 
-@record
-class Part(Result):
+class Part(Result, frozen=True):
     ref: str
     content: str
     offset: int

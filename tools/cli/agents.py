@@ -11,18 +11,18 @@ import os
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.cli.wrap import Wrap
 from tools.context import ToolContext
 from tools.files import disk
 from tools.kit.errors import NotFound, NotInitialized
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.shell.shell_exec import folder_for
 
@@ -31,8 +31,7 @@ _MOST_REGISTRY_BYTES = 16 * 1024 * 1024
 Handle = Annotated[str | None, Field(description="The handle of an earlier set_agent answer.")]
 
 
-@record
-class Link:
+class Link(Struct, frozen=True):
     """What a conversation works for: a folder, and an agent, if it has named one."""
 
     handle: str
@@ -42,8 +41,7 @@ class Link:
     agent_id: str | None = None
 
 
-@record
-class Answer(Result):
+class Answer(Result, frozen=True):
     """The answer of an identity tool: one object, and a line of text for each of its keys."""
 
     facts: Mapping[str, Any]

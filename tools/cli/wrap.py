@@ -11,23 +11,22 @@ import shlex
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 
+from msgspec import Struct, field
+
+from tools.cli.programs import find_program
+from tools.cli.subcommands import find_subcommand
 from tools.context import ToolContext
 from tools.kit.errors import BlockedSubcommand, NotFound, Timeout
-from tools.kit.records import record
 from tools.shell.command_progress import CommandProgress
-from tools.shell.programs import find_program
 from tools.shell.shell_exec import GRACE_S, Executed, check_text, finish, sessions
-from tools.shell.subcommands import find_subcommand
 
 MISSING_PROGRAM = 127
 _MOST_OUTPUT_BYTES = 1024 * 1024
 
 
-@record
-class Identity:
+class Identity(Struct, frozen=True):
     """How the callers of a wrapped program are told apart: by agents, which the program itself registers.
 
     `name` is the beginning of the names of its tools. `registry` is the file with the agents, one JSON object a line;
@@ -40,8 +39,7 @@ class Identity:
     agent_variable: str = ""
 
 
-@record
-class Document:
+class Document(Struct, frozen=True):
     """A resource of a wrapped program: the output of the program with these arguments, or a file."""
 
     uri: str
@@ -50,8 +48,7 @@ class Document:
     description: str = ""
 
 
-@record
-class Wrap:
+class Wrap(Struct, frozen=True):
     """One wrapped program, as `wrap` in tools.json describes it."""
 
     id: str

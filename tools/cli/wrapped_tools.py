@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from msgspec import Struct
+
 from tools.cli.agents import Agents, Handle
 from tools.cli.wrap import Wrap
 from tools.context import ToolContext
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.spec import Tool, tool
 from tools.shell.shell_exec import Executed, folder_for
 
@@ -20,8 +21,7 @@ Args = Annotated[list[str], Field(description="Arguments, one element each; no s
 Cwd = Annotated[str, Field(description="Folder to run it in.", audited=True)]
 
 
-@record
-class WrappedProgram:
+class WrappedProgram(Struct, frozen=True):
     """A wrapped program, its tools, and who uses it, if it has an identity."""
 
     wrap: Wrap

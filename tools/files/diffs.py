@@ -11,15 +11,14 @@ import io
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from tools.kit.records import record
+from msgspec import Struct
 
 CONTEXT_LINES = 3
 _COMPARED_LINES = 1_500
 _LINE_CHARS = 2_000
 
 
-@record
-class Region:
+class Region(Struct, frozen=True):
     """A changed place: `old_start` to `old_end` of the old text (from 0, half open), and where that is in the new one.
 
     Callers count in characters; within a hunk, lines are counted.

@@ -11,18 +11,17 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from tools.files.text import Encoding
-from tools.kit.records import mutable
 
 BLOCK_BYTES = 256 * 1024
 _KEPT = 64
 _PLAIN_BYTES = 8 * 1024 * 1024
 
 
-@mutable
-class LineIndex:
+class LineIndex(Struct, eq=False):
     """Line ends counted block by block. `counts[i]` is how many there are up to the end of block i."""
 
     identity: tuple[int, ...]

@@ -12,11 +12,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from tools.files import disk
 from tools.files.exact import open_exact
 from tools.files.paths import OpenPaths, to_wire
 from tools.kit.errors import Denied, IsSpecial, NotADirectory, NotAFile, NotFound, from_os_error, replaced_meanwhile
-from tools.kit.records import record
 
 _ARTIFACT = "ax://"
 _UNDO = "undo://"
@@ -24,8 +25,7 @@ _UNDO = "undo://"
 _ALIKE_ENTRIES = 500
 
 
-@record
-class Source:
+class Source(Struct, frozen=True):
     """Where to read, and the name of it in results. What the daemon keeps is open although its folder is closed.
 
     `place` is the path that rules apply to: for an old version, where the file was; for an artifact there is none.

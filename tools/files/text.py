@@ -10,8 +10,9 @@ import os
 import re
 from typing import NamedTuple, Self
 
+from msgspec import Struct
+
 from tools.kit.errors import IsBinary
-from tools.kit.records import record
 
 # So many bytes behind a cut are enough to tell whether the character before it is whole.
 LOOK_AHEAD_BYTES = 4
@@ -46,8 +47,7 @@ _MAGIC = (
 )
 
 
-@record
-class Encoding:
+class Encoding(Struct, frozen=True):
     """How a file's text is written: the codec, and the mark in front of it. `name` is what results say."""
 
     name: str

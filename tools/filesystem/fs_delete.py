@@ -11,14 +11,12 @@ from tools.filesystem.changes import resolve_name, undo_note
 from tools.filesystem.own_folders import check_not_own
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import short_path
 
 
-@record
-class Deleted(Result):
+class Deleted(Result, frozen=True):
     path: str
     deleted: bool
     undo_id: str | None = None

@@ -7,16 +7,16 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
+
+from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files.paths import on_one_line, to_wire
 from tools.files.sources import Source, open_files_below, open_folder, open_source
 from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
@@ -39,8 +39,7 @@ class Match(TypedDict):
     after: NotRequired[list[str]]
 
 
-@record
-class Matches(Result):
+class Matches(Result, frozen=True):
     matches: list[Match]
     truncated: bool | None = None
     notes: list[str] | None = None

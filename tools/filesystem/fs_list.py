@@ -8,10 +8,11 @@ import stat
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import disk
@@ -20,7 +21,6 @@ from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_folder
 from tools.kit.errors import Denied, InvalidPath
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, folder_count, quantity, short_path
@@ -38,8 +38,7 @@ class Entry(TypedDict):
     error: NotRequired[str]
 
 
-@record
-class Listing(Result):
+class Listing(Result, frozen=True):
     path: str
     entries: list[Entry]
     truncated: bool | None = None

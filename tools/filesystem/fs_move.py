@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 from tools.context import ToolContext
-from tools.files.journal_records import Entry
 from tools.files.paths import to_wire
 from tools.filesystem.changes import make_parents, resolve_name, undo_note
 from tools.filesystem.own_folders import check_not_own
+from tools.journal.journal_records import Entry
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import short_path
@@ -22,8 +21,7 @@ from tools.kit.summaries import short_path
 _UNDO = "undo://"
 
 
-@record
-class Moved(Result):
+class Moved(Result, frozen=True):
     from_: str
     to: str
     moved: bool

@@ -18,14 +18,12 @@ from tools.filesystem.patch.operations import Operation, one_edit, read_operatio
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import quantity, short_path
 
 
-@record
-class Patched(Result):
+class Patched(Result, frozen=True):
     path: str
     operations_applied: int
     diff: str | None = None

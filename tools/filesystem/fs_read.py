@@ -6,8 +6,9 @@ import base64
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import images
@@ -16,7 +17,6 @@ from tools.files.sources import OpenFile, Source, is_artifact, is_reference, ope
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
 from tools.kit.errors import TooLarge
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import ArtifactRange, Block, Media, Result
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, line_cut, quantity, short_path
@@ -24,8 +24,7 @@ from tools.kit.summaries import line_count, line_cut, quantity, short_path
 _INSTANT_BYTES = 128 * 1024
 
 
-@record
-class FileText(Result):
+class FileText(Result, frozen=True):
     path: str
     content: str
     truncated: bool | None
@@ -73,8 +72,7 @@ class FileText(Result):
         return True
 
 
-@record
-class FileImage(Result):
+class FileImage(Result, frozen=True):
     """A picture. `scaled_to` is the size of the one that is sent, where that is not the file itself."""
 
     path: str

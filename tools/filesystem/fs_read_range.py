@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 import os
-from dataclasses import replace
 from typing import Annotated, Literal
+
+from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import disk, utf8
@@ -25,7 +26,6 @@ from tools.files.text import (
 )
 from tools.kit.errors import InvalidParams, IoError, OutOfRange
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import line_cut, short_path
@@ -35,8 +35,7 @@ _MOST_BYTES = 400_000
 _COUNTED_BYTES = 8 * 1024 * 1024
 
 
-@record
-class Lines(Result):
+class Lines(Result, frozen=True):
     path: str
     start_line: int
     end_line: int

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Annotated, Literal, TypedDict
+
+from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_files_below, open_folder
 from tools.kit.errors import Timeout
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, folder_count, quantity, short_path
@@ -27,8 +27,7 @@ class Found(TypedDict):
     type: Literal["file", "directory"]
 
 
-@record
-class Matches(Result):
+class Matches(Result, frozen=True):
     matches: list[Found]
     truncated: bool | None = None
 

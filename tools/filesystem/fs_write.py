@@ -16,7 +16,6 @@ from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import make_parents, undo_note
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import quantity, short_path
@@ -24,8 +23,7 @@ from tools.kit.summaries import quantity, short_path
 Mode = Literal["overwrite", "append", "create_if_missing"]
 
 
-@record
-class Written(Result):
+class Written(Result, frozen=True):
     path: str
     bytes_written: int
     existed: bool | None = None

@@ -16,7 +16,6 @@ from tools.files.sources import open_existing, open_source
 from tools.filesystem.changes import make_parents
 from tools.filesystem.fs_write import Written
 from tools.kit.errors import AlreadyExists, NotFound, TooLarge, from_os_error
-from tools.kit.records import record
 from tools.kit.results import Result
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ MOST_ARCHIVE_BYTES = 1024 * 1024 * 1024
 _MOST_ARCHIVE_FILES = 100_000
 
 
-@record
-class RawFile(Result):
+class RawFile(Result, frozen=True):
     """A file that is open for reading. Who is given it closes it."""
 
     path: str
@@ -43,8 +41,7 @@ class RawFile(Result):
         return f"{self.path} · {self.size} bytes"
 
 
-@record
-class Folder(Result):
+class Folder(Result, frozen=True):
     path: str
 
     def render(self) -> str:

@@ -3,12 +3,11 @@
 Hand-written because no validator does what callers are promised: report every problem of a call at once, each with
 the code that zod 3 would give it; treat `null` for an optional argument as absent; and cost nothing at the start of the
 daemon. It supports the types that our tools use: `str`, `int`, `float`, `bool`, `Literal` of strings, `list[…]`,
-`dict[str, str]`, and a record for a nested object.
+`dict[str, str]`, and a struct for a nested object.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 import types
@@ -17,6 +16,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+
+from msgspec import NODEFAULT, Struct
 
 from tools.kit.errors import InvalidParams
 
@@ -323,7 +324,7 @@ class RecordOf(NamedTuple):
 
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, field = _read_hint(hint)
-    required = default is inspect.Parameter.empty or default is dataclasses.MISSING
+    required = default is inspect.Parameter.empty or default is NODEFAULT
     bounds = (field.minimum, field.maximum, field.min_length, field.max_length)
     is_bounded = field.is_enforced and any(bound is not None for bound in bounds)
     return Parameter(name.removesuffix("_"), name, kind, field, required, None if required else default, is_bounded)
@@ -351,13 +352,15 @@ def _kind(hint: Any) -> Kind:
     if origin is Literal and all(isinstance(option, str) for option in arguments):
         return Choice(arguments)
     if origin is list:
-        return ListOf(_parameter("", arguments[0], dataclasses.MISSING))
+        return ListOf(_parameter("", arguments[0], NODEFAULT))
     if origin is dict and arguments == (str, str):
         return StringMap()
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and issubclass(hint, Struct):
         hints = typing.get_type_hints(hint, include_extras=True)
-        fields = dataclasses.fields(hint)
-        return RecordOf(hint, Parameters(tuple(_parameter(f.name, hints[f.name], f.default) for f in fields)))
+        names, defaults = hint.__struct_fields__, hint.__struct_defaults__
+        given = (*(NODEFAULT,) * (len(names) - len(defaults)), *defaults)
+        each = (_parameter(name, hints[name], default) for name, default in zip(names, given, strict=True))
+        return RecordOf(hint, Parameters(tuple(each)))
     raise TypeError(f"no argument can have this type: {hint}")
 
 

@@ -6,15 +6,15 @@ that declare `@tool(focus=...)` the host adds the argument, and prunes the named
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
+from msgspec import Struct, StructMeta
+
 from tools.kit.errors import ToolError
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.summaries import Item, any_item
 
 # The largest part that fits is searched for until it is known to half a percent.
@@ -70,8 +70,7 @@ _NOTES: dict[Detail | Reason, str] = {
 }
 
 
-@record
-class JsonObject:
+class JsonObject(Struct, frozen=True):
     """A record that is one JSON object. A field that is None is absent from the object.
 
     A field whose name is a word of Python ends in an underscore here and not in the object. One whose name begins with
@@ -80,15 +79,14 @@ class JsonObject:
 
     def as_object(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for attribute, name in _names(type(self)):  # type: ignore[arg-type]  # a class is hashable; mypy looks at its instances
+        for attribute, name in _names(type(self)):
             value = getattr(self, attribute)
             if value is not None:
                 found[name] = value.as_object() if isinstance(value, JsonObject) else value
         return found
 
 
-@record
-class PruningMetadata(JsonObject):
+class PruningMetadata(JsonObject, frozen=True):
     """`attempted`: an engine was asked. `applied`: some of the output was left out. If not, `reason` says why."""
 
     attempted: bool
@@ -150,8 +148,7 @@ class PruningMetadata(JsonObject):
         return f"not pruned: {why}" if why else None
 
 
-@record
-class Focused:
+class Focused(Struct, frozen=True):
     """A text after pruning. `kept` has the indexes of its lines in the original, if the engine gives them."""
 
     text: str
@@ -174,8 +171,11 @@ class ResultFacts(NamedTuple):
 NO_FACTS = ResultFacts()
 
 
-@record
-class Result(JsonObject, ABC):
+class _AbstractStruct(StructMeta, ABCMeta):
+    """A struct that has abstract methods."""
+
+
+class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
     """Base of every result."""
 
     @abstractmethod
@@ -311,6 +311,5 @@ def largest_part(result: Result, fits: Callable[[Result], bool], most: int) -> R
 
 @cache
 def _names(record_type: type[JsonObject]) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (field.name, field.name.removesuffix("_")) for field in fields(record_type) if not field.name.startswith("_")
-    )
+    names = record_type.__struct_fields__
+    return tuple((name, name.removesuffix("_")) for name in names if not name.startswith("_"))

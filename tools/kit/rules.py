@@ -16,9 +16,10 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from tools.kit.errors import Denied, InvalidPattern
 from tools.kit.timed_match import match_within
@@ -37,8 +38,7 @@ _QUOTING = re.compile(r"['\"\\]")
 _IGNORES_CASE = sys.platform in ("darwin", "win32")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule as the owner wrote it. `where` is the file, and the place in the file."""
 
     id: str

@@ -22,7 +22,6 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import Denied, Failed, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue, invalid_params
-from tools.kit.records import record
 from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.pruning.failures import failure, failure_metadata, open_confined
@@ -39,8 +38,7 @@ _MOST_VALUE_CHARS = 4_000
 _LOADS_CODE = re.compile(r"(?:LD|DYLD)_.*|BASH_ENV|ENV|BASH_FUNC_.*")
 
 
-@record
-class BashOutput(Result):
+class BashOutput(Result, frozen=True):
     tool: str
     command: str
     cwd: str

@@ -8,9 +8,11 @@ import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import utf8
@@ -19,7 +21,6 @@ from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
 from tools.kit.errors import Denied, Failed
 from tools.kit.params import Field, Issue, invalid_params
-from tools.kit.records import mutable, record
 from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
@@ -40,8 +41,7 @@ class Match(TypedDict):
     text: str
 
 
-@record
-class GrepMatches(Result):
+class GrepMatches(Result, frozen=True):
     tool: str
     pattern: str
     paths: list[str]
@@ -186,8 +186,7 @@ def _check(root: ConfinedRoot, pattern: str, path: str | None, paths: list[str] 
         raise invalid_params(issues)
 
 
-@mutable
-class Search:
+class Search(Struct, eq=False):
     """One search, in one place after another, within one time limit."""
 
     ctx: ToolContext

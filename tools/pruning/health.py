@@ -5,15 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from tools.context import ToolContext
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 
 CAPABILITIES = ("prune_text", "recover_text", "annotations", "markers")
 
 
-@record
-class Health(Result):
+class Health(Result, frozen=True):
     status: str
     server: str
     version: str

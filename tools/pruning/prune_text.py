@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tools.context import Pruner, ToolContext
 from tools.kit.llm_tokens import estimate_roughly
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 from tools.kit.summaries import quantity
@@ -27,8 +28,7 @@ _MOST_LINES = 1_000_000_000
 _MOST_TIMEOUT_MS = 60_000
 
 
-@record
-class Options:
+class Options(Struct, frozen=True):
     max_prune_ratio: Annotated[
         float, Field(description="Largest share of lines to drop, such as 0.55.", minimum=0, maximum=1)
     ]
@@ -38,8 +38,7 @@ class Options:
     include_markers: Annotated[bool, Field(description="Put a ⟦PRUNÉ: …⟧ line in place of each gap.")]
 
 
-@record
-class Pruned(Result):
+class Pruned(Result, frozen=True):
     prune_id: str
     pruned_text: str
     annotations: list[dict[str, Any]]

@@ -13,7 +13,6 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.kit.errors import Denied, Failed
 from tools.kit.params import Field, Issue, invalid_params
-from tools.kit.records import record
 from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity, short_path
@@ -37,8 +36,7 @@ _SUFFIXES: dict[SourceType, str] = {
 _SOURCE_TYPES = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
 
 
-@record
-class ReadText(Result):
+class ReadText(Result, frozen=True):
     tool: str
     file_path: str
     encoding: str

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from tools.context import ToolContext
 from tools.kit.errors import Refused, TooLarge
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result, largest_part
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity
@@ -23,15 +24,13 @@ INVALID_RANGE = -32005
 _MOST_CHARS = 16 * 1024 * 1024
 
 
-@record
-class Range:
+class Range(Struct, frozen=True):
     # Told and not enforced: a line below 1 has an error number of its own.
     start_line: Annotated[int, Field(description="From 1.", minimum=1, is_enforced=False)]
     end_line: Annotated[int, Field(description="Inclusive.", minimum=1, is_enforced=False)]
 
 
-@record
-class Recovered(Result):
+class Recovered(Result, frozen=True):
     raw_text: str
     metadata: dict[str, Any]
 

@@ -14,15 +14,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Literal, Self
+
+from msgspec import Struct, field
 
 from tools.files import disk
 from tools.files.exact import path_through
 from tools.files.text import LATIN_1, detect_encoding
 from tools.kit.errors import IsBinary, TooLarge
-from tools.kit.records import mutable, record
 from tools.search.globs import Glob
 
 TIME_LIMIT_S = 30.0
@@ -32,8 +32,7 @@ _MOST_LINE_BYTES = 64 * 1024 * 1024
 _MOST_COMPLAINT_BYTES = 20_000
 
 
-@record
-class Engine:
+class Engine(Struct, frozen=True):
     """The program that searches."""
 
     kind: Literal["rg", "grep"]
@@ -53,8 +52,7 @@ def find_engine() -> Engine:
     return Engine("grep", shutil.which("grep") or "grep", "fallback")
 
 
-@record
-class Question:
+class Question(Struct, frozen=True):
     """What to look for, and where: in all files below `folder`, or in `file`. Both are open for reading.
 
     `base` is the path of the folder, with no symbolic link in it.
@@ -85,8 +83,7 @@ class Question:
         return line.decode("utf-8", "replace") if self.uses_defaults else decode_line(line)
 
 
-@record
-class Bounds:
+class Bounds(Struct, frozen=True):
     """When to stop: after so many matches, after so many bytes of matching lines, and at what time."""
 
     hits: int
@@ -95,8 +92,7 @@ class Bounds:
     line_bytes: int | None = None
 
 
-@mutable
-class Hit:
+class Hit(Struct, eq=False):
     """A line that matches. `path` is relative to the base, empty where the base is the file.
 
     Lines and columns count from 1. `grep` gives no column where it uses its defaults, nor for an empty match.
@@ -113,8 +109,7 @@ class Hit:
     data: bytes = b""
 
 
-@record
-class Hits:
+class Hits(Struct, frozen=True):
     hits: list[Hit]
     is_cut: bool
 

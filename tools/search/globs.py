@@ -10,8 +10,9 @@ import itertools
 import os
 import re
 
+from msgspec import Struct
+
 from tools.kit.errors import InvalidPattern
-from tools.kit.records import record
 
 _MOST_ALTERNATIVES = 200
 # Longer than any path, also where braces stand for many; what is longer takes seconds to read.
@@ -24,8 +25,7 @@ _PLAIN = re.compile(r"(?!\.{1,2}$)[^*?\[\]{}\\\x00-\x1f]{1,255}")
 _ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 
-@record
-class Glob:
+class Glob(Struct, frozen=True):
     """A parsed glob: a test for relative paths, and patterns that the last part of every match fits.
 
     The names have no wildcard but `*`. `is_by_name` says that whatever fits a name is a match.

@@ -11,8 +11,9 @@ import itertools
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from tools.kit.errors import InvalidPattern
 from tools.search.engine import Bounds, Engine, Hit, Hits, Program, Question, share_context, split_lines

@@ -15,9 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
+from msgspec import Struct
+
 from tools.files import disk
 from tools.kit.errors import InvalidPattern
-from tools.kit.records import record
 from tools.search.globs import path_pattern
 
 # The later in this list, the less it counts.
@@ -26,8 +27,7 @@ _WILD = re.compile(r"[*?\[\\]")
 _TRAILING_SPACES = re.compile(r"(?<!\\) +$")
 
 
-@record
-class _Line:
+class _Line(Struct, frozen=True):
     """One pattern, for paths relative to the folder of its file."""
 
     pattern: re.Pattern[str]
@@ -35,8 +35,7 @@ class _Line:
     only_folders: bool
 
 
-@record
-class _Rules:
+class _Rules(Struct, frozen=True):
     """One ignore file. `names`, `endings` and `others` are a quick test of a name; nearly every name fails it."""
 
     kind: str
@@ -56,8 +55,7 @@ class _Rules:
         return None
 
 
-@record
-class Ignores:
+class Ignores(Struct, frozen=True):
     """All rules in force in one folder, in the order they are asked. Folders are absolute and end in a slash."""
 
     rules: tuple[_Rules, ...] = ()

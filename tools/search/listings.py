@@ -14,16 +14,16 @@ import threading
 import time
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from tools.files import disk
-from tools.kit.records import record
 
 _MOST_NAMES = 200_000
 _SETTLED_S = 3.0
 _IGNORE_FILES = frozenset((".rgignore", ".ignore", ".gitignore", ".git"))
 
 
-@record
-class Listing:
+class Listing(Struct, frozen=True):
     """The files and folders in a folder, in order; nothing else is listed. The lists are shared: do not change them."""
 
     files: list[str]

@@ -12,10 +12,10 @@ import os
 import select
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from tools.search.engine import Bounds, Engine, EngineError, Hit, Hits, Program, Question, share_context, split_lines
 from tools.search.globs import Glob, has_single_characters, read_glob

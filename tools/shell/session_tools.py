@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from tools.context import EndedBy, ShellSession, TextRoom, ToolContext
 from tools.kit.errors import InvalidParams, InvalidPattern, SessionEnded
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
-from tools.kit.records import record
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import last_line, quantity
@@ -29,8 +28,7 @@ _OVERLAP_CHARS = 4_000
 _MATCH_S = 0.05
 
 
-@record
-class Started(Result):
+class Started(Result, frozen=True):
     session_id: str
     pid: int
     output_path: str | None
@@ -42,8 +40,7 @@ class Started(Result):
         return f"session {self.session_id} started, pid {self.pid}"
 
 
-@record
-class Sent(Result):
+class Sent(Result, frozen=True):
     """What was written and, after a wait, what the session has printed since the caller last looked."""
 
     session_id: str
@@ -102,8 +99,7 @@ class Sent(Result):
         return ResultFacts(exit_status=self.exit_code)
 
 
-@record
-class Stopped(Result):
+class Stopped(Result, frozen=True):
     session_id: str
     stopped: bool
     exit_code: int | None

@@ -6,14 +6,14 @@ import asyncio
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from tools.context import EndedBy, Sessions, ShellSession, ToolContext
 from tools.kit.errors import InvalidParams
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
-from tools.kit.records import record
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import last_line, line_count, line_cut, quantity
@@ -34,8 +34,7 @@ _REASONS: dict[EndedBy, str] = {
 }
 
 
-@record
-class Executed(Result):
+class Executed(Result, frozen=True):
     """The result of a command. While it runs, there is a session id instead of an exit code."""
 
     exit_code: int | None

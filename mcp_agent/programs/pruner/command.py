@@ -10,14 +10,15 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from mcp_agent import __version__
 from mcp_agent.app import compose_pruner
 from mcp_agent.config import Config, load
-from mcp_agent.logs import event, logging_to, standard_error
-from mcp_agent.memory import limit_arenas
+from mcp_agent.process.logs import event, logging_to, standard_error
+from mcp_agent.process.memory import limit_arenas
 from mcp_agent.programs.pruner.pruner_methods import PRUNING, READING, PruningMethods, ReadingMethods
 from mcp_agent.security import addresses, auth_tokens, state_folder
 from mcp_agent.settings import DEFAULT_SERVICE, PRUNER_SETTINGS

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from mcp_agent import __version__
-from mcp_agent.logs import event
+from mcp_agent.process.logs import event
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, NoParams, Payload, RpcError
 from mcp_agent.protocol.methods import Methods, Request
 

@@ -21,10 +21,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_agent.logs import event
-from mcp_agent.sessions import process_end, process_tree
+from msgspec import Struct
+
+from mcp_agent.process import process_tree
+from mcp_agent.process.logs import event
+from mcp_agent.sessions import process_end
 from mcp_agent.settings import DEFAULT_SERVICE, BadConfig, parse_service_url
-from tools.kit.records import record
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +48,7 @@ _PROGRAM = "mcp-pruner"
 _GRACE_S = 2.0
 
 
-@record
-class McpServer:
+class McpServer(Struct, frozen=True):
     """How a provider starts a server over standard input and output."""
 
     command: str

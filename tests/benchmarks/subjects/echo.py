@@ -6,13 +6,11 @@ from typing import Annotated
 
 from tools.context import ToolContext
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Result
 from tools.kit.spec import tool
 
 
-@record
-class Echo(Result):
+class Echo(Result, frozen=True):
     text: str
 
     def render(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from mcp_agent.cli import run
+from mcp_agent.cli.main import run
 from registry.catalog import Catalog, discover
 from tests.benchmarks.subjects.echo import echo
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.clients.known_clients import find_client
+from mcp_agent.cli.clients.known_clients import find_client
 from tests.clients.real.coding_client import CodingClient, coding_client
 from tests.support import ROOT
 from tests.support.daemon import command

@@ -8,7 +8,6 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.kit.errors import Refused, ToolError
-from tools.kit.records import record
 from tools.kit.results import Block, Result
 from tools.kit.spec import tool
 
@@ -18,16 +17,14 @@ SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 _SOON_S = 0.05
 
 
-@record
-class Text(Result):
+class Text(Result, frozen=True):
     text: str
 
     def render(self) -> str:
         return self.text
 
 
-@record
-class Blocks(Result):
+class Blocks(Result, frozen=True):
     content: tuple[Block, ...]
 
     def render(self) -> str:

@@ -17,7 +17,7 @@ from mcp_agent import server
 from mcp_agent.app import compose_daemon
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
-from mcp_agent.logs import logging_to, standard_error
+from mcp_agent.process.logs import logging_to, standard_error
 from mcp_agent.routes import http_app
 from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog, discover

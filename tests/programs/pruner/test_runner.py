@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.logs import logging_to
+from mcp_agent.process.logs import logging_to
 from mcp_agent.programs.pruner.runner import McpServer, PrunerRun, codex_overrides
 from tests.support import ROOT
 from tests.support.pruner_http import PRUNER, clean

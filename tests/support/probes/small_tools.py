@@ -12,13 +12,11 @@ from typing import Annotated, Any
 from tools.context import ToolContext
 from tools.kit.errors import Refused
 from tools.kit.params import Field
-from tools.kit.records import record
 from tools.kit.results import Block, Result
 from tools.kit.spec import tool
 
 
-@record
-class Said(Result):
+class Said(Result, frozen=True):
     said: str
 
     def render(self) -> str:
@@ -103,8 +101,7 @@ async def tell(ctx: ToolContext, *, folder: str, steps: int = 2) -> Said:
     return Said("told")
 
 
-@record
-class Foreign(Result):
+class Foreign(Result, frozen=True):
     """A result that nobody has words for, as another server would send it."""
 
     value: dict[str, Any]
@@ -116,8 +113,7 @@ class Foreign(Result):
         return json.dumps(self.value)
 
 
-@record
-class Pieces(Result):
+class Pieces(Result, frozen=True):
     pieces: tuple[Block, ...]
 
     def render(self) -> str:

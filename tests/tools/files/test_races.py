@@ -11,14 +11,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mcp_agent.pruning_service.host_pruner import HostPruner
-from mcp_agent.pruning_service.kept_texts import KeptTexts
+from mcp_agent.storage.artifact_store import ArtifactStore
 from tests.support.bench import Bench
 from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import Denied, ToolError
@@ -88,7 +88,7 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
 def _bench(folder: Path) -> Bench:
     bench = Bench(folder)
     rule = Rule("denied", (str(bench.folder / "denied"),), "a secret", "tools.json")
-    pruner = HostPruner(KeptTexts(bench.state / "pruned", 60.0), url="", timeout_s=1.0, max_input_chars=1_000)
+    pruner = HostPruner(ArtifactStore(bench.state / "artifacts"), url="", timeout_s=1.0, max_input_chars=1_000)
     paths = bench.ctx.paths.denying(PathRules((rule,)))
     bench.ctx = replace(bench.ctx, paths=paths, root=bench.folder / "work", pruner=pruner)
     return bench

@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.bench import TOOLS, Bench
 from tools.files import trees
-from tools.files.journal import Journal
-from tools.files.journal_records import Limits
 from tools.filesystem.own_folders import check_not_own
+from tools.journal.journal import Journal
+from tools.journal.journal_records import Limits
 from tools.kit.errors import Denied
 
 _SHM = Path("/dev/shm")

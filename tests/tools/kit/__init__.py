@@ -1,1 +1,1 @@
-"""How a tool is written: parameters, records, rules."""
+"""How a tool is written: parameters, rules."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from tools.kit.errors import InvalidParams
 from tools.kit.params import Field, Parameters
 
 
-@dataclass(frozen=True, slots=True)
-class _Edit:
+class _Edit(Struct, frozen=True):
     old: Annotated[str, Field(description="What to replace.", min_length=1)]
     new: str
     count: Annotated[int, Field(minimum=1)] = 1

@@ -15,8 +15,8 @@ import pytest
 
 from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
+from mcp_agent.process import process_tree
 from mcp_agent.protocol.methods import tool_result
-from mcp_agent.sessions import process_tree
 from registry.gate import Access
 from tests.support.shell_host import ShellHost, shell_host
 from tests.support.waiting import eventually

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from typing import NotRequired, TypedDict
+
+from msgspec import Struct, field
 
 from tools.context import ToolContext
 from tools.files import disk
@@ -22,7 +23,6 @@ from tools.filesystem.patch.operations import (
     view_of,
 )
 from tools.kit.errors import CountMismatch, NoMatch, NotEncodable, TooLarge, ToolError
-from tools.kit.records import mutable
 
 # Up to here a file is one piece, and a pattern may span lines; a larger one is patched in pieces of whole lines.
 WHOLE_BYTES = 16 * 1024 * 1024
@@ -41,8 +41,7 @@ class Preview(TypedDict):
     error: NotRequired[str]
 
 
-@mutable
-class _Task:
+class _Task(Struct, eq=False):
     """One operation, and what it has done so far.
 
     `needle` are the bytes without which it has nothing to do in a piece; None if that cannot be told.
@@ -59,8 +58,7 @@ class _Task:
     problem: ToolError | None = None
 
 
-@mutable
-class Patch:
+class Patch(Struct, eq=False):
     """All operations on one file. One that is not whole in memory is patched piece by piece."""
 
     _ctx: ToolContext

@@ -7,10 +7,11 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
+
 from tools.filesystem.patch.regexes import find_all
 from tools.kit.errors import InvalidParams
 from tools.kit.params import Derived, Field
-from tools.kit.records import record
 
 _FOREIGN_GROUP = re.compile(r"\$(?:\d{1,2}|\{\w+\}|<\w+>)")
 
@@ -51,8 +52,7 @@ def literal_replace(unknown: Mapping[str, Any]) -> Derived | None:
     return Derived(values, used, f"{old} and {new} were taken as a literal {how}")
 
 
-@record
-class Operation:
+class Operation(Struct, frozen=True):
     """One change, as the caller asks for it."""
 
     type: Annotated[Type, Field(derive=literal_replace)]
@@ -65,8 +65,7 @@ class Operation:
     expected_count: Annotated[int | None, Field(description="Fail unless there are this many matches.")] = None
 
 
-@record
-class Step:
+class Step(Struct, frozen=True):
     """An operation as it is carried out. `put` takes the place of `wanted`, or is a new line beside one that has it."""
 
     type: Type
@@ -78,8 +77,7 @@ class Step:
     expected_count: int | None
 
 
-@record
-class Edit:
+class Edit(Struct, frozen=True):
     """What stands from `start` to `end` of a text, or of its view, becomes `text`."""
 
     start: int
@@ -114,8 +112,7 @@ def read_operations(operations: list[Operation]) -> list[Step]:
     return steps
 
 
-@record
-class View:
+class View(Struct, frozen=True):
     """A text as a pattern sees it: with plain line feeds, unless the pattern itself has carriage returns.
 
     `returns` has the place in the view of every line feed that lost one, to find the way back.

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import Struct
 
-from tools.kit.records import record
 from tools.pruning.engine.choice import Candidates, choose, choose_outline, runs
 from tools.pruning.engine.evidence import Evidence, find_evidence, rare_lines
 from tools.pruning.engine.features import (
@@ -55,8 +55,7 @@ _CACHED_TEXTS = 4
 _CACHED_CHARS = 400_000
 
 
-@record
-class ParsedText:
+class ParsedText(Struct, frozen=True):
     """What is known of a text without a question. Treat it as read-only: it is cached.
 
     `header` gives every line the header that it is of little use without, or -1, and `unit` the first line of its

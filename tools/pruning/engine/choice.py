@@ -9,8 +9,8 @@ search knows nothing of headers; what it keeps in a definition is dropped again 
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import Struct
 
-from tools.kit.records import record
 from tools.pruning.engine.structure import Structure
 from tools.pruning.engine.text_arrays import Bools, Floats, Ints
 
@@ -24,8 +24,7 @@ _SHORT_GAP = 1
 _FEW_RUNS = 100
 
 
-@record
-class Candidates:
+class Candidates(Struct, frozen=True):
     """`worth` is each line's share of what the question needs; the shares sum to 1. `tokens` is its cost.
 
     `unit` gives every line the first line of its unit. `header` gives every line the header that must be kept with

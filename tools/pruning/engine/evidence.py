@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 import numpy as np
+from msgspec import Struct
 
-from tools.kit.records import record
 from tools.pruning.engine.question import KIN_LETTERS, LONGEST_ENDING, SHORTEST_STEM, Question, Term, are_kin, stem
 from tools.pruning.engine.text_arrays import NO_LIMIT, Bools, Floats, Ints, Lines, Words, mark
 
@@ -17,8 +17,7 @@ _KIN_WEIGHT = 0.5
 _NO_MATCH = -1
 
 
-@record
-class Evidence:
+class Evidence(Struct, frozen=True):
     """The k-th match: term `term[k]` stands `times[k]` times on line `line[k]`. Matches are sorted by term and line.
 
     Only terms that occur are numbered. The kin of a term are a term of their own; `is_kin` marks those. `weight` is the

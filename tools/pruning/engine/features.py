@@ -8,8 +8,8 @@ texts and questions give values on the same scale. The weights of the features a
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 
-from tools.kit.records import record
 from tools.pruning.engine.evidence import Evidence
 from tools.pruning.engine.structure import Structure
 from tools.pruning.engine.text_arrays import Bools, Floats, Ints, Lines, mark
@@ -41,8 +41,7 @@ _END_LINES = 3
 _SATURATION = 0.6
 
 
-@record
-class _Sections:
+class _Sections(Struct, frozen=True):
     """Section 0 is what lies outside all sections; the others are numbered by their headings.
 
     `of_heading` holds the number of each heading's section, at the line of the heading. `has_term[t, s]` tells whether

@@ -8,8 +8,8 @@ summary. Frames of the user's own code come before those of libraries, and a tes
 import re
 
 import numpy as np
+from msgspec import Struct
 
-from tools.kit.records import record
 from tools.pruning.engine.text_arrays import Bools, Floats, Ints, Lines, Words, mark, mark_codes, mark_openings
 
 # A line that no program and no document has at its margin: one is enough to tell the output of a tool.
@@ -116,8 +116,7 @@ _TAIL_SCORE, _CONTEXT_SCORE, _KEY_SCORE, _FRAME_SCORE, _LIBRARY_SCORE = 0.5, 0.5
 _CONTEXT_REACH = 8.0
 
 
-@record
-class LogLines:
+class LogLines(Struct, frozen=True):
     """`is_key` marks the lines that are always kept, and `scores` tells from 0 to 2 how much the others matter."""
 
     is_key: Bools

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil
 
-from tools.kit.records import record
+from msgspec import Struct
 
 # Scripts that put no space between words: Thai and its neighbours, Chinese, Japanese.
 UNSPACED = (
@@ -80,8 +80,7 @@ _STOP_WORDS = frozenset(
 _PROSE_STEMS = frozenset("clarify comment doc docstr document documentat exampl grammar reword spell typo word".split())
 
 
-@record
-class Term:
+class Term(Struct, frozen=True):
     """A stem; with `is_name` a whole identifier in lower case without underscores.
 
     A part of a word can match only if it begins with `prefix`, in lower case; with `is_name` this holds for the first
@@ -96,8 +95,7 @@ class Term:
     is_bigram: bool = False
 
 
-@record
-class Question:
+class Question(Struct, frozen=True):
     """`terms` are in order of weight, with the bigrams last. `is_about_comments`: it asks for docs or comments."""
 
     terms: tuple[Term, ...]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Literal
 
-from tools.kit.records import record
+from msgspec import Struct
 
 SourceType = Literal["code", "logs", "docs"]
 WarningCode = Literal["constraints_unmet"]
@@ -26,8 +26,7 @@ class GaveUp(Exception):
     """The deadline passed before a selection was reached. The caller lets the whole text through."""
 
 
-@record
-class DroppedBlock:
+class DroppedBlock(Struct, frozen=True):
     """Lines `start` to `end`, both included and counted from 1, with a reason of one word: every marker costs tokens.
 
     They are `text[start_char:end_char]`, each with its newline.
@@ -44,8 +43,7 @@ class DroppedBlock:
         return self.end - self.start + 1
 
 
-@record
-class Selection:
+class Selection(Struct, frozen=True):
     """The blocks to drop, in order; at least one kept line is between two of them. Lines are of `text.split("\\n")`."""
 
     dropped: tuple[DroppedBlock, ...]
@@ -66,8 +64,7 @@ class Selection:
         return chain.from_iterable(map(range, firsts, ends))
 
 
-@record
-class Annotation:
+class Annotation(Struct, frozen=True):
     """One dropped block and its marker, whether or not the marker is in the text."""
 
     original_start_line: int
@@ -78,8 +75,7 @@ class Annotation:
     kind: str = "pruned_block"
 
 
-@record
-class Rendered:
+class Rendered(Struct, frozen=True):
     pruned_text: str
     annotations: tuple[Annotation, ...]
 

@@ -8,8 +8,8 @@ has protected from pruning, and whether a text is code, a log or a document.
 import re
 
 import numpy as np
+from msgspec import Struct
 
-from tools.kit.records import record
 from tools.pruning.engine.log_lines import is_log
 from tools.pruning.engine.render import SourceType
 from tools.pruning.engine.text_arrays import Bools, Ints, Lines, mark, mark_codes, mark_openings
@@ -97,8 +97,7 @@ _ITEM = re.compile(r"(?:[-*+>]|\d+[.)]) +\S|:\w+:`|\[[^\]]+\]\(")
 _PROSE = re.compile(r"(?!#)\W{0,3}\w+(?:[^\w;{}=]{1,4}\w+){4}")
 
 
-@record
-class Structure:
+class Structure(Struct, frozen=True):
     """`scope[i]` is the line of the innermost header around line i (the line itself for a header), or -1.
 
     A header opens a definition or a section. Comments and decorators directly above a header have the scope of the

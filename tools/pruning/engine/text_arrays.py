@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from tools.kit.records import record
 from tools.pruning.engine.question import UNSPACED
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -32,8 +32,7 @@ _TAB_COLUMNS = 4
 _PREFIX_CHARS = 4
 
 
-@record
-class Characters:
+class Characters(Struct, frozen=True):
     """One entry per character of the text, between an added newline before it and one after it.
 
     `codes` holds the ASCII code, and 127 for every other character. `lowered` holds the same in lower case; it is
@@ -48,8 +47,7 @@ class Characters:
     begins_part: Bools
 
 
-@record
-class Lines:
+class Lines(Struct, frozen=True):
     """One entry per line of `text.split("\\n")`; only `codes` has one per character, with a final newline added.
 
     `first` and `last` are the codes of the first and last visible character (of whitespace, in a blank line), and

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
-from tools.kit.records import record
 from tools.pruning.engine.features import (
     CODE_LINE_FEATURES,
     CODE_QUESTION_FEATURES,
@@ -30,8 +30,7 @@ FEATURES: dict[WeightedKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _BLUR_REACH = 2
 
 
-@record
-class Weights:
+class Weights(Struct, frozen=True):
     """One weight per line feature and one per question feature, in the order of `FEATURES`."""
 
     line: Floats

@@ -14,7 +14,7 @@ if __name__ == "__main__":
     # Started by its path, so that `tools` of the current project is not imported instead of ours.
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-import orjson
+import msgspec
 
 from tools.pruning.engine import GaveUp, Selection, prune
 
@@ -27,7 +27,7 @@ def main() -> None:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     write(sink, b"ready")
     while (request := read(source)) is not None and (text := read(source)) is not None:
-        write(sink, orjson.dumps(answer(text.decode("utf-8", "surrogatepass"), orjson.loads(request))))
+        write(sink, msgspec.json.encode(answer(text.decode("utf-8", "surrogatepass"), msgspec.json.decode(request))))
 
 
 def answer(text: str, request: dict[str, Any]) -> Selection | dict[str, str]:

@@ -1,1 +1,0 @@
-"""What the owner looks at and switches: /api, /health, /metrics."""

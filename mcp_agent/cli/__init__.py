@@ -1,0 +1,1 @@
+"""The command line: parser, printing, commands, and the clients that `connect` writes to."""

@@ -1,0 +1,195 @@
+"""`mcp-agent audit` prints the audit log. It reads the files itself, so it works without a running daemon."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from mcp_agent.config import load
+from mcp_agent.process.printing import Style, paint, progress, write_painted
+from mcp_agent.storage.audit_reader import Line, LineFilter, Trail, parse_time
+from registry.user_error import UserError
+from tools.files.paths import on_one_line
+
+_SHOWN = 50
+_SHOWN_BEFORE_FOLLOWING = 10
+_MOST_CHARS = 100
+# Of the columns of a call: time, caller, tool, outcome, duration, size, arguments.
+_WIDTHS = ("19", "16", "20", "14", ">9", ">12", "")
+
+
+def audit(options: argparse.Namespace) -> int:
+    folder = load(vars(options)).audit_dir
+    if not os.access(folder, os.R_OK | os.X_OK) and folder.exists():
+        raise UserError(f"{folder} cannot be read: it belongs to another user")
+    damaged = _DamagedLines(is_reported_at_once=options.follow)
+    trail = Trail(folder, damaged)
+    wanted = LineFilter(
+        tool=options.tool,
+        caller=options.caller,
+        outcome=options.outcome,
+        rule=options.rule,
+        event=options.event,
+        since=_since(options.since),
+        only_errors=options.errors,
+    )
+    try:
+        end = trail.end() if options.follow else None
+        with progress("reading the audit log"):
+            shown = trail.last(_count(options), wanted)
+    except OSError as error:
+        raise UserError(f"{error.filename} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if not shown and not options.follow:
+        print(
+            f"no line in {folder} matches" if folder.exists() else f"there is no audit log in {folder}",
+            file=sys.stderr,
+        )
+    _print(shown, as_json=options.json)
+    if options.follow:
+        # Lines that were written while we searched are in both.
+        known = {_identity(line) for line in shown}
+        for line in trail.follow(end, wanted):
+            if _identity(line) not in known:
+                _print([line], as_json=options.json)
+    damaged.report()
+    return 0
+
+
+def _count(options: argparse.Namespace) -> int | None:
+    if options.last is not None:
+        return int(options.last) or None
+    if options.since is not None:
+        return None
+    return _SHOWN_BEFORE_FOLLOWING if options.follow else _SHOWN
+
+
+def _since(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except (ValueError, OverflowError):
+        raise UserError(f"--since takes 30m, 2h, 7d or a date such as 2026-11-16, not {text!r}") from None
+
+
+def _print(lines: Iterable[Line], *, as_json: bool) -> None:
+    for line in lines:
+        if as_json:
+            print(orjson.dumps(line).decode())
+        else:
+            _write_line(line)
+    sys.stdout.flush()
+
+
+def _identity(line: Line) -> tuple[Any, Any]:
+    return line.get("boot"), line.get("seq")
+
+
+class _DamagedLines:
+    """Counts the damaged lines and reports the number: at the end, or at once with `--follow`, which has no end."""
+
+    def __init__(self, *, is_reported_at_once: bool) -> None:
+        self._is_reported_at_once = is_reported_at_once
+        self._count = 0
+
+    def __call__(self) -> None:
+        self._count += 1
+        if self._is_reported_at_once:
+            self.report()
+            self._count = 0
+
+    def report(self) -> None:
+        if self._count:
+            lines = "1 line is" if self._count == 1 else f"{self._count} lines are"
+            print(f"mcp-agent: {lines} damaged and skipped", file=sys.stderr, flush=True)
+
+
+def _write_line(line: Line) -> None:
+    """A line for people: time, caller, tool, outcome and arguments."""
+    at = datetime.fromisoformat(line["ts"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    fields = [at, render_event(line)] if "event" in line else [at, *_call_fields(line)]
+    if not sys.stdout.isatty():
+        print("\t".join(fields).rstrip())
+        return
+    style: Style = "plain"
+    if line.get("outcome", "ok") != "ok" or line.get("event") in ("login_refused", "policy_rejected"):
+        style = "red"
+    elif line.get("event") == "policy":
+        style = "yellow"
+    # Lines may still come, so the columns have one width from the beginning.
+    aligned = [f"{field:{width}}" for field, width in zip(fields, _WIDTHS, strict=False)] if len(fields) > 2 else fields
+    write_painted(f"{paint('  '.join(aligned).rstrip(), style, sys.stdout)}\n", sys.stdout)
+
+
+def _call_fields(line: Line) -> list[str]:
+    facts = [f"{key}={_short(value)}" for key, value in (line.get("args") or {}).items()]
+    if "rule" in line:
+        facts.insert(0, f"rule {line['rule']}:")
+    if line.get("exit"):
+        facts.insert(0, f"exit {line['exit']}:")
+    who = f"{line.get('client', '?')}/{line.get('transport', '?')}"
+    took, size = f"{line.get('ms', 0):.0f} ms", f"{line.get('bytes', 0):,} B"
+    fields = [who, line.get("tool", "?"), line.get("outcome", "?"), took, size, " ".join(facts)]
+    return [on_one_line(str(field)) for field in fields]
+
+
+def render_event(line: Line) -> str:
+    """What a line says that is not a call, without its time."""
+    return on_one_line(_EVENTS.get(line["event"], _render_other)(line))
+
+
+def _render_policy(line: Line) -> str:
+    changes = "; ".join(line.get("changes") or ["nothing that binds a caller"])
+    widened = f"; it allows more: {'; '.join(line['widened'])}" if line.get("widened") else ""
+    return f"POLICY changed by {line.get('by')}: {changes}{widened} ({line.get('old')} → {line.get('new')})"
+
+
+def _render_rejection(line: Line) -> str:
+    return f"POLICY refused, the last good one stays: {'; '.join(line.get('problems') or [])}"
+
+
+def _render_login(line: Line) -> str:
+    again = f", {line['count']} times" if line.get("count", 1) > 1 else ""
+    reason = str(line.get("reason", "?")).replace("_", " ")
+    return f"LOGIN refused: {reason}, from {line.get('address') or 'several addresses'} for {line.get('path')}{again}"
+
+
+def _render_connection(line: Line) -> str:
+    who = f"{line.get('program') or 'a client'} {line.get('program_version', '')}".rstrip()
+    given = f"token {line.get('client')}, profile {line.get('profile')}, results as {line.get('form')}"
+    return f"CONNECTED: {who} over {line.get('transport')}, MCP {line.get('protocol')}, {given}"
+
+
+def _render_start(line: Line) -> str:
+    policy = f"profile {line.get('profile')}, tools.json {line.get('policy')}"
+    return f"START of mcp-agent {line.get('version')}, process {line.get('pid')}, {policy}"
+
+
+def _render_terminal(line: Line) -> str:
+    whose = f"token {line.get('client')}" + (f", user {line['claimed_user']}" if line.get("claimed_user") else "")
+    return f"SHELL of a person closed: {whose}, {line.get('typed_bytes')} bytes typed, {line.get('shown_bytes')} shown"
+
+
+def _render_other(line: Line) -> str:
+    return " ".join(f"{key}={_short(value)}" for key, value in line.items() if key not in ("ts", "seq", "boot"))
+
+
+_EVENTS = {
+    "policy": _render_policy,
+    "policy_rejected": _render_rejection,
+    "login_refused": _render_login,
+    "connect": _render_connection,
+    "start": _render_start,
+    "terminal_closed": _render_terminal,
+}
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"

@@ -1,0 +1,101 @@
+"""`mcp-agent call TOOL key=value…`: a tool's result on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+import orjson
+
+from mcp_agent.calls.call import Call, Caller, Compact, Failure, Outcome, Page, Refusal
+from mcp_agent.cli.commands import daemon_client
+from mcp_agent.cli.commands.daemon_client import RunningDaemon
+from mcp_agent.config import Config, load
+from mcp_agent.process.printing import progress
+from mcp_agent.protocol.methods import new_call_id
+from mcp_agent.security import auth_tokens
+from registry.gate import Access
+from registry.user_error import UserError
+from tools.files.paths import to_wire
+
+
+def call(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    arguments = dict(_parse_argument(text) for text in options.arguments)
+    form = "json" if options.json else "text"
+    daemon = daemon_client.find_by(options, config)
+    with progress(f"calling {options.tool}"):
+        found = None if daemon is None else _call_daemon(daemon, config, options.tool, arguments, form)
+        answer = found or _call_in_process(config, options.tool, arguments, form)
+    text, is_error = answer
+    print(text, file=sys.stderr if is_error else sys.stdout)
+    return 1 if is_error else 0
+
+
+def _parse_argument(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise UserError(f"{text!r} must be key=value, for example path=README.md")
+    try:
+        return key, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        # Bytes that are not UTF-8 are escaped as the tools expect them in a path.
+        return key, value if _is_text(value) else to_wire(value)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _call_daemon(
+    daemon: RunningDaemon, config: Config, tool: str, arguments: dict[str, Any], form: str
+) -> tuple[str, bool] | None:
+    path = "/mcp" if config.profile is None else f"/mcp/{config.profile}"
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    try:
+        status, answer = daemon.request("POST", path, message, {"X-MCP-Agent-Form": form})
+    except daemon_client.NotReached:
+        return None
+    if status == 200 and "result" in answer:
+        return answer["result"]["content"][0]["text"], answer["result"]["isError"]
+    raise UserError(answer.get("error", {}).get("message", f"the daemon answered {status}"))
+
+
+def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool]:
+    from mcp_agent.app import compose_daemon
+
+    # What the call starts must not see the token.
+    auth_tokens.from_environment()
+    daemon = compose_daemon(config)
+    request = Call(new_call_id(), Caller("command line", Access(), "in process"), tool, arguments)
+
+    async def run() -> Outcome:
+        try:
+            return await daemon.dispatcher.call(request)
+        finally:
+            # No daemon keeps the sessions: whatever the call started ends with this command.
+            for session in daemon.sessions.live:
+                print(
+                    f"mcp-agent: no daemon is running, so session {session.id} ends with this command; "
+                    "start a daemon with: mcp-agent serve",
+                    file=sys.stderr,
+                )
+            await daemon.stop()
+            daemon.close()
+
+    outcome = asyncio.run(run())
+    if isinstance(outcome, Refusal):
+        raise UserError(outcome.message)
+    is_error = isinstance(outcome, Failure)
+    if isinstance(outcome.written, Compact):
+        return outcome.written.encoded.decode(), is_error
+    assert not isinstance(outcome, Page), "a page is short"
+    if form == "text":
+        return outcome.answer.render(), is_error
+    return orjson.dumps(outcome.answer.as_object(), option=orjson.OPT_INDENT_2).decode(), is_error

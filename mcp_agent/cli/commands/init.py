@@ -1,0 +1,93 @@
+"""`mcp-agent init`: AGENTS.md and two clients' files for the project in the current folder, one question each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from mcp_agent.cli.clients import agents_md, reach
+from mcp_agent.cli.clients.config_file import Change, short_path
+from mcp_agent.cli.clients.known_clients import find_client
+from mcp_agent.cli.commands.connect import DEFAULT_NAME
+from mcp_agent.config import Config, load
+from registry.user_error import UserError
+from tools.files import disk
+
+_TITLE = "mcp-agent Initialization"
+_AGENTS_MD = "AGENTS.md"
+
+
+def init(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    has_flags = options.write_mcp_vscode or options.write_mcp_copilot or options.write_mcp_all
+    steps: list[tuple[str, bool, Callable[[], Change]]] = [
+        ("AGENTS.md section", options.yes, _plan_agents_md),
+        (
+            "VS Code MCP config",
+            options.write_mcp_vscode or options.write_mcp_all,
+            lambda: _plan_client(config, "vscode"),
+        ),
+        (
+            "GitHub Copilot CLI MCP config",
+            options.write_mcp_copilot or options.write_mcp_all,
+            lambda: _plan_client(config, "copilot-cli"),
+        ),
+    ]
+    asks = not (options.yes or has_flags)
+    print(f"\n{_TITLE}\n{'=' * len(_TITLE)}")
+    failed = 0
+    for number, (what, is_flagged, plan) in enumerate(steps, 1):
+        question = f"\n[{number}/{len(steps)}] Write {what}?"
+        is_wanted = _ask(question) if asks else is_flagged
+        if not asks:
+            print(f"{question} {'y' if is_wanted else 'n'}")
+        if not is_wanted:
+            print("⊘ Skipped")
+            continue
+        try:
+            change = plan()
+            backup = change.apply()
+        except UserError as error:
+            print(f"✗ {error}")
+            failed += 1
+            continue
+        verb = "Unchanged:" if change.is_none else "Created" if change.before is None else "Updated"
+        print(f"✓ {verb} {_short(change.path)}")
+        if backup is not None:
+            print(f"  the old file is kept as {_short(backup)}")
+    print("\nDone! Run 'mcp-agent doctor' to verify setup.")
+    return 1 if failed else 0
+
+
+def _ask(question: str) -> bool:
+    print(f"{question} [Y/n] ", end="", flush=True)
+    answer = sys.stdin.readline()
+    if not sys.stdin.isatty():
+        # A terminal shows what is typed; here the screen would lack it.
+        print(answer.strip())
+    # The end of input is no answer, and so no consent.
+    return bool(answer) and answer.strip().lower() in ("", "y", "yes")
+
+
+def _plan_agents_md() -> Change:
+    path = Path.cwd() / _AGENTS_MD
+    try:
+        before = disk.read_small_file(path).decode()
+    except FileNotFoundError:
+        before = None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is left alone: {error}") from None
+    return Change(path, before, agents_md.with_section(before or "", DEFAULT_NAME))
+
+
+def _plan_client(config: Config, name: str) -> Change:
+    client = find_client(name)
+    assert client is not None, "it is one of those that we know"
+    place = client.place(DEFAULT_NAME, Path.cwd() if client.is_of_project else None)
+    return place.put(reach.local_stdio(config, None).entry(client))
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else short_path(path)

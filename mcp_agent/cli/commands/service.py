@@ -1,0 +1,180 @@
+"""`mcp-agent service`: run the daemon as a service of the user, with systemd. It then starts with the login."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mcp_agent.cli.commands.own_command import own_program
+from mcp_agent.cli.tables import Cell, Row, print_table
+from mcp_agent.config import Config, load
+from mcp_agent.process.printing import print_json, progress
+from mcp_agent.process.runtime_file import running_daemon
+from mcp_agent.settings import DAEMON_SETTINGS
+from registry.user_error import UserError
+from tools.files import disk
+
+_NAME = "mcp-agent"
+_START_S = 15.0
+_TIMEOUT_S = 60.0
+_SUDO = """\
+# sudo works in commands of clients as it does in your shell. `mcp-agent service install --no-sudo` sets
+# NoNewPrivileges=yes, and then neither sudo nor any other setuid program gets more rights than you have."""
+_NO_SUDO = """\
+# Neither sudo nor any other setuid program gets more rights than you have. To let sudo work, install the service again
+# without --no-sudo.
+NoNewPrivileges=yes"""
+
+
+def install(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    _check_systemd()
+    path = _unit_path()
+    is_new = not path.exists()
+    running = running_daemon(config.runtime_file)
+    if running is not None and is_new:
+        raise UserError(f"a daemon runs already ({running['url']}); end it first: kill {running['pid']}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    disk.replace_file(path, unit(options).encode())
+    path.chmod(0o644)
+    _systemctl("daemon-reload")
+    _systemctl("enable", _NAME)
+    _systemctl("restart", _NAME)
+    with progress("waiting for the daemon"):
+        daemon = _wait_for_daemon(config)
+    print(f"{path} is {'installed' if is_new else 'replaced'}; the daemon runs at {daemon['url']}/mcp")
+    print("It starts when you log in. To keep it running without a login: loginctl enable-linger")
+    no_sudo = "sudo does not work in it (NoNewPrivileges=yes)"
+    print(no_sudo if options.no_sudo else "sudo works in it if it asks for no password; --no-sudo switches that off")
+    print(f"Its log: journalctl --user -u {_NAME} -f")
+    return 0
+
+
+def status(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    path = _unit_path()
+    state = _state("is-active") if path.exists() else "not installed"
+    daemon = running_daemon(config.runtime_file)
+    facts = {
+        "unit": str(path) if path.exists() else None,
+        "state": state,
+        "enabled": path.exists() and _state("is-enabled") == "enabled",
+        "url": None if daemon is None else daemon["url"],
+        "pid": None if daemon is None else int(daemon["pid"]),
+    }
+    if options.json:
+        print_json(facts)
+        return 0 if state == "active" else 3
+    rows: list[Row] = [
+        [Cell("service", "dim"), Cell(state, "green" if state == "active" else "yellow")],
+        [Cell("unit", "dim"), str(path) if path.exists() else "none; mcp-agent service install makes one"],
+        [Cell("daemon", "dim"), "none runs" if daemon is None else f"{daemon['url']}/mcp, process {daemon['pid']}"],
+    ]
+    if path.exists():
+        rows.insert(1, [Cell("at login", "dim"), "starts" if facts["enabled"] else "does not start"])
+    print_table(rows, "")
+    return 0 if state == "active" else 3
+
+
+def uninstall(options: argparse.Namespace) -> int:
+    config = load(vars(options))
+    path = _unit_path()
+    if not path.exists():
+        raise UserError(f"no service is installed: there is no {path}")
+    _check_systemd()
+    with progress("stopping the daemon"):
+        _systemctl("disable", "--now", _NAME)
+    path.unlink()
+    _systemctl("daemon-reload")
+    print(f"{path} is removed, and its daemon has stopped; tokens and settings stay in {config.state_dir}")
+    return 0
+
+
+def unit(options: argparse.Namespace) -> str:
+    """The unit file for the settings that were given as flags."""
+    program = own_program()
+    command = [sys.executable, "-m", "mcp_agent", "serve"] if program is None else [str(program), "serve"]
+    for setting in DAEMON_SETTINGS:
+        value = getattr(options, setting.name, None)
+        for each in value if isinstance(value, list) else [value]:
+            if each is not None:
+                # A path that was given from here means the same from anywhere.
+                is_path = setting.kind.name in ("path", "file", "folder")
+                command += [setting.flag, str(Path(each).expanduser().absolute()) if is_path else str(each)]
+    return f"""\
+# Written by `mcp-agent service install`; `mcp-agent service uninstall` removes it.
+[Unit]
+Description=mcp-agent, a remote tool host for language models
+
+[Service]
+ExecStart={" ".join(_quote(word).replace("$", "$$") for word in command)}
+# The commands of clients find the programs that you find.
+Environment={_quote(f"PATH={os.environ.get('PATH', os.defpath)}")}
+# Sessions are ended in order at a stop, within ten seconds; what has escaped even that goes with the control group.
+KillMode=control-group
+# Each command gets a control group of its own: stopping it ends even what has escaped every other search.
+Delegate=yes
+TimeoutStopSec=15
+Restart=on-failure
+RestartSec=2
+{_NO_SUDO if options.no_sudo else _SUDO}
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def _quote(word: str) -> str:
+    """A word of a unit file, in which quotes, backslashes and `%` mean something."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _unit_path() -> Path:
+    folder = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(folder) if folder else Path.home() / ".config") / "systemd" / "user" / f"{_NAME}.service"
+
+
+def _check_systemd() -> None:
+    if shutil.which("systemctl") is None:
+        raise UserError("there is no systemctl here; start `mcp-agent serve` with the service manager of this machine")
+
+
+def _systemctl(*arguments: str) -> None:
+    done = _run(*arguments)
+    if done.returncode != 0:
+        reason = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+        raise UserError(f"systemctl --user {' '.join(arguments)} failed: {reason}")
+
+
+def _state(question: str) -> str:
+    """The one word with which systemctl answers, whatever its exit code is."""
+    if shutil.which("systemctl") is None:
+        return "unknown"
+    return _run(question, _NAME).stdout.strip() or "unknown"
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            ["systemctl", "--user", *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(f"systemctl --user {' '.join(arguments)} did not answer within {_TIMEOUT_S:.0f} s") from None
+
+
+def _wait_for_daemon(config: Config) -> dict[str, str]:
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        daemon = running_daemon(config.runtime_file)
+        if daemon is not None:
+            return daemon
+        time.sleep(0.05)
+    raise UserError(
+        f"the service is installed, but no daemon runs after {_START_S:.0f} s: journalctl --user -u {_NAME}"
+    )

@@ -1,0 +1,157 @@
+"""Write the reference pages under docs/ from the code: `python -m mcp_agent.cli.reference`.
+
+`--check` writes nothing and fails if a page is stale; the tests use it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mcp_agent.calls.text_clients import TEXT_CLIENTS
+from mcp_agent.cli.main import parser
+from mcp_agent.cli.parser import Described
+from mcp_agent.settings import DAEMON_SETTINGS, PRUNER_SETTINGS
+from registry.catalog import Catalog, discover, label
+from registry.profiles import SHIPPED
+from tools.kit import errors
+from tools.kit.spec import Tool
+
+_DOCS = Path(__file__).resolve().parent.parent / "docs"
+_NOTE = "<!-- Written by `make docs` from the code. Do not edit by hand. -->"
+
+
+def main(arguments: list[str]) -> int:
+    stale = []
+    for name, text in pages().items():
+        path = _DOCS / name
+        if path.exists() and path.read_text("utf-8") == text:
+            continue
+        stale.append(name)
+        if "--check" not in arguments:
+            path.write_text(text, "utf-8")
+    if stale and "--check" in arguments:
+        sys.stderr.write(f"stale in docs/: {', '.join(stale)}; run `make docs`\n")
+        return 1
+    return 0
+
+
+def pages(catalog: Catalog | None = None) -> dict[str, str]:
+    """Every generated page, by its file name; of the tools in `catalog`, or of our own."""
+    written = {"tools.md": _tools(catalog or discover()), "settings.md": _settings(), "commands.md": _commands()}
+    return {name: "\n".join(lines) + "\n" for name, lines in written.items()}
+
+
+def _commands() -> Iterator[str]:
+    yield from ("# Commands", "", _NOTE, "")
+    yield "Every command of `mcp-agent`. `mcp-agent COMMAND --help` shows the same on a terminal. Lists are aligned and"
+    yield "coloured on a terminal (`NO_COLOR=1`: no colours) and separated by tabs in a pipe; `--json` is for programs."
+    yield from ("", "Completion of commands and flags, for the shell that you use:", "")
+    yield from ("```console", '$ eval "$(mcp-agent completion bash)"   # in ~/.bashrc')
+    yield '$ mcp-agent completion zsh > "${fpath[1]}/_mcp-agent"'
+    yield from ("$ mcp-agent completion fish > ~/.config/fish/completions/mcp-agent.fish", "```")
+    for command in parser().made[1:]:
+        yield from ("", f"## {command.prog}", "", command.description or "")
+        if rows := [each for each in command.described if "--help" not in each.names]:
+            yield from ("", "| argument | what it does |", "| --- | --- |")
+            for each in rows:
+                yield f"| {_argument(each)} | {each.help.replace('|', '&#124;')} |"
+        if flags := [setting.flag for setting in DAEMON_SETTINGS if setting.name in command.settings]:
+            named = ", ".join(f"`{flag}`" for flag in flags)
+            yield from ("", f"[Settings](settings.md): {'all' if len(flags) == len(DAEMON_SETTINGS) else named}.")
+
+
+def _argument(described: Described) -> str:
+    if not described.names[0].startswith("-"):
+        return f"`{described.value}`".replace("|", "\\|")
+    value = f" {described.value}" if described.value else ""
+    return ", ".join(f"`{name}{value}`" for name in described.names).replace("|", "\\|")
+
+
+def _tools(catalog: Catalog) -> Iterator[str]:
+    yield from ("# Tools", "", _NOTE, "")
+    yield "Every tool with its arguments. An argument without a default is required."
+    for category, tools in catalog.categories.items():
+        yield from ("", f"## {label(category)} (`{category}`)")
+        for tool in tools:
+            yield from _tool(tool)
+    yield from ("", "## Error codes", "")
+    yield 'A tool that fails answers with `isError` and `{"error": {"code", "message", "hint"?}}`.'
+    yield from ("", "| code | meaning |", "| --- | --- |")
+    for code, meaning in _codes():
+        yield f"| `{code}` | {meaning} |"
+
+
+def _tool(tool: Tool) -> Iterator[str]:
+    yield from ("", f"### {tool.name}", "", " ".join(tool.description.split()), "")
+    effect = {"read": "Reads only.", "write": "Writes.", "execute": "Executes."}[tool.effect]
+    yield f"{effect}{' May destroy what was there.' if tool.destructive else ''}"
+    properties: dict[str, Any] = tool.input_schema["properties"]
+    if not properties:
+        return
+    yield from ("", "| argument | type | default | what to put there |", "| --- | --- | --- | --- |")
+    for name, schema in properties.items():
+        yield f"| `{name}` | {_type(schema)} | {_default(name, schema, tool)} | {schema.get('description', '')} |"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return " or ".join(f"`{option}`" for option in schema["enum"])
+    kind = f"array of {_type(schema['items'])}" if schema["type"] == "array" else str(schema["type"])
+    bounds = [schema.get("minimum"), schema.get("maximum")]
+    if bounds == [None, None]:
+        return kind
+    low, high = ("" if bound is None else f"{bound:g}" if bound < 10_000 else f"{bound:,}" for bound in bounds)
+    return f"{kind}, {low} to {high}" if low and high else f"{kind}, from {low}" if low else f"{kind}, to {high}"
+
+
+def _default(name: str, schema: dict[str, Any], tool: Tool) -> str:
+    if name in tool.input_schema.get("required", ()):
+        return ""
+    return f"`{str(schema['default']).lower()}`" if "default" in schema else "absent"
+
+
+def _codes() -> Iterator[tuple[str, str]]:
+    """The codes and their meaning, from the tree drawn in tools/errors.py."""
+    for line in (errors.__doc__ or "").splitlines():
+        if "── " in line:
+            _, code, meaning = line.split("── ")[1].split(maxsplit=2)
+            yield code, meaning
+
+
+def _settings() -> Iterator[str]:
+    yield from ("# Settings", "", _NOTE, "")
+    yield "Settings are read when the daemon starts. A flag wins over the environment variable, the variable over"
+    yield "`config.toml` in the user's config folder (`~/.config/mcp-agent/` on Linux), and that file over the default."
+    yield "What can change while the daemon runs is in [tools.json](tool-registry.md). No setting is in both."
+    yield from ("", "| flag | variable | in config.toml | type | default | what it does |", f"|{' --- |' * 6}")
+    for setting in DAEMON_SETTINGS:
+        names = f"`{setting.flag}` | `{setting.variable}` | `{setting.key}`"
+        yield f"| {names} | {setting.kind.name} | {setting.shown_default} | {setting.help} |"
+    yield ""
+    yield "`MCP_AGENT_TOKEN` in the environment is used instead of the token file. `mcp-agent` starts itself again,"
+    yield "without the variable, and hands the token over through a pipe. So no process that it starts sees it, neither"
+    yield "in its own environment nor in `/proc/<pid>/environ` of the daemon. The program that set it, a shell"
+    yield "or a service manager, still has it. No flag takes a token, because other users can read command lines."
+    yield from ("", "## The pruner", "")
+    yield "`mcp-agent` and `mcp-pruner` read these from the environment only. See [pruning](pruning.md)."
+    yield from ("", "| variable | type | default | what it does |", f"|{' --- |' * 4}")
+    for setting in PRUNER_SETTINGS:
+        yield f"| `{setting.variable}` | {setting.kind.name} | {setting.shown_default} | {setting.help} |"
+    yield from ("", "## Shipped profiles", "", "| profile | what it allows |", "| --- | --- |")
+    for profile in SHIPPED.values():
+        yield f"| `{profile.id}` | {profile.description} |"
+    yield from ("", "## Clients that receive text", "")
+    yield "With `response.form` set to `auto`, clients with one of these names receive results as text, also behind"
+    yield "`mcp-remote`; all others receive JSON. A client that cuts long results itself is sent no more than it takes,"
+    yield "unless the call names a size; all others at most `text_bytes`."
+    yield from ("", "| client | most bytes | most lines |", "| --- | --- | --- |")
+    for client in TEXT_CLIENTS:
+        most = ["" if each is None else f"{each:,}" for each in (client.most_bytes, client.most_lines)]
+        yield f"| `{client.name}` | {most[0]}{' as JSON' if client.shows_json else ''} | {most[1]} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The process itself: logs, memory, signals, the runtime file, optional packages."""

@@ -1,0 +1,116 @@
+"""How the one daemon of a state folder is found: a lock that it holds, and a file with its address."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from mcp_agent import __version__
+from mcp_agent.process.logs import event
+from mcp_agent.process.process_tree import Member, is_alive, start_time
+from registry.user_error import UserError
+from tools.files import disk
+
+if TYPE_CHECKING:
+    # The settings know the levels of the log, which is in this room.
+    from mcp_agent.config import Config
+
+log = logging.getLogger(__name__)
+
+
+def claim_state_dir(config: Config) -> None:
+    """Make this process the only `serve` of its state folder, until it ends. Raises UserError if there is another.
+
+    Only `serve` claims the folder: clients start several `stdio` and `mcp-pruner` side by side, which share it.
+    """
+    path = config.state_dir / "serve.lock"
+    try:
+        # Never closed. The kernel releases the lock when the process ends, however it ends.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        is_ours = disk.lock(descriptor, wait=False)
+    except OSError as error:
+        raise UserError(f"mcp-agent cannot start: {error}") from None
+    if is_ours:
+        return
+    os.close(descriptor)
+    first = _running(config.runtime_file)
+    if first is None:
+        where, advice = "it is still starting", "wait for it"
+    else:
+        where = f"{first['url'] or 'without a port'}, pid {first['pid']}"
+        advice = f"use that one as it is, or end it with: kill {first['pid']}"
+    raise UserError(
+        f"mcp-agent runs already: another daemon uses the state folder {config.state_dir} ({where}); {advice}. "
+        "A second one needs a folder and a port of its own: --state-dir, --port"
+    )
+
+
+def running_daemon(runtime_file: Path) -> dict[str, str] | None:
+    """What the running daemon says of itself: `url`, `pid`, `config`, `token_file`. None if there is none to ask.
+
+    `token_file` is empty where the daemon has its token from the environment. Raises UserError as `_running` does.
+    """
+    found = _running(runtime_file)
+    return found if found is not None and found["url"] else None
+
+
+def runs_without_port(runtime_file: Path) -> bool:
+    """Whether there is a daemon that cannot be asked anything: a box of a fleet with `--no-listen`."""
+    found = _running(runtime_file)
+    return found is not None and not found["url"]
+
+
+def _running(runtime_file: Path) -> dict[str, str] | None:
+    """What is in the file of a daemon that runs. A zombie does not.
+
+    Raises UserError if another user can write the file, because the token is sent to the address in it.
+    """
+    try:
+        with open(disk.open_regular(runtime_file), "rb") as file:
+            status = os.fstat(file.fileno())
+            runtime = orjson.loads(file.read())
+        if status.st_mode & 0o022 or status.st_uid not in (os.geteuid(), runtime_file.parent.stat().st_uid):
+            raise UserError(
+                f"another user can write {runtime_file}, and the token is sent to the address in it; delete it"
+            )
+        found = {key: str(runtime[key]) for key in ("url", "pid", "config")}
+        found["token_file"] = str(runtime.get("token_file") or "")
+        return found if is_alive(Member(int(runtime["pid"]), int(runtime["started"]))) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class RuntimeFile:
+    """The file by which commands of the same user find the running daemon; gone when it is."""
+
+    def __init__(self, config: Config, url: str, *, has_token_file: bool = True) -> None:
+        """Without a port, `url` is empty."""
+        self._path: Path = config.runtime_file
+        own = os.getpid()
+        self._content = {
+            "url": url,
+            "pid": own,
+            "started": start_time(own),
+            "config": str(config.config),
+            "token_file": str(config.token_file) if has_token_file else None,
+            "version": __version__,
+        }
+
+    def __enter__(self) -> None:
+        try:
+            # Without a sync: what is in it holds no longer than this process.
+            disk.replace_file(self._path, orjson.dumps(self._content), sync=False)
+        except OSError as error:
+            # Clients are served all the same; only the commands do not find us.
+            event(log, logging.WARNING, "runtime_file.not_written", path=str(self._path), message=str(error))
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if orjson.loads(disk.read_small_file(self._path))["pid"] == os.getpid():
+                self._path.unlink()
+        except (OSError, ValueError, KeyError):
+            pass

@@ -1,0 +1,57 @@
+"""The resources of mounted servers, under their own URIs, for callers that have a tool of that server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from mcp_agent.calls.call import Caller
+from mcp_agent.calls.parts import MOST_RESULT_BYTES
+from mcp_agent.resources.resources import CannotBeRead
+from mcp_agent.upstream.mounted_servers import Mounts
+from registry.gate import Gate
+from tools.context import ToolContext
+from tools.kit.errors import ToolError
+from tools.kit.tolerance import plain_path
+
+
+class MountedResources:
+    """Lists what servers have listed, and reads it from them. The deny rules for paths hold for file URIs."""
+
+    def __init__(self, gate: Gate, mounts: Mounts, context: ToolContext) -> None:
+        self._gate = gate
+        self._mounts = mounts
+        self._context = context
+
+    def entries(self, caller: Caller) -> list[dict[str, Any]]:
+        return [entry for name in self._offered(caller) for entry in self._mounts.known(name).resources]
+
+    def templates(self, caller: Caller) -> list[dict[str, Any]]:
+        return [entry for name in self._offered(caller) for entry in self._mounts.known(name).templates]
+
+    async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
+        category = self._mounts.owner_of(uri)
+        if category is None or category not in self._offered(caller):
+            return None
+        try:
+            self._check_path(caller, uri)
+            contents = await self._mounts.read_resource(category, uri, caller.name)
+        except ToolError as error:
+            raise CannotBeRead(f"{uri[:200]} cannot be read: {error.message}") from None
+        size = len(orjson.dumps(contents))
+        if size > MOST_RESULT_BYTES:
+            raise CannotBeRead(f"{uri[:200]} has {size:,} bytes, and a message has {MOST_RESULT_BYTES:,}")
+        return contents
+
+    async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
+        return None
+
+    def _offered(self, caller: Caller) -> list[str]:
+        return [name for name in self._mounts.categories if self._gate.offers(caller.access, name)]
+
+    def _check_path(self, caller: Caller, uri: str) -> None:
+        if uri.startswith("file:"):
+            denied = self._gate.deny(caller.access).paths
+            paths = self._context.paths if denied is None else self._context.paths.denying(denied)
+            paths.check(paths.resolve(plain_path(uri)))

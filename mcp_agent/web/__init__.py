@@ -1,1 +1,0 @@
-"""The Tools page: its files, and the one-time link that opens it."""

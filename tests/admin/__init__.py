@@ -1,1 +1,0 @@
-"""What an owner sees and switches while the daemon runs."""

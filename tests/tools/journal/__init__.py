@@ -1,0 +1,1 @@
+"""Files as they are: text to the letter, the journal, odd places."""

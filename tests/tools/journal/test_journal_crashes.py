@@ -1,0 +1,297 @@
+"""Changes whose process dies at each of its steps in turn, and what the next start makes of that."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.bench import Bench
+from tools.journal.journal import Journal
+
+# For each step: makes ready, and lets a child make the change and die without a word at the system call of that number.
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.support.bench import Bench
+
+def die_at(step):
+    left = step
+    def counted(real):
+        def call(*arguments, **named):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **named)
+        return call
+    for name in ("open", "write", "fsync", "link", "rename", "replace", "unlink", "ftruncate", "close",
+                 "copy_file_range", "mkdir", "rmdir", "fchmod", "utime", "symlink"):
+        setattr(os, name, counted(getattr(os, name)))
+
+_, root, away, ready, change = sys.argv
+for step in range(1, 200):
+    bench, other = Bench(Path(root, str(step))), Path(away, str(step))
+    other.mkdir()
+    exec(ready)
+    child = os.fork()
+    if not child:
+        try:
+            die_at(step)
+            exec(change)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), (step, code)
+    if code == 0:
+        print(step)
+        break
+"""
+_KILLED_IN_FILL = """
+import os, signal, sys
+from pathlib import Path
+from tools.files import disk
+from tools.journal.journal import Journal
+
+def fill(writing):
+    os.write(writing, b"new")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+path = Path(sys.argv[1])
+Journal(None).write(path, fill, seen=disk.lstat(path))
+"""
+_READY = """
+for place in (bench.folder, other):
+    (place / "tree").mkdir()
+    (place / "tree" / "a").write_text("1")
+    (place / "file").write_text("old")
+    (place / "taken").write_text("theirs")
+    (place / "twin").write_text("old")
+    os.link(place / "twin", place / "twin2")
+"""
+State = dict[str, str | None]
+
+
+@pytest.fixture
+def away() -> Iterator[Path]:
+    """A folder on another file system than that of the tests."""
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+        pytest.skip("only one file system")
+    folder = Path(tempfile.mkdtemp(prefix="mcp-agent-", dir=shared))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "states"),
+    [
+        ('bench.call("fs_write", path="file", content="new")', [{"file": "old"}, {"file": "new"}]),
+        ('bench.call("fs_write", path="twin", content="new")', [{"twin": "old"}, {"twin": "new"}]),
+        ('bench.call("fs_write", path="made", content="new")', [{"made": None}, {"made": "new"}]),
+        (
+            'bench.call("fs_write", path="twin", content=" and new", mode="append")',
+            [{"twin": "old", "twin2": "old"}, {"twin": "old and new", "twin2": "old and new"}],
+        ),
+        ('bench.call("fs_delete", path="file")', [{"file": "old"}, {"file": None}]),
+        ('bench.call("fs_delete", path="tree", recursive=True)', [{"tree/a": "1"}, {"tree/a": None}]),
+        ('bench.call("fs_move", from_="file", to="made")', [{"file": "old"}, {"file": None, "made": "old"}]),
+        (
+            'bench.call("fs_move", from_="file", to="taken", overwrite=True)',
+            [{"file": "old", "taken": "theirs"}, {"file": None, "taken": "old"}],
+        ),
+        (
+            'bench.patch("file", type="replace_first", pattern="ol", replacement="bol")',
+            [{"file": "old"}, {"file": "bold"}],
+        ),
+        (
+            'bench.journal.place(bench.folder / "file", bench.folder / "taken", seen=(bench.folder / "file").stat())',
+            [{"file": "old"}, {"file": "theirs"}],
+        ),
+        (
+            'bench.journal.place(bench.folder / "twin", bench.folder / "taken", seen=(bench.folder / "twin").stat())',
+            [{"twin": "old", "twin2": "old"}, {"twin": "theirs", "twin2": "theirs"}],
+        ),
+        (
+            'bench.journal.place(bench.folder / "made", bench.folder / "taken", seen=None)',
+            [{"made": None}, {"made": "theirs"}],
+        ),
+    ],
+)
+def test_killed_at_any_step_leaves_the_old_or_the_new(
+    tmp_path: Path, away: Path, change: str, states: list[State]
+) -> None:
+    for step in _steps(tmp_path, away, _READY, change):
+        _settled(step, tmp_path / str(step), away / str(step), [(state, {}) for state in states])
+
+
+@pytest.mark.parametrize(
+    ("change", "states"),
+    [
+        (
+            'bench.call("fs_move", from_="file", to=str(other / "made"))',
+            [({"file": "old"}, {"made": None}), ({"file": None}, {"made": "old"})],
+        ),
+        (
+            'bench.call("fs_move", from_="file", to=str(other / "taken"), overwrite=True)',
+            [({"file": "old"}, {"taken": "theirs"}), ({"file": None}, {"taken": "old"})],
+        ),
+        (
+            'bench.call("fs_move", from_="tree", to=str(other / "made"))',
+            [({"tree/a": "1"}, {"made/a": None}), ({"tree/a": None}, {"made/a": "1"})],
+        ),
+        (
+            'bench.call("fs_move", from_=str(other / "tree"), to="made")',
+            [({"made/a": None}, {"tree/a": "1"}), ({"made/a": "1"}, {"tree/a": None})],
+        ),
+        (
+            'bench.call("fs_write", path=str(other / "file"), content="new")',
+            [({}, {"file": "old"}), ({}, {"file": "new"})],
+        ),
+        (
+            'bench.call("fs_delete", path=str(other / "tree"), recursive=True)',
+            [({}, {"tree/a": "1"}), ({}, {"tree/a": None})],
+        ),
+    ],
+)
+def test_killed_between_two_file_systems_leaves_the_old_or_the_new(
+    tmp_path: Path, away: Path, change: str, states: list[tuple[State, State]]
+) -> None:
+    for step in _steps(tmp_path, away, _READY, change):
+        _settled(step, tmp_path / str(step), away / str(step), states)
+
+
+def test_an_undo_of_an_append_that_is_killed_at_any_step_is_done_or_not(tmp_path: Path, away: Path) -> None:
+    ready = """
+(bench.folder / "log").write_text("old")
+undo_id = bench.call("fs_write", path="log", content="er", mode="append")["undo_id"]
+"""
+    for step in _steps(tmp_path, away, ready, 'bench.undo(undo_id, "log")'):
+        bench = Bench(tmp_path / str(step))
+        bench.journal.recover()
+        path = bench.folder / "log"
+        was = path.read_text()
+        assert was in ("old", "older"), step
+        bench.journal.undo(bench.journal.entries()[0].id)
+        assert {was, path.read_text()} == {"old", "older"}, step
+
+
+@pytest.mark.parametrize("old", [None, "old"])
+def test_a_kill_leaves_no_file_behind_where_no_journal_can_be_kept(tmp_path: Path, old: str | None) -> None:
+    """Seen: a daemon was killed while the disk of its journal was full, and nothing told of the half-written file."""
+    path = tmp_path / "file"
+    if old is not None:
+        path.write_text(old)
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED_IN_FILL, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == ({} if old is None else {"file": old})
+
+
+def _steps(root: Path, away: Path, ready: str, change: str) -> range:
+    """Make the change, once for each of its steps, each time in folders of that number."""
+    command = [sys.executable, "-c", _KILLED, str(root), str(away), ready, change]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return range(1, int(done.stdout) + 1)
+
+
+def _settled(step: int, root: Path, other: Path, states: list[tuple[State, State]]) -> None:
+    """After the next start there is the old or the new, nothing else, and what can be undone leads back to the old."""
+    bench = Bench(root)
+    bench.journal.recover()
+    assert any(_holds(bench, other, state) for state in states), (
+        step,
+        sorted(bench.folder.iterdir()),
+        sorted(other.iterdir()),
+    )
+    assert [*bench.litter(), *other.rglob(".mcp-agent-*")] == [], step
+    kept = sorted(path.suffix for path in (bench.state / "journal").glob("*.*"))
+    assert kept in ([], [".json"], [".image", ".json"]), (step, kept)
+    for entry in bench.journal.entries():
+        bench.journal.undo(entry.id)
+        assert _holds(bench, other, states[0]), step
+
+
+def _holds(bench: Bench, other: Path, state: tuple[State, State]) -> bool:
+    return all(
+        (path.read_text() if path.exists() else None) == text
+        for place, files in zip((bench.folder, other), state, strict=True)
+        for name, text in files.items()
+        for path in [place / name]
+    )
+
+
+def test_a_change_that_cannot_be_settled_now_is_left_for_the_next_start(tmp_path: Path) -> None:
+    folder, target = tmp_path / "journal", tmp_path / "gone" / "file"
+    folder.mkdir()
+    # As of a write in place that was interrupted; the disk with the file is not there now.
+    facts = {"id": "abc", "action": "write", "path": str(target), "in_place": True, "phase": "verified"}
+    (folder / "abc.begun").write_text(json.dumps(facts) + "\n")
+    (folder / "abc.image").write_text("old")
+    os.mkfifo(folder / "def.begun")
+    (told,) = Journal(folder).recover()
+    reason = "no such file or directory; the next start tries again"
+    assert told == f"could not settle an interrupted write of {target}: {reason}"
+    target.parent.mkdir()
+    target.write_text("half of the new")
+    assert Journal(folder).recover() == [f"took back an interrupted write of {target}"]
+    assert target.read_text() == "old"
+    assert not (folder / "abc.begun").exists()
+
+
+def test_a_change_that_is_done_is_not_taken_back_though_its_record_is_there(tmp_path: Path) -> None:
+    """A record that could not be removed says so: what was written since then is not lost."""
+    folder, target = tmp_path / "journal", tmp_path / "file"
+    folder.mkdir()
+    target.write_text("written since")
+    facts = {"id": "abc", "action": "write", "path": str(target), "in_place": True, "phase": "verified"}
+    (folder / "abc.begun").write_text(f'{json.dumps(facts)}\n{{"done": true}}\n')
+    (folder / "abc.image").write_text("old")
+    assert Journal(folder).recover() == []
+    assert target.read_text() == "written since"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_record_that_could_not_be_removed_goes_with_the_next_change(tmp_path: Path) -> None:
+    folder, away, target = tmp_path / "journal", tmp_path / "away", tmp_path / "file"
+    journal = Journal(folder)
+
+    def fill(descriptor: int) -> None:
+        folder.rename(away)
+        folder.touch()
+        os.write(descriptor, b"new")
+
+    receipt = journal.write(target, fill, seen=None)
+    assert (target.read_bytes(), receipt.undo_id) == (b"new", None)
+    folder.unlink()
+    away.rename(folder)
+    (left,) = folder.glob("*.begun")
+    assert json.loads(left.read_text().splitlines()[-1]) == {"done": True}
+    journal.write(tmp_path / "other", lambda descriptor: None, seen=None)
+    assert list(folder.glob("*.begun")) == []
+    assert target.read_bytes() == b"new"
+
+
+def test_a_file_whose_deletion_the_journal_fails_in_is_there_or_comes_back(tmp_path: Path) -> None:
+    """The journal takes the file, cannot write the entry, and cannot give the file back either."""
+    folder, target = tmp_path / "journal", tmp_path / "file"
+    target.write_text("precious")
+    folder.mkdir()
+    facts = {"id": "abc", "action": "delete", "path": str(target)}
+    (folder / "abc.begun").write_text(f"{json.dumps(facts)}\n")
+    target.rename(folder / "abc.image")
+    journal = Journal(folder)
+    assert journal.recover() == [f"finished an interrupted delete of {target}"]
+    journal.undo("abc")
+    assert target.read_text() == "precious"

@@ -1,0 +1,188 @@
+"""Changes to files that can be taken back. How they are made is in `journal_changes.py`.
+
+When a process dies during a change, `recover` finishes it or takes it back at the next start (`journal_recovery.py`).
+A journal without a folder makes the same changes and keeps nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from tools.files import disk, trees
+from tools.files.exact import make_folders
+from tools.files.paths import to_wire
+from tools.journal.journal_changes import FileChanges
+from tools.journal.journal_records import Action, Entry, Receipt
+from tools.journal.journal_recovery import recover
+from tools.journal.journal_tails import change_tail, previous_content
+from tools.kit.errors import AlreadyExists, IoError, NotFound, StaleRev
+
+_SCHEME = "undo://"
+
+
+class Journal(FileChanges):
+    """All changes that the tools of this daemon make to files."""
+
+    def undo(self, undo_id: str, *, to: Path | None = None, overwrite: bool = False) -> tuple[Entry, Path, Receipt]:
+        """Take a change back, or put what was there before to another place (`to`).
+
+        Gives the entry, the path that is as it was, and the receipt that undoes the undo. Raises NotFound,
+        AlreadyExists, and StaleRev if the file is no longer what the change left.
+        """
+        entry = self.entry(undo_id)
+        own = Path(entry.path)
+        if to is not None and to != own and not (entry.action == "move" and str(to) == entry.source):
+            image = self.image_of(f"{_SCHEME}{undo_id}")
+            if not overwrite and os.path.lexists(to):
+                raise AlreadyExists(f"{to_wire(to)} is there already", hint="pass overwrite=true to replace it")
+            return entry, to, self._put(image, to)
+        if not overwrite:
+            self._check_still(entry, own)
+        if entry.action == "create":
+            receipt = self.remove(own, permanent=True)
+            self._finish_undo(entry, receipt)
+            return entry, own, receipt
+        if entry.action == "move":
+            assert entry.source is not None, "a move has a source"
+            if entry.image_bytes is not None:
+                # Before anything is changed: what the move replaced must be there to be put back.
+                self._records.file(entry.id, "image").lstat()
+            receipt = self.move(own, Path(entry.source), overwrite=overwrite)
+            if entry.image_bytes is not None:
+                try:
+                    overwritten = self._put(self._records.file(entry.id, "image"), own)
+                except (OSError, IoError) as error:
+                    raise IoError(
+                        f"{to_wire(entry.source)} is back, but not what the move had replaced: {error}",
+                        hint=f"it is undo://{entry.id}",
+                    ) from error
+                self._records.mark_undo(overwritten.undo_id, entry.id)
+            self._finish_undo(entry, receipt)
+            return entry, Path(entry.source), receipt
+        if entry.prefix_bytes is not None:
+            receipt = self._put_tail(entry, own, entry.prefix_bytes)
+        else:
+            receipt = self._put(self.image_of(f"{_SCHEME}{undo_id}"), own, moves=True)
+        self._finish_undo(entry, receipt)
+        return entry, own, receipt
+
+    def _finish_undo(self, entry: Entry, receipt: Receipt) -> None:
+        self._records.mark_undo(receipt.undo_id, entry.id)
+        self._records.forget(entry.id)
+
+    def entry(self, undo_id: str) -> Entry:
+        """Raises NotFound."""
+        return self._records.entry(undo_id)
+
+    def entries(self) -> list[Entry]:
+        """Everything that can be undone, newest first."""
+        return self._records.entries()
+
+    def place_of(self, reference: str) -> Path:
+        """The path that the content of `undo://<id>` or `undo://<id>/<path>` had when it was kept. Raises NotFound."""
+        undo_id, _, inner = reference.removeprefix(_SCHEME).partition("/")
+        return Path(os.path.normpath(f"{self.entry(undo_id).path}/{inner}"))
+
+    def path_of(self, reference: str) -> Path:
+        """Where the text behind `undo://<id>` is, or `undo://<id>/<path>` in a deleted folder.
+
+        Raises NotFound, also for a link: what it leads to is not in the journal, and rules may be about it.
+        """
+        path = self.image_of(reference)
+        if path.is_symlink():
+            raise NotFound(
+                f"{reference[:200]} is a symbolic link to {to_wire(path.readlink())}, and it is not followed",
+                hint="read what it leads to by its own path",
+            )
+        return path
+
+    def image_of(self, reference: str) -> Path:
+        """As `path_of`, for putting it back: it may be a link. Raises NotFound."""
+        undo_id, _, inner = reference.removeprefix(_SCHEME).partition("/")
+        entry = self.entry(undo_id)
+        if entry.prefix_bytes is not None and not inner:
+            return previous_content(self._records, entry)
+        image = self._records.file(entry.id, "image")
+        if not os.path.lexists(image):
+            raise NotFound(f"{reference[:200]} {entry.summary}: there was nothing before that to show")
+        if not inner:
+            return image
+        parts = Path(inner).parts
+        if any(part in ("..", "/") for part in parts):
+            raise NotFound(f"{reference[:200]} leads out of what was deleted")
+        path = image.joinpath(*parts)
+        if Path(os.path.realpath(path)) != path:
+            raise NotFound(f"{reference[:200]} is a symbolic link")
+        return path
+
+    def recover(self) -> list[str]:
+        """Finish or take back what a dead process left half done; say what was done, a sentence each."""
+        return recover(self._records)
+
+    def _put(self, image: Path, target: Path, *, moves: bool = False) -> Receipt:
+        """Put a kept file or folder to `target`; what is there now is kept in turn.
+
+        With `moves`, a folder is renamed and not copied: the caller forgets the image anyway.
+        """
+        self.protected.check_entry(target)
+        existing = disk.lstat(target)
+        if existing is not None and stat.S_ISREG(existing.st_mode) and existing.st_nlink > 1 and image.is_file():
+            return self.write(target, lambda descriptor: disk.copy_out(image, descriptor), seen=existing)
+        make_folders(target.parent)
+        action: Action = "create" if existing is None else "write"
+        with self.lock(target), self._records.change(action, target) as (change, at):
+            if moves and existing is None and image.is_dir() and not image.is_symlink():
+                change.note(new=disk.inode(image.lstat()))
+                with suppress(OSError):
+                    disk.rename_new(image, at)
+                    return self._records.finish(change, at)
+            temporary = change.temporary
+            try:
+                try:
+                    os.link(image, temporary, follow_symlinks=False)
+                except OSError:
+                    trees.copy_any(image, temporary)
+                change.note(new=disk.inode(temporary.lstat()))
+                if existing is None:
+                    disk.rename_new(temporary, at)
+                else:
+                    self._keep(change, at, existing)
+                    os.replace(temporary, at)
+                # Two names of one file: the rename was a no-op and has left both.
+                temporary.unlink(missing_ok=True)
+            except BaseException:
+                with suppress(OSError):
+                    trees.discard(temporary)
+                raise
+            disk.sync_folder(at.parent)
+            return self._records.finish(change, at)
+
+    def _put_tail(self, entry: Entry, target: Path, prefix_bytes: int) -> Receipt:
+        """Put back what stood at the end of a file; what stands there now is kept in turn."""
+        self.protected.check_write(target)
+        image = self._records.file(entry.id, "image")
+        with self.lock(target), self._records.change("write", target) as (change, at):
+            return change_tail(
+                self._records,
+                change,
+                at,
+                prefix_bytes,
+                entry.image_bytes or 0,
+                lambda writing: disk.copy_out(image, writing) if entry.image_bytes is not None else None,
+            )
+
+    def _check_still(self, entry: Entry, own: Path) -> None:
+        now = disk.lstat(own)
+        if entry.action == "delete":
+            if now is not None:
+                raise AlreadyExists(
+                    f"{to_wire(own)} is there again since it was deleted", hint="pass overwrite=true to replace it"
+                )
+        elif now is None or (entry.after is not None and disk.identity(now) != entry.after):
+            raise StaleRev(
+                f"{to_wire(own)} has changed since {entry.id} {entry.summary}",
+                hint="pass overwrite=true (`mcp-agent undo --force`) to put the older state back all the same",
+            )

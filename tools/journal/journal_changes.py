@@ -1,0 +1,367 @@
+"""Changes to files that are whole or not made at all.
+
+Every change is one entry in the journal's folder, on record before a file is touched (`journal_records.py`).
+
+    write    a new file is filled beside the target, the old one gets a second name in the journal, one rename
+    delete   the target is renamed into the journal
+    move     one rename; across file systems copy, verify, rename, remove
+    append   in the file itself; how long it was is on record and synced first (`journal_tails.py`)
+    in place where a rename would break a hard link or change the owner: the image is copied and synced first
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from tools.files import disk, trees
+from tools.files.exact import exact_descriptor, path_in_open_folder
+from tools.files.paths import to_wire
+from tools.files.protected import Protected
+from tools.journal.journal_records import Limits, Pending, Receipt, Records, megabytes
+from tools.journal.journal_tails import change_tail
+from tools.kit.errors import AlreadyExists, IoError, NotUndoable, StaleRev
+
+_LOCKS = 64
+_MOST_COUNTED = 500_000
+# Renaming cannot work there, or would lose what must be kept; writing into the file itself can.
+_IN_PLACE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOENT)
+
+
+class FileChanges:
+    """Makes the changes, and keeps what was there before. `Journal` takes them back."""
+
+    def __init__(self, folder: Path | None, limits: Limits | None = None, protected: Protected | None = None) -> None:
+        self._limits = limits or Limits()
+        self.protected = protected or Protected()
+        self._records = Records(folder, self._limits)
+        # Tools run in threads: two changes to one file wait for each other, others do not.
+        self._locks = tuple(threading.RLock() for _ in range(_LOCKS))
+
+    def lock(self, target: Path) -> threading.RLock:
+        """Hold it from the look at `target` to its change, so that no other call of this daemon changes it."""
+        return self._locks[hash(str(target)) % _LOCKS]
+
+    def write(
+        self,
+        target: Path,
+        fill: Callable[[int], None],
+        *,
+        seen: os.stat_result | None,
+        whole: Path | None = None,
+    ) -> Receipt:
+        """Make `target` what `fill` writes into the descriptor it is given. `seen` is the file as it was looked at.
+
+        Mode, owner, attributes, hard links and links to it are kept. Raises StaleRev if somebody else has changed
+        the file since it was seen, AlreadyExists if it came to be; then, and on any error, nothing is changed.
+        The file `whole` has what `fill` would write, and is taken over where that is possible (`place`).
+        """
+        self.protected.check_write(target)
+        with self.lock(target), self._records.change("create" if seen is None else "write", target) as (change, at):
+            if seen is not None and (seen.st_nlink > 1 or not stat.S_ISREG(seen.st_mode)):
+                return self._write_in_place(change, at, fill, seen)
+            temporary = change.temporary
+            is_whole = whole is not None and _take_over(at.with_name(whole.name), temporary)
+            try:
+                mode = 0o600 if seen is not None else 0o666
+                if is_whole:
+                    descriptor, has_name = os.open(temporary, disk.WRITE_FLAGS), True
+                else:
+                    descriptor, has_name = _new_file(temporary, mode, is_on_record=change.descriptor >= 0)
+            except OSError as error:
+                if seen is None or error.errno not in _IN_PLACE_ERRORS:
+                    raise
+                return self._write_in_place(change, at, fill, seen)
+            try:
+                try:
+                    change.note(new=disk.inode(os.fstat(descriptor)))
+                    if not is_whole:
+                        fill(descriptor)
+                    if seen is not None and not disk.give_status(at, seen, descriptor):
+                        temporary.unlink(missing_ok=True)
+                        return self._write_in_place(change, at, fill, seen)
+                    os.fsync(descriptor)
+                    if not has_name:
+                        disk.name_file(descriptor, temporary)
+                finally:
+                    os.close(descriptor)
+                self._check_unchanged(change, at, seen)
+                if seen is not None:
+                    self._keep(change, at, seen)
+                    os.replace(temporary, at)
+                else:
+                    disk.rename_new(temporary, at)
+            except BaseException as error:
+                temporary.unlink(missing_ok=True)
+                if isinstance(error, FileExistsError):
+                    raise AlreadyExists(f"{to_wire(target)} came to be while it was being written") from error
+                raise
+            disk.sync_folder(at.parent)
+            return self._records.finish(change, at, None if seen is None else seen.st_size)
+
+    def place(self, target: Path, whole: Path, *, seen: os.stat_result | None) -> Receipt:
+        """Make `target` the file `whole`, which is in the same folder. It is not copied where that can be avoided.
+
+        Everything else is as with `write`. `whole` is gone then; on any error it is still there.
+        """
+        receipt = self.write(target, partial(disk.copy_out, whole), seen=seen, whole=whole)
+        whole.unlink(missing_ok=True)
+        return receipt
+
+    def append(self, target: Path, data: bytes, *, seen: os.stat_result) -> Receipt:
+        """Put `data` to the end of `target`, which stays the file it is. Raises StaleRev as `write` does."""
+        self.protected.check_write(target)
+        try:
+            with self.lock(target), self._records.change("write", target) as (change, at):
+                self._check_unchanged(change, at, seen)
+                return change_tail(
+                    self._records,
+                    change,
+                    at,
+                    seen.st_size,
+                    len(data),
+                    lambda writing: disk.write_all(writing, data),
+                )
+        except PermissionError:
+            # Its folder may let us put another in its place all the same.
+            return self.write(target, lambda writing: _copy_and_append(target, data, writing), seen=seen)
+
+    def remove(self, target: Path, *, permanent: bool = False) -> Receipt:
+        """Remove a file, a link or a folder with all that is in it. It is gone at once or not at all.
+
+        Raises NotUndoable if it cannot be kept, unless it may be `permanent`; then nothing is changed.
+        """
+        self.protected.check_entry(target)
+        with self.lock(target), self._records.change("delete", target) as (change, at):
+            status = at.lstat()
+            size = trees.tree_bytes(at, status, self._limits.total_bytes)
+            if change.image is not None and size > self._limits.total_bytes:
+                change.problem = f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
+            if change.problem is None and change.image is not None:
+                try:
+                    os.rename(at, change.image)
+                except OSError as error:
+                    if error.errno == errno.EXDEV:
+                        self._keep_copy(change, at, change.image, size)
+                    elif (failure := self._records.failure(error)) is not None:
+                        change.problem = failure
+                    else:
+                        raise
+                else:
+                    receipt = self._records.finish(change, None, size)
+                    if receipt.undo_id is None and not permanent:
+                        # Until it is back, what is in the journal is all there is of it.
+                        change.is_left = True
+                        try:
+                            disk.rename_new(change.image, at)
+                        except OSError as error:
+                            reason = (error.strerror or str(error)).lower()
+                            raise IoError(
+                                f"{to_wire(target)} was deleted, and the journal failed then: {reason}",
+                                hint=f"it is kept as {to_wire(change.image)}; the next start of the daemon settles it",
+                            ) from error
+                        change.is_left = False
+                        raise _not_undoable(target, status, receipt.not_undoable)
+                    return receipt
+            # Before the original goes: there is a copy of it on another disk, or it may go for good.
+            receipt = self._records.finish(change, None, size)
+            if receipt.undo_id is None and not permanent:
+                raise _not_undoable(target, status, receipt.not_undoable)
+            temporary = change.temporary
+            change.note(phase="verified")
+            os.rename(at, temporary)
+            try:
+                trees.remove_tree(temporary)
+            except OSError as error:
+                # What is left of it stays where the caller looks for it.
+                disk.rename_new(temporary, at)
+                reason = (error.strerror or str(error)).lower()
+                raise IoError(
+                    f"only a part of {to_wire(target)} was deleted, the rest is still there: {reason}"
+                ) from error
+            disk.sync_folder(at.parent)
+            return receipt
+
+    def move(self, source: Path, target: Path, *, overwrite: bool) -> Receipt:
+        """Rename `source` to `target`; across file systems copy, verify, then remove. Raises AlreadyExists."""
+        self.protected.check_entry(source)
+        self.protected.check_entry(target)
+        with (
+            self.lock(target),
+            self._records.change("move", target, source) as (change, at),
+            path_in_open_folder(source) as source_at,
+        ):
+            existing = disk.lstat(at)
+            is_same_file = existing is not None and disk.is_same(source_at, at)
+            if existing is not None and not overwrite:
+                if is_same_file:
+                    raise AlreadyExists(
+                        f"{to_wire(target)} and {to_wire(source)} are two names of one file",
+                        hint=f"pass overwrite=true to remove the name {to_wire(source)}",
+                    )
+                raise AlreadyExists(f"{to_wire(target)} is there already", hint="pass overwrite=true to replace it")
+            if existing is not None:
+                self._keep(change, at, existing)
+            try:
+                if existing is None:
+                    disk.rename_new(source_at, at)
+                elif is_same_file:
+                    self._drop_name(change, source_at, at)
+                else:
+                    os.replace(source_at, at)
+            except FileExistsError as error:
+                raise AlreadyExists(f"{to_wire(target)} came to be while {to_wire(source)} was being moved") from error
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                self._move_across(change, source_at, at, is_new=existing is None)
+            disk.sync_folder(at.parent)
+            return self._records.finish(change, at)
+
+    def _check_unchanged(self, change: Pending, at: Path, seen: os.stat_result | None) -> None:
+        now = disk.lstat(at)
+        if seen is None:
+            if now is not None:
+                raise AlreadyExists(f"{to_wire(change.path)} came to be while it was being written")
+        elif now is None or disk.identity(now) != disk.identity(seen):
+            raise StaleRev(
+                f"{to_wire(change.path)} was changed by another program while this call was at work; "
+                "nothing was changed",
+                hint="read it again, then repeat the call",
+            )
+
+    def _keep(self, change: Pending, target: Path, status: os.stat_result) -> None:
+        """Keep what is at `target` as the image, by a second name or a copy. If neither works, say why in `problem`."""
+        image = change.image
+        if image is None:
+            return
+        if status.st_size > self._limits.total_bytes:
+            change.problem = f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
+            return
+        try:
+            os.link(target, image, follow_symlinks=False)
+        except OSError:
+            self._keep_copy(change, target, image, status.st_size)
+
+    def _keep_copy(self, change: Pending, target: Path, image: Path, size: int) -> None:
+        if size > self._limits.copy_bytes:
+            change.problem = (
+                f"it is on another file system than the journal and larger than {megabytes(self._limits.copy_bytes)}"
+            )
+            return
+        partial = image.with_suffix(".partial")
+        try:
+            trees.copy_any(target, partial)
+            os.rename(partial, image)
+        except OSError as error:
+            change.problem = f"the journal has no copy: {(error.strerror or str(error)).lower()}"
+            with suppress(OSError):
+                trees.discard(partial)
+
+    def _write_in_place(self, change: Pending, at: Path, fill: Callable[[int], None], seen: os.stat_result) -> Receipt:
+        """Write into the file itself. The new content is made whole first, and the old one is safe on disk by then."""
+        beside = at.with_name(f".mcp-agent-{change.id}.whole")
+        with ExitStack() as opened:
+            try:
+                whole = self._records.file(change.id, "whole") if change.descriptor >= 0 else beside
+                descriptor = opened.enter_context(_nameless_file(whole))
+            except OSError:
+                descriptor = opened.enter_context(_nameless_file(beside))
+            fill(descriptor)
+            self._check_unchanged(change, at, seen)
+            change.note(in_place=True)
+            image = change.image
+            if image is not None:
+                self._keep_copy(change, at, image, seen.st_size)
+                if change.problem is None:
+                    change.note(phase="verified")
+                    change.sync()
+            with disk.open_descriptor(at, disk.WRITE_FLAGS) as writing:
+                try:
+                    disk.overwrite(descriptor, writing)
+                except OSError:
+                    if image is not None and image.exists():
+                        disk.copy_into(image, at)
+                    raise
+        return self._records.finish(change, at)
+
+    def _drop_name(self, change: Pending, source: Path, target: Path) -> None:
+        """Move one hard link onto another of the same file, which a rename leaves both as they are."""
+        os.rename(source, change.temporary)
+        if os.path.lexists(target):
+            change.temporary.unlink()
+        else:
+            # Two paths of one name, by a bind mount.
+            os.rename(change.temporary, target)
+
+    def _move_across(self, change: Pending, source: Path, target: Path, *, is_new: bool) -> None:
+        temporary = change.temporary
+        try:
+            trees.copy_any(source, temporary)
+            if trees.digest(source) != trees.digest(temporary):
+                raise IoError(
+                    f"{to_wire(change.source or source)} changed while it was being copied to another file system"
+                )
+            change.note(phase="verified")
+            if is_new:
+                disk.rename_new(temporary, target)
+            else:
+                os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                trees.discard(temporary)
+            raise
+        trees.remove_tree(source)
+
+
+def _new_file(path: Path, mode: int, *, is_on_record: bool) -> tuple[int, bool]:
+    """Open a new file for what is to take the place of another; whether it has its name already.
+
+    Without a record, the next start would not find the file of a daemon that was killed. So it gets its name when it is
+    whole, where the file system can do that.
+    """
+    if not is_on_record:
+        with suppress(OSError):
+            return os.open(path.parent, disk.NAMELESS_FLAGS, mode), False
+    return os.open(path, disk.NEW_FLAGS, mode), True
+
+
+@contextmanager
+def _nameless_file(path: Path) -> Iterator[int]:
+    """A new file that is open and has no name any more."""
+    with disk.open_descriptor(path, disk.NEW_FLAGS) as descriptor:
+        path.unlink()
+        yield descriptor
+
+
+def _take_over(whole: Path, temporary: Path) -> bool:
+    """Give a file its second name; False where the file system has none."""
+    try:
+        os.link(whole, temporary, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _not_undoable(target: Path, status: os.stat_result, problem: str | None) -> NotUndoable:
+    """The refusal of a deletion, with what would be lost."""
+    lost = f"it has {status.st_size} bytes"
+    if stat.S_ISDIR(status.st_mode):
+        files, size, is_all = trees.tree_contents(target, _MOST_COUNTED)
+        lost = f"{'' if is_all else 'more than '}{files} files with {megabytes(size)} would be lost"
+    return NotUndoable(
+        f"{to_wire(target)} could not be brought back, so nothing was deleted: {problem}; {lost}",
+        hint="pass permanent=true to delete it for good",
+    )
+
+
+def _copy_and_append(target: Path, data: bytes, writing: int) -> None:
+    with exact_descriptor(str(target), disk.READ_FLAGS) as reading:
+        disk.copy_bytes(reading, writing, os.fstat(reading).st_size)
+    disk.write_all(writing, data)

@@ -1,0 +1,419 @@
+"""The journal's folder: a record of every pending change and of every finished one, and how much is kept.
+
+`<id>.begun` says what is about to happen, one line of facts after the other, and is locked while it does;
+`<id>.image` is what was there before; `<id>.json` says that the change is made. Without a folder nothing is kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import secrets
+import threading
+import time
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from tools.files import disk, trees
+from tools.files.exact import path_in_open_folder
+from tools.files.paths import to_wire
+from tools.kit.errors import IoError, NotFound
+
+Action = Literal["write", "create", "delete", "move"]
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+# With the name of the box behind it, in a fleet.
+_ID = re.compile(r"[0-9a-z]+(?:-[a-z0-9][a-z0-9_-]*)?")
+
+
+class Limits(Struct, frozen=True):
+    """How much the journal keeps, and for how long. `copy_bytes` bounds an image on another file system."""
+
+    total_bytes: int = 200 * 1024 * 1024
+    age_s: float = 7 * 24 * 3600.0
+    copy_bytes: int = 50 * 1024 * 1024
+    entries: int = 10_000
+    # Behind every id that the journal gives: the name of the box, in a fleet.
+    id_suffix: str = ""
+
+
+class Receipt(Struct, frozen=True):
+    """What came of a change: the id that undoes it, or why there is none."""
+
+    undo_id: str | None = None
+    not_undoable: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a result that say how to undo the change, or why that is not possible."""
+        if self.undo_id is not None:
+            return {"undo_id": self.undo_id}
+        return {"undoable": False, "why": self.not_undoable}
+
+
+class Entry(Struct, frozen=True):
+    """One change as it is kept. `after` is what the change left, to know whether it is still that."""
+
+    id: str
+    action: Action
+    path: str
+    at: float
+    source: str | None = None
+    image_bytes: int | None = None
+    after: list[int] | None = None
+    # Of a change to the end of a file: what was there before is so much of its beginning, and the image.
+    prefix_bytes: int | None = None
+    # Of a change that takes another one back: the id of that one.
+    undoes: str | None = None
+
+    @property
+    def summary(self) -> str:
+        what = {"write": "changed", "create": "created", "delete": "deleted", "move": "moved"}[self.action]
+        return (
+            f"{what} {to_wire(self.source)} to {to_wire(self.path)}" if self.source else f"{what} {to_wire(self.path)}"
+        )
+
+
+class Pending(Struct, eq=False):
+    """A change that is being made. Its record stays locked, so that no other process takes its maker for dead."""
+
+    id: str
+    action: Action
+    path: str
+    source: str | None = None
+    prefix_bytes: int | None = None
+    # Where what was there before is kept; None if nothing can be.
+    image: Path | None = None
+    descriptor: int = -1
+    # The target through its open folder, while the change is made.
+    at: Path | None = None
+    # Why the change will not be undoable.
+    problem: str | None = None
+    # Whether the change can be undone: its entry is written.
+    is_kept: bool = False
+    # Whether the next start must finish it: the record and the image stay.
+    is_left: bool = False
+
+    @property
+    def temporary(self) -> Path:
+        """Beside the target, and known by the id alone: recovery finds it without a note."""
+        return (self.at or Path(self.path)).with_name(f".mcp-agent-{self.id}.tmp")
+
+    def note(self, **facts: Any) -> None:
+        """Put further facts on record, for the start that finds this change unfinished.
+
+        If the journal's disk is full, the change is made all the same, on its own disk, and cannot be undone.
+        """
+        if self.descriptor >= 0 and self.problem is None:
+            try:
+                disk.write_all(self.descriptor, json.dumps(facts).encode() + b"\n")
+            except OSError as error:
+                self.problem = _not_writable(error)
+
+    def mark_done(self) -> None:
+        """Put on record that nothing is left to settle: for a record that cannot be removed now."""
+        with suppress(OSError):
+            disk.write_all(self.descriptor, b'{"done": true}\n')
+
+    def sync(self) -> None:
+        """Make the record and the image survive a power cut."""
+        if self.descriptor >= 0 and self.image is not None:
+            os.fsync(self.descriptor)
+            disk.sync_folder(self.image.parent)
+
+
+class Records:
+    """The records of one journal. Called from the threads that tools run in."""
+
+    def __init__(self, folder: Path | None, limits: Limits) -> None:
+        self.limits = limits
+        self._folder = folder
+        self._kept_bytes: int | None = None
+        self._kept_entries = 0
+        self._book = threading.Lock()
+        self._last_ms = 0
+        # What could not be removed when it should have been, in the order in which it goes.
+        self._unremoved: list[Path] = []
+        self._removing = threading.Lock()
+
+    @contextmanager
+    def change(self, action: Action, target: Path, source: Path | None = None) -> Iterator[tuple[Pending, Path]]:
+        """A change that is on record while the block makes it; if the block fails, nothing of it is kept.
+
+        The path is that of the target through its open folder: it is changed there and nowhere else.
+        """
+        self._remove()
+        change = Pending(self._new_id(), action, str(target), None if source is None else str(source))
+        record = self._open_record(change)
+        try:
+            with path_in_open_folder(target) as change.at:
+                yield change, change.at
+        except OSError as error:
+            if (failure := self.failure(error)) is None:
+                raise
+            raise IoError(f"{failure}; nothing was changed") from error
+        finally:
+            if record is not None:
+                if not change.is_left:
+                    # The record first: with the image alone, the next start does nothing but remove it.
+                    self._remove(record)
+                    if self._unremoved:
+                        change.mark_done()
+                    if change.image is not None and not change.is_kept:
+                        self._remove(change.image)
+                os.close(change.descriptor)
+
+    def failure(self, error: OSError) -> str | None:
+        """What to say if it was the journal that failed. None if it was the caller's own file."""
+        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+        if self._folder is None or not any(name.startswith(f"{self._folder}/") for name in names):
+            return None
+        if len(names) > 1 and os.access(self._folder, os.R_OK | os.W_OK | os.X_OK):
+            # Of a rename between the two, the other one is to blame.
+            return None
+        return _not_writable(error)
+
+    def _remove(self, *paths: Path) -> None:
+        """Remove what is no longer needed. What cannot be removed now goes before the next change."""
+        if not paths and not self._unremoved:
+            return
+        with self._removing:
+            self._unremoved += paths
+            while self._unremoved:
+                oldest = self._unremoved[0]
+                try:
+                    # Nearly always a file.
+                    if oldest.is_dir() and not oldest.is_symlink():
+                        trees.remove_tree(oldest)
+                    else:
+                        oldest.unlink(missing_ok=True)
+                except OSError:
+                    break
+                del self._unremoved[0]
+
+    def _open_record(self, change: Pending) -> Path | None:
+        """Put a change on record; if that fails, its `problem` says why."""
+        if self._folder is None:
+            change.problem = "no journal is kept"
+            return None
+        record = self.file(change.id, "begun")
+        try:
+            disk.private_folder(self._folder)
+            change.descriptor = os.open(record, disk.NEW_FLAGS | os.O_APPEND, 0o600)
+            disk.lock(change.descriptor)
+            facts = {"id": change.id, "action": change.action, "path": change.path}
+            change.note(**facts if change.source is None else {**facts, "source": change.source})
+            if change.problem is not None:
+                raise OSError(errno.EIO, change.problem)
+        except OSError as error:
+            change.problem = change.problem or _not_writable(error)
+            if change.descriptor >= 0:
+                os.close(change.descriptor)
+                change.descriptor = -1
+                with suppress(OSError):
+                    record.unlink()
+            return None
+        change.image = self.file(change.id, "image")
+        return record
+
+    def file(self, undo_id: str, kind: str) -> Path:
+        assert self._folder is not None, "a journal without a folder has no files"
+        return self._folder / f"{undo_id}.{kind}"
+
+    def finish(self, change: Pending, target: Path | None, size: int | None = None) -> Receipt:
+        """The change is made: from here on it can be undone. `size` is the image's, where it is known."""
+        if change.problem is not None:
+            return Receipt(not_undoable=change.problem)
+        try:
+            kept = self.write_entry(change, target, size)
+        except OSError as error:
+            return Receipt(not_undoable=_not_writable(error))
+        change.is_kept = True
+        with self._book:
+            if self._kept_bytes is not None:
+                self._kept_bytes += kept
+            self._kept_entries += 1
+            is_full = (
+                self._kept_bytes is None
+                or self._kept_bytes > self.limits.total_bytes
+                or self._kept_entries > self.limits.entries
+            )
+        if is_full:
+            # The change is made. What cannot be dropped now is dropped after the next one.
+            with suppress(OSError):
+                self.prune(is_first=self._kept_bytes is None)
+        return Receipt(undo_id=change.id)
+
+    def write_entry(self, change: Pending, target: Path | None, size: int | None) -> int:
+        """Put a finished change on record; how many bytes are kept for it."""
+        if size is None:
+            image = self.file(change.id, "image")
+            status = disk.lstat(image)
+            size = None if status is None else trees.tree_bytes(image, status, self.limits.total_bytes)
+        after = disk.lstat(target) if target is not None else None
+        entry = Entry(
+            change.id,
+            change.action,
+            change.path,
+            round(time.time(), 3),
+            change.source,
+            size,
+            disk.identity(after) if after is not None else None,
+            change.prefix_bytes,
+        )
+        path, temporary = self.file(change.id, "json"), self.file(change.id, "new")
+        with disk.replacing(path, temporary=temporary, sync=False) as descriptor:
+            disk.write_all(descriptor, json.dumps(asdict(entry)).encode())
+        return size or 0
+
+    def entry(self, undo_id: str) -> Entry:
+        found = self._read(undo_id)
+        if found is None:
+            raise NotFound(
+                f"there is nothing to undo under the id {undo_id[:40]!r}",
+                hint=f"changes are kept for {self.limits.age_s / 86400:g} days; `mcp-agent undo --list` shows them",
+            )
+        return found
+
+    def entries(self) -> list[Entry]:
+        """Everything that can be undone, newest first."""
+        return [entry for undo_id in self._ids() if (entry := self._read(undo_id)) is not None]
+
+    def _ids(self) -> list[str]:
+        """Of everything that can be undone, newest first."""
+        if self._folder is None or not _is_folder(self._folder):
+            return []
+        names: list[str] = []
+        with suppress(OSError), os.scandir(self._folder) as files:
+            names = [file.name.removesuffix(".json") for file in files if file.name.endswith(".json")]
+        return sorted(names, reverse=True)
+
+    def mark_undo(self, undo_id: str | None, undone: str) -> None:
+        """Note of the change `undo_id` that it took back `undone`. Without the note it is a change like any other."""
+        entry = None if undo_id is None else self._read(undo_id)
+        if entry is not None:
+            content = json.dumps({**asdict(entry), "undoes": undone}).encode()
+            with suppress(OSError):
+                disk.replace_file(self.file(entry.id, "json"), content, sync=False)
+
+    def forget(self, undo_id: str) -> None:
+        """Remove an entry. Its record goes first: an image without a record is litter, the reverse would be a lie."""
+        self._remove(*(self.file(undo_id, kind) for kind in ("json", "image", "view")))
+
+    def leftovers(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """The records that dead processes left, with their facts. Each is locked while the caller has it.
+
+        One that cannot be read now is left for the next start.
+        """
+        if self._folder is None or not _is_folder(self._folder):
+            return
+        for path in sorted(self._folder.glob("*.begun")):
+            with suppress(OSError), disk.open_descriptor(path) as descriptor:
+                if disk.lock(descriptor, wait=False):
+                    yield path, _facts(path)
+
+    def prune(self, *, is_first: bool) -> None:
+        """Drop what is too old, and the oldest while there is too much."""
+        if self._folder is None or not _is_folder(self._folder):
+            return
+        with self._book, disk.folder_lock(self._folder):
+            if is_first:
+                self._clear_litter()
+            ids, sizes, times = self._inventory()
+            oldest_at = time.time() - self.limits.age_s
+            most_bytes, most_entries = self.limits.total_bytes, self.limits.entries
+            if len(ids) > most_entries or sum(sizes) > most_bytes:
+                # More than it must: all entries are read for this, and the next change would be over the limit again.
+                most_bytes, most_entries = most_bytes * 9 // 10, most_entries * 9 // 10
+            total = count = 0
+            for undo_id, size, at in zip(ids, sizes, times, strict=True):
+                # The newest is the change that was just made.
+                is_over = count > 0 and (total + size > most_bytes or count >= most_entries)
+                if at < oldest_at or is_over:
+                    self.forget(undo_id)
+                else:
+                    total += size
+                    count += 1
+            self._kept_bytes, self._kept_entries = total, count
+
+    def _inventory(self) -> tuple[list[str], array[int], array[float]]:
+        """The ids, sizes and times of all entries, newest first.
+
+        One entry at a time: ten thousand of them are as many megabytes, and a daemon that has had those once does not
+        get rid of them, because what its other threads have made meanwhile lies between them.
+        """
+        ids: list[str] = []
+        sizes, times = array("q"), array("d")
+        for undo_id in self._ids():
+            if (entry := self._read(undo_id)) is not None:
+                ids.append(undo_id)
+                sizes.append(entry.image_bytes or 0)
+                times.append(entry.at)
+        return ids, sizes, times
+
+    def _clear_litter(self) -> None:
+        """Remove images whose record is gone, and copies that were never finished."""
+        assert self._folder is not None, "only a journal with a folder is pruned"
+        for path in list(self._folder.iterdir()):
+            undo_id, _, kind = path.name.partition(".")
+            if kind in ("image", "partial", "new", "whole", "view") and not (
+                self.file(undo_id, "json").exists() or self.file(undo_id, "begun").exists()
+            ):
+                with suppress(OSError):
+                    trees.discard(path)
+
+    def _new_id(self) -> str:
+        """Sorts by time. A process makes one a millisecond; two random digits keep it apart from other processes."""
+        with self._book:
+            number = self._last_ms = max(int(time.time() * 1000), self._last_ms + 1)
+        number = number * 36**2 + secrets.randbelow(36**2)
+        digits = ""
+        while number:
+            number, digit = divmod(number, 36)
+            digits = _DIGITS[digit] + digits
+        return f"{digits}{self.limits.id_suffix}"
+
+    def _read(self, undo_id: str) -> Entry | None:
+        if self._folder is None or _ID.fullmatch(undo_id) is None:
+            return None
+        try:
+            # A text: a Path would put the name of each file into Python's table of names, which is made anew when it is
+            # full of those that are gone, and is 2 MB.
+            return Entry(**json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+def _is_folder(path: Path) -> bool:
+    """As `Path.is_dir`, which raises an error if the folder above may not be entered."""
+    return os.path.isdir(path)
+
+
+def _not_writable(error: OSError) -> str:
+    return f"the journal cannot be written: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def megabytes(count: int) -> str:
+    return f"{count / (1024 * 1024):.4g} MB"
+
+
+def _facts(record: Path) -> dict[str, Any]:
+    """What a record says; nothing if it cannot be read. Its last line may be cut off."""
+    facts: dict[str, Any] = {}
+    try:
+        for line in disk.read_small_file(record).decode("utf-8", "surrogateescape").split("\n")[:-1]:
+            facts |= json.loads(line)
+    except (FileNotFoundError, ValueError, TypeError):
+        return {}
+    return facts

@@ -1,0 +1,89 @@
+"""What the next start does about a change whose process died half-way: it finishes the change or takes it back."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tools.files import disk, trees
+from tools.files.paths import to_wire
+from tools.journal.journal_records import Pending, Records
+from tools.journal.journal_tails import recover_tail
+
+
+def recover(records: Records) -> list[str]:
+    """Finish or take back every unfinished change; one sentence about each.
+
+    What cannot be settled now, because a disk is full or not there, is left for the next start.
+    """
+    sentences: list[str] = []
+    for record, facts in records.leftovers():
+        try:
+            # Without the first line nothing was done; with the entry all was done but for removing the record. Only
+            # of a deletion across two disks the entry comes before the original goes.
+            if "path" in facts and "done" not in facts:
+                has_entry = records.file(facts["id"], "json").exists()
+                if not has_entry or (facts["action"] == "delete" and os.path.lexists(facts["path"])):
+                    sentences.append(_finish_or_take_back(records, facts))
+                elif facts["action"] == "delete":
+                    trees.discard(Pending(facts["id"], "delete", facts["path"]).temporary)
+            record.unlink(missing_ok=True)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            what = f"{facts['action']} of {to_wire(facts['path'])}" if "path" in facts else "change"
+            sentences.append(f"could not settle an interrupted {what}: {reason}; the next start tries again")
+    with suppress(OSError):
+        records.prune(is_first=True)
+    return sentences
+
+
+def _finish_or_take_back(records: Records, facts: dict[str, Any]) -> str:
+    change = Pending(facts["id"], facts["action"], facts["path"], facts.get("source"), facts.get("prefix"))
+    target, image = Path(change.path), records.file(change.id, "image")
+    is_made = _settle(change, facts, target, image)
+    if is_made:
+        records.write_entry(change, target if os.path.lexists(target) else None, None)
+    else:
+        records.forget(change.id)
+    return f"{'finished' if is_made else 'took back'} an interrupted {change.action} of {to_wire(change.path)}"
+
+
+def _settle(change: Pending, facts: dict[str, Any], target: Path, image: Path) -> bool:
+    """Bring the files into the state before the change or after it. True if it is the one after."""
+    if "prefix" in facts:
+        return recover_tail(facts, target, image)
+    is_verified = facts.get("phase") == "verified"
+    if facts.get("in_place"):
+        if image.exists() and is_verified:
+            disk.copy_into(image, target)
+        return False
+    if change.action == "delete":
+        trees.discard(change.temporary)
+        return not os.path.lexists(target) and os.path.lexists(image)
+    if change.action == "move" and change.source is not None:
+        return _settle_move(Path(change.source), target, change.temporary, is_verified)
+    now = disk.lstat(target)
+    is_made = now is not None and disk.inode(now) == facts.get("new")
+    if change.action == "write":
+        is_made = is_made and os.path.lexists(image) and not disk.is_same(image, target)
+    trees.discard(change.temporary)
+    return is_made
+
+
+def _settle_move(source: Path, target: Path, temporary: Path, is_verified: bool) -> bool:
+    """A move within a file system is made or not; across two there is a copy, which replaces the source once it is
+    verified."""
+    if os.path.lexists(temporary):
+        if os.path.lexists(source):
+            trees.discard(temporary)
+            return False
+        os.replace(temporary, target)
+        # Two names of one file: the rename was a no-op and has left both.
+        temporary.unlink(missing_ok=True)
+        return True
+    if is_verified and os.path.lexists(target):
+        trees.discard(source)
+        return True
+    return os.path.lexists(target) and not os.path.lexists(source)
