@@ -19,7 +19,7 @@ from registry.profiles import SHIPPED
 from tools.kit import errors
 from tools.kit.spec import Tool
 
-_DOCS = Path(__file__).resolve().parent.parent / "docs"
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
 _NOTE = "<!-- Written by `make docs` from the code. Do not edit by hand. -->"
 
 
