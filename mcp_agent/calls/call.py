@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mcp_agent.answers.reply import NO_REMARKS, Remarks, Reply
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Grant, Shape
 from registry.profiles import Form
@@ -150,10 +151,11 @@ class Success(Struct, frozen=True):
     whole_bytes: int | None = None
     # The box of the fleet that ran it, on a gateway.
     box: str = ""
+    remarks: Remarks = NO_REMARKS
 
     @property
-    def answer(self) -> Result:
-        return self.result
+    def reply(self) -> Reply:
+        return Reply(self.result, self.remarks)
 
 
 class Page(Struct, frozen=True):
@@ -172,10 +174,11 @@ class Failure(Struct, frozen=True):
     written: Written
     whole_bytes: int | None = None
     box: str = ""
+    remarks: Remarks = NO_REMARKS
 
     @property
-    def answer(self) -> ToolError:
-        return self.error
+    def reply(self) -> Reply:
+        return Reply(self.error, self.remarks)
 
     @property
     def code(self) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from mcp_agent.calls.call import Call, Refusal
-from mcp_agent.compact.fitting import fitting_elements
 from mcp_agent.process.logs import event
 from registry.gate import Grant
 from tools.kit.errors import InternalError, InvalidParams, Timeout
@@ -38,6 +40,15 @@ def refuse_arguments(tool: Tool, error: InvalidParams, *, is_short: bool) -> Ref
         "tool": tool.name,
         "issues": error.issues,
     }
-    if is_short and (left_out := len(error.issues) - fitting_elements(error.issues, _ISSUES_BYTES)):
+    if is_short and (left_out := len(error.issues) - _fitting(error.issues, _ISSUES_BYTES)):
         data |= {"issues": error.issues[:-left_out], "issues_left_out": left_out}
     return Refusal(INVALID_PARAMS, "Invalid params", data, reason=error.message)
+
+
+def _fitting(values: Sequence[Any], room: int) -> int:
+    """How many elements from the start of a list take no more than `room` as JSON."""
+    for index, value in enumerate(values):
+        room -= len(orjson.dumps(value)) + 1
+        if room < 0:
+            return index
+    return len(values)

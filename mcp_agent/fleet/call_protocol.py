@@ -39,7 +39,7 @@ from mcp_agent.calls.call import (
 )
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
-from tools.kit.results import Media, Result, ResultFacts
+from tools.kit.results import Facts, Media, Result
 from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules, Rule
 
 # A member answers within that time, at the latest that the call is running.
@@ -244,7 +244,7 @@ def pack_outcome(outcome: Outcome, caller: Caller) -> bytes:
     form, first, second = _write(outcome.written, caller)
     head: dict[str, Any] = {"is": "done", "kind": "page", "form": form, "sizes": [len(first), len(second)]}
     if isinstance(outcome, Success):
-        facts = outcome.result.audit_facts
+        facts = outcome.result.facts
         head |= {"kind": "success", "whole": outcome.whole_bytes, "exit": facts.exit_status, "undo": facts.change_id}
     elif isinstance(outcome, Failure):
         error = outcome.error
@@ -337,8 +337,8 @@ class RemoteResult(Result, frozen=True):
         return _text_of(self._written)
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(self._exit, self._undo)
+    def facts(self) -> Facts:
+        return Facts(self._exit, self._undo)
 
 
 class RemoteError(ToolError):

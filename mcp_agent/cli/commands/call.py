@@ -97,5 +97,5 @@ def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form:
         return outcome.written.encoded.decode(), is_error
     assert not isinstance(outcome, Page), "a page is short"
     if form == "text":
-        return outcome.answer.render(), is_error
-    return orjson.dumps(outcome.answer.as_object(), option=orjson.OPT_INDENT_2).decode(), is_error
+        return outcome.reply.render(), is_error
+    return orjson.dumps(outcome.reply.as_object(), option=orjson.OPT_INDENT_2).decode(), is_error

@@ -37,7 +37,7 @@ def ctx(request: pytest.FixtureRequest, tmp_path: Path) -> ToolContext:
 def _found(ctx: ToolContext, pattern: str, path: str = ".", **changes: Any) -> list[tuple[str, int, int | None, str]]:
     options = {"is_fixed": False, "is_case_sensitive": True, "most_matches": 100, "bytes_left": 100_000, **changes}
     root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
-    search = Search(ctx, root, pattern, timeout_ms=int(PATIENCE_S * 1000), question=None, **options)
+    search = Search(ctx, root, pattern, timeout_ms=int(PATIENCE_S * 1000), **options)
     matches, _ = search.run([path], None)
     return sorted(
         (
