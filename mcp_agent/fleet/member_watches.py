@@ -19,7 +19,7 @@ from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.fleet.watch_protocol import MOST_FRAMES, MOST_READS, WATCH_LEASE_S, answer_bytes
 from mcp_agent.process.logs import event
-from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
+from tools.sessions.output_log import Exit, Lost, OutputLog, PieceSpan
 
 log = logging.getLogger(__name__)
 
@@ -263,7 +263,7 @@ class _TailAnswers:
         for each, item in cursor.take(most_bytes):
             if len(rows) >= MOST_FRAMES:
                 break
-            if isinstance(item, Mark):
+            if isinstance(item, PieceSpan):
                 data = each.data(item)
                 if len(data) == item.end - item.offset:
                     parts.append(data)
