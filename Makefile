@@ -48,6 +48,7 @@ test-openwebui: $(STAMP) system
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m tests.page.check_scripts
 	$(BIN)/python -m mcp_agent.cli.reference --check
 	$(BIN)/mypy
 
@@ -86,6 +87,7 @@ docs: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python -m tests.page.check_scripts --write
 	$(BIN)/mypy
 
 $(DAEMON): pyproject.toml
