@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import orjson
 
-from mcp_agent.calls.call import Call, Caller
 from registry.gate import Shape
 from tools.kit.results import FOCUS
 from tools.kit.spec import Tool
+
+if TYPE_CHECKING:
+    from mcp_agent.calls.call import Call, Caller
 
 MOST_MESSAGE_BYTES = 1_000_000
 # Room for the envelope around a result: the id, the era's fields and the framing of an event.

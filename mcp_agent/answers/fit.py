@@ -10,7 +10,7 @@ import base64
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from msgspec.structs import replace
@@ -18,13 +18,15 @@ from msgspec.structs import replace
 from mcp_agent.answers.budget import MOST_RESULT_BYTES, Budget, TextLimit, budget_of, utf8
 from mcp_agent.answers.compact import Short
 from mcp_agent.answers.pages import Object, Pages, Place, digest_of, next_page_hint, shorten
-from mcp_agent.answers.reply import Reply, text_of
-from mcp_agent.calls.call import MEDIA_WIRES, Blocks, Call, Caller, Compact, Written
+from mcp_agent.answers.reply import Blocks, Compact, Reply, Written, text_of
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
 from registry.gate import Access, Shape
 from tools.kit.errors import ToolError
 from tools.kit.results import Block, line_cut, quantity
 from tools.kit.spec import Tool
+
+if TYPE_CHECKING:
+    from mcp_agent.calls.call import Call, Caller
 
 # A longer text or list is written in a thread, so that it does not hold up the event loop.
 _LARGE_CHARS = 250_000
@@ -300,7 +302,7 @@ def _write(reply: Reply, value: Object, budget: Budget) -> tuple[Written, bool]:
         written = Blocks(orjson.dumps(blocks), None if structured is None else orjson.dumps(structured))
         fits = len(written.encoded) + len(written.structured or b"") <= MOST_RESULT_BYTES
         return written, fits and (budget.form == "json" or budget.text.holds(text_of(blocks)))
-    if content is not None and content.media is not None and caller.transport in MEDIA_WIRES:
+    if content is not None and content.media is not None and caller.takes_media:
         return content.media, True
     if budget.form == "text":
         text = reply.render()
@@ -314,7 +316,7 @@ def _write(reply: Reply, value: Object, budget: Budget) -> tuple[Written, bool]:
 
 def _message_bytes(encoded: bytes, caller: Caller) -> int:
     """The size of an object on the wire: /tools sends it as it is, all others also as text, with its quotes escaped."""
-    return len(encoded) if caller.transport in MEDIA_WIRES else len(encoded) + len(orjson.dumps(encoded.decode()))
+    return len(encoded) if caller.takes_media else len(encoded) + len(orjson.dumps(encoded.decode()))
 
 
 def _takes_long(value: Any) -> bool:

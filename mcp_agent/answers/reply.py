@@ -1,15 +1,35 @@
-"""What a call gives before it is fitted: a result or an error, and what the host says beside it."""
+"""What a call gives before it is fitted, a result or an error with what the host says beside it; and what goes out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tools.kit.errors import ToolError
-from tools.kit.results import NO_BODY, Block, Body, Content, Facts, PruningMetadata, Result
+from tools.kit.results import NO_BODY, Block, Body, Content, Facts, Media, PruningMetadata, Result
 
 # The largest part that fits is searched for until it is known to half a percent.
 _PRECISION = 200
+
+
+class Blocks(NamedTuple):
+    """The content of a result that is no single object, such as an image: a list of MCP's blocks, as JSON.
+
+    `structured` is the object that goes beside them, if there is one.
+    """
+
+    encoded: bytes
+    structured: bytes | None = None
+
+
+class Compact(NamedTuple):
+    """A result that was made short, as JSON: it goes out as text and nothing besides."""
+
+    encoded: bytes
+
+
+# What goes out: the object as JSON, its rendering, blocks, what was made short, or the bytes of an image.
+Written = bytes | str | Blocks | Compact | Media
 
 
 class Remarks(NamedTuple):
@@ -87,6 +107,19 @@ class Reply:
 
 def text_of(blocks: Iterable[Block]) -> str:
     return "\n".join(str(block["text"]) for block in blocks if block.get("type") == "text")
+
+
+def form_and_bytes(written: Written) -> tuple[Literal["json", "text", "compact", "blocks", "media"], int]:
+    """How a result was written, and how much of it goes out, without what a wire puts around it."""
+    if isinstance(written, bytes):
+        return "json", len(written)
+    if isinstance(written, str):
+        return "text", len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
+    if isinstance(written, Compact):
+        return "compact", len(written.encoded)
+    if isinstance(written, Blocks):
+        return "blocks", len(written.encoded) + len(written.structured or b"")
+    return "media", len(written.data)
 
 
 def _pruned(body: Body, remarks: Remarks) -> Body:

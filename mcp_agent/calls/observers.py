@@ -14,18 +14,8 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct, field
 
 from mcp_agent.answers.budget import choose_form
-from mcp_agent.calls.call import (
-    Blocks,
-    Call,
-    Caller,
-    Compact,
-    Failure,
-    Outcome,
-    Refusal,
-    Success,
-    Written,
-    form_and_bytes,
-)
+from mcp_agent.answers.reply import Blocks, Compact, Written, form_and_bytes
+from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.process.logs import event
 from mcp_agent.process.memory import exact_copy
 from mcp_agent.storage.audit_log import AuditLog

@@ -23,20 +23,9 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from mcp_agent.calls.call import (
-    MEDIA_WIRES,
-    Blocks,
-    Call,
-    Caller,
-    Compact,
-    Failure,
-    Narrowing,
-    Outcome,
-    Page,
-    Refusal,
-    Success,
-    Written,
-)
+from mcp_agent.answers.reply import Blocks, Compact, Written
+from mcp_agent.calls.call import Call, Caller, Failure, Narrowing, Outcome, Page, Refusal, Success
+from mcp_agent.fleet.messages import BadMessage
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
 from tools.kit.results import Facts, Media, Result
@@ -58,10 +47,6 @@ _NOTHING = memoryview(b"")
 # What a member keeps of the settings that it has read.
 _MOST_SETTINGS = 1_000
 _MOST_SETTING_BYTES = 10_000
-
-
-class BadMessage(Exception):
-    """A message that is not of this protocol, or of a later version of it."""
 
 
 def pack(head: Mapping[str, Any], *parts: bytes) -> bytes:
@@ -262,7 +247,7 @@ def _write(written: Written, caller: Caller) -> tuple[str, bytes, bytes]:
         return "media", written.data, b""
     if isinstance(written, Blocks):
         return "blocks", written.encoded, written.structured or b""
-    if caller.transport not in MEDIA_WIRES:
+    if not caller.takes_media:
         text = written if isinstance(written, str) else (written if isinstance(written, bytes) else written.encoded)
         shown = text if isinstance(text, str) else text.decode()
         content = orjson.dumps([{"type": "text", "text": shown}])

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from mcp_agent import __version__
 from mcp_agent.answers.budget import MOST_MESSAGE_BYTES, needs_handshake, takes_claude_hints
+from mcp_agent.answers.reply import Blocks
 from mcp_agent.calls.call import Answer as ToolAnswer
-from mcp_agent.calls.call import Blocks, Call, Caller, Failure, Refusal, Success
+from mcp_agent.calls.call import Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.events.types import Notice
 from mcp_agent.process.logs import event

@@ -12,8 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
+from mcp_agent.answers.reply import Compact
 from mcp_agent.app import compose_daemon
-from mcp_agent.calls.call import Call, Caller, Compact, Failure, Outcome, Success
+from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Success
 from mcp_agent.cli.reference import pages
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon

@@ -16,8 +16,9 @@ import orjson
 from rs_bpe.bpe import openai
 
 from mcp_agent.answers.fit import Answers, Fitted
+from mcp_agent.answers.reply import Compact
 from mcp_agent.app import compose_daemon
-from mcp_agent.calls.call import Call, Caller, Compact, Success
+from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.config import load
 from registry.catalog import discover
 from registry.gate import Access

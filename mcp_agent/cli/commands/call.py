@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls.call import Call, Caller, Compact, Failure, Outcome, Page, Refusal
+from mcp_agent.answers.reply import Compact
+from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Page, Refusal
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.config import Config, load
