@@ -67,7 +67,6 @@ def _remote_tool(name: str, entry: Mapping[str, Any], *, takes_box: bool) -> Rem
         idempotent=bool(entry.get("idempotent", False)),
         deadline_s=0.0,
         instant=None,
-        json_rpc_errors=False,
         given_schema=schema,
         aliases=tuple(map(str, entry.get("aliases") or ())),
         known_as=tuple(map(str, entry.get("known_as") or ())),
