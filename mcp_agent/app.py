@@ -30,10 +30,9 @@ from mcp_agent.resources.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.resources.mounted_resources import MountedResources
 from mcp_agent.resources.resources import HostResources, Resources, SessionResources
 from mcp_agent.resources.wrapped_resources import WrappedResources
+from mcp_agent.security import auth_tokens
 from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.security.refusals import Refusals
-from mcp_agent.sessions.crash_record import CrashRecord
-from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.settings import BUILT_IN, BadConfig
 from mcp_agent.storage.artifact_store import PRUNED_QUOTAS, ArtifactStore, Quotas
 from mcp_agent.storage.audit_log import AuditLog
@@ -50,6 +49,8 @@ from tools.files.protected import Protected
 from tools.journal.journal import Journal
 from tools.journal.journal_records import Limits as JournalLimits
 from tools.search.engine import find_engine
+from tools.sessions.crash_record import CrashRecord
+from tools.sessions.manager import SessionLimits, SessionManager
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway
@@ -89,7 +90,7 @@ def compose_daemon(
     profiles = pin_profile(profiles, config.profile)
     record = CrashRecord(config.state_dir / "sessions")
     hub = EventHub(record.boot)
-    limits = Limits(
+    limits = SessionLimits(
         sessions=config.max_sessions,
         age_s=config.session_age_s,
         spool_bytes=config.session_spool_mib * 1024 * 1024,
@@ -97,7 +98,7 @@ def compose_daemon(
         stop_on_disconnect=config.stop_on_disconnect,
         id_suffix=config.id_suffix,
     )
-    sessions = SessionManager(hub, record, limits)
+    sessions = SessionManager(hub, record, limits, secret=auth_tokens.VARIABLE)
     mounts = Mounts(sessions, directory, config.mounts_dir, record.boot)
     added_tools = mounts.tools if gateway is None else both(gateway.tools, mounts.tools)
     live_catalog = LiveCatalog(built_in, ProgramHelp(config.program_help_file), added_tools)
@@ -188,7 +189,7 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     gate = Gate(catalog, Profiles(DEFAULT_PROFILE, SHIPPED))
     record = CrashRecord(config.state_dir / "sessions")
     hub = EventHub(record.boot)
-    sessions = SessionManager(hub, record, Limits())
+    sessions = SessionManager(hub, record, SessionLimits(), secret=auth_tokens.VARIABLE)
     threads = ThreadPoolExecutor(_PRUNER_THREADS, thread_name_prefix="tool")
     artifacts = artifacts_of(config)
     artifacts.recover()

@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Grant, Shape
 from registry.profiles import Form
-from tools.context import LogLevel, Origin, ToolContext
+from tools.context import LogLevel, ToolContext
 from tools.kit.errors import ToolError
 from tools.kit.results import Media, Result
 from tools.kit.rules import NOTHING, Deny, merge
 from tools.kit.spec import Tool
+from tools.sessions.origin import Origin
 
 # The names of the two wires that speak OpenAPI: to programs, and to the terminals of Open WebUI.
 OPENAPI = "openapi"

@@ -30,8 +30,8 @@ from mcp_agent.events.types import (
     ToolsChanged,
     session_uri,
 )
-from mcp_agent.sessions.output_log import Exit, Mark, OutputLog
-from tools.context import EndedBy
+from tools.sessions.origin import EndedBy
+from tools.sessions.output_log import Exit, OutputLog, PieceSpan
 
 Topic = Literal["tools", "sessions"]
 
@@ -206,8 +206,8 @@ class EventHub:
         """The event for what a cursor gives. Bytes that are no longer stored become a gap, which is counted."""
         if isinstance(item, Exit):
             return SessionExit.of(log.session_id, item)
-        data = log.data(item) if isinstance(item, Mark) else b""
-        if isinstance(item, Mark) and len(data) == item.end - item.offset:
+        data = log.data(item) if isinstance(item, PieceSpan) else b""
+        if isinstance(item, PieceSpan) and len(data) == item.end - item.offset:
             return SessionOutput(log.session_id, item.stream, data.decode("utf-8", "replace"), item.offset)
         self.gaps += 1
         self.gap_bytes += item.end - item.offset
@@ -349,7 +349,7 @@ class Subscription:
                 found[log].append(self._hub.session_event(log, lost))
         for log, item in self.cursor.take(self._allowance):
             found[log].append(self._hub.session_event(log, item))
-            if isinstance(item, Mark):
+            if isinstance(item, PieceSpan):
                 self._allowance -= item.end - item.offset
         return [
             event

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 
-from mcp_agent.sessions.output_log import Exit, Lost, Mark, OutputLog
+from tools.sessions.output_log import Exit, Lost, OutputLog, PieceSpan
 
 # A client keeps taking if its socket took 256 KiB in the last 250 ms, or if it has nothing to take. That is judged
 # over a longer time, at the same rate: a full socket tells of what it took a megabyte at a time, and seldom.
@@ -19,7 +19,7 @@ _WINDOW_S = 1.0
 # About how much a lossless client is sent at once.
 AT_ONCE_BYTES = 128 * 1024
 
-Item = Mark | Lost | Exit
+Item = PieceSpan | Lost | Exit
 
 
 class OutputCursor:
@@ -126,7 +126,7 @@ class OutputCursor:
                     self.drop(log)
                     break
                 self._places[log] = item.end
-                size += item.end - item.offset if isinstance(item, Mark) else 0
+                size += item.end - item.offset if isinstance(item, PieceSpan) else 0
                 if before is not None and self._number(log) > before:
                     break
             self.on_move(log)

@@ -8,7 +8,7 @@ import orjson
 
 from mcp_agent.events.output_cursor import AT_ONCE_BYTES, Item, OutputCursor
 from mcp_agent.events.types import SessionEvent
-from mcp_agent.sessions.output_log import Lost, Mark, OutputLog
+from tools.sessions.output_log import Lost, OutputLog, PieceSpan
 
 _FRAMES_BYTES = 4 * 1024 * 1024
 # What a frame in memory costs besides its bytes.
@@ -28,7 +28,7 @@ class OutputFrames:
         self._size = 0
 
     def frame(self, log: OutputLog, item: Item) -> bytes:
-        if not isinstance(item, Mark):
+        if not isinstance(item, PieceSpan):
             return named_frame(self._session_event(log, item))
         # The end too: a client that asked for an offset within a piece is not at the place of another.
         key = log.session_id, item.offset, item.end

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from mcp_agent.sessions.output_log import Exit, Stream
-from tools.context import EndedBy
+from tools.sessions.origin import EndedBy
+from tools.sessions.output_log import Exit, Stream
 
 
 class ToolsChanged(Struct, frozen=True):

@@ -11,11 +11,11 @@ from mcp_agent.page.endpoints import ApiRequest, BadRequest, Endpoint, Routes
 from mcp_agent.page.health import Health
 from mcp_agent.page.policy_changes import Changes
 from mcp_agent.security.auth_tokens import BadToken, Tokens
-from mcp_agent.sessions.session_facts import describe_session
 from registry.deny_rules import describe_rules
 from registry.edits import EDITS
 from registry.profiles import Profile
 from tools.kit.errors import InvalidParams, SessionNotFound
+from tools.sessions.session import describe_session
 from tools.shell.session_tools import signal_number
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
-from mcp_agent.sessions.session import Session
 from registry.consequences import describe_change
 from registry.edits import edit_named, optional_truth
 from registry.gate import Access
+from tools.sessions.session import Session
 
 # The path of a wire, where it is not its name.
 _WIRES = {"http": "mcp"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mcp_agent.events.hub import EventHub, Subscription
 from mcp_agent.events.types import ResourceUpdated, SessionExit, SessionOutput
-from mcp_agent.sessions.output_log import OutputLog
+from tools.sessions.output_log import OutputLog
 
 
 async def test_a_client_that_reads_late_hears_all_since_it_came_and_costs_no_offsets_until_then() -> None:

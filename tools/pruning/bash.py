@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tools.context import ShellSession, ToolContext
+from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import Denied, Failed, ToolError
@@ -26,6 +26,7 @@ from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result,
 from tools.kit.spec import tool
 from tools.pruning.failures import failure, failure_metadata, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
+from tools.sessions.session import Session
 from tools.shell.shell_exec import command_summary, is_due, wait_for_end
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -229,7 +230,7 @@ async def _session(
     env: dict[str, str] | None,
     limit: int,
     question: str | None,
-) -> AsyncIterator[ShellSession]:
+) -> AsyncIterator[Session]:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
 
     def problem(message: str, rule: str | None = None) -> Failed:
@@ -274,7 +275,7 @@ def _shell() -> tuple[str, ...]:
     return (found, "-lc") if found else ("/bin/sh", "-c")
 
 
-def _output(session: ShellSession, stream: Literal["stdout", "stderr"], limit: int) -> tuple[str, bool]:
+def _output(session: Session, stream: Literal["stdout", "stderr"], limit: int) -> tuple[str, bool]:
     head, tail, missing = session.captured_output(stream)
     data = (head if missing else head + tail).encode()
     kept = data[: utf8.boundary(data, limit)]
