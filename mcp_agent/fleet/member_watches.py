@@ -13,8 +13,9 @@ from mcp_agent.events.hub import MOST_CHUNK_BYTES, RATE_BYTES
 from mcp_agent.events.output_cursor import CursorItem, OutputCursor
 from mcp_agent.events.output_frames import OutputFrames
 from mcp_agent.fleet.bus import BusError, Message
-from mcp_agent.fleet.call_protocol import HOLD_S, BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import HOLD_S, pack, unpack
 from mcp_agent.fleet.member_artifacts import MemberArtifacts
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.fleet.watch_protocol import MOST_FRAMES, MOST_READS, WATCH_LEASE_S, answer_bytes
 from mcp_agent.process.logs import event

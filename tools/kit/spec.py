@@ -76,6 +76,11 @@ class Tool:
     def description(self) -> str:
         return self.given_description or inspect.cleandoc(self.function.__doc__ or "")
 
+    @property
+    def placements(self) -> tuple[Tool, ...]:
+        """The tool in each category that it counts as; a profile must allow it in all of them."""
+        return (self,)
+
     @cached_property
     def own_parameters(self) -> Parameters:
         """What the function takes; nothing is known of a tool that somebody else describes."""
