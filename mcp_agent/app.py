@@ -192,12 +192,10 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     artifacts = artifacts_of(config)
     artifacts.recover()
     audit = AuditLog(config.audit_dir)
-    pruner = pruner_of(config, artifacts, is_strict=True)
-    shared = ToolContext(
-        "", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root, is_strict=True
-    )
+    pruner = pruner_of(config, artifacts, prunes_failures=False)
+    shared = ToolContext("", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root)
     observers = [AuditObserver(audit, gate)]
-    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers)
+    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers, is_literal=True)
     return Host(
         gate=gate,
         hub=hub,
@@ -221,10 +219,11 @@ def _dispatcher(
     observers: Sequence[CallObserver],
     *,
     text_bytes: int | None = None,
+    is_literal: bool = False,
     kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
     answers = Answers(artifacts, gate.visible, text_bytes=text_bytes, box=config.box_name)
-    return kind(gate, SharedContext(shared, artifacts), answers, threads, (CallTrace(), *observers))
+    return kind(gate, SharedContext(shared, artifacts, is_literal), answers, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:
@@ -244,7 +243,7 @@ def artifacts_of(config: Config) -> ArtifactStore:
     return ArtifactStore(config.artifacts_dir, results, pruned, config.id_suffix)
 
 
-def pruner_of(config: Config, store: ArtifactStore, *, is_strict: bool = False) -> HostPruner:
+def pruner_of(config: Config, store: ArtifactStore, *, prunes_failures: bool = True) -> HostPruner:
     """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
     return HostPruner(
         store,
@@ -252,5 +251,5 @@ def pruner_of(config: Config, store: ArtifactStore, *, is_strict: bool = False) 
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,
         markers=config.markers,
-        is_strict=is_strict,
+        prunes_failures=prunes_failures,
     )

@@ -65,6 +65,8 @@ class Budget(NamedTuple):
     tool: Tool | None
     form: WrittenForm
     text: TextLimit
+    # Whether the client puts the result in the place of a text that it has.
+    is_never_cut: bool = False
 
     @property
     def question(self) -> str | None:
@@ -142,9 +144,11 @@ def choose_form(shape: Shape, caller: Caller) -> WrittenForm:
     return "json" if text_client(caller.client) is None else "text"
 
 
-def budget_of(call: Call, tool: Tool | None, shape: Shape, text_bytes: int | None) -> Budget:
+def budget_of(
+    call: Call, tool: Tool | None, shape: Shape, text_bytes: int | None, *, is_never_cut: bool = False
+) -> Budget:
     """`text_bytes` is the most that a text for a model has unless its call names a size; None for no such limit."""
-    return Budget(call, tool, choose_form(shape, call.caller), _text_limit(call, tool, text_bytes))
+    return Budget(call, tool, choose_form(shape, call.caller), _text_limit(call, tool, text_bytes), is_never_cut)
 
 
 def utf8(text: str) -> bytes:

@@ -81,8 +81,8 @@ class Answers:
         self._text_bytes = text_bytes
         self._pages = Pages(store, box)
 
-    def budget(self, call: Call, tool: Tool | None, shape: Shape) -> Budget:
-        return budget_of(call, tool, shape, self._text_bytes)
+    def budget(self, call: Call, tool: Tool | None, shape: Shape, *, is_never_cut: bool = False) -> Budget:
+        return budget_of(call, tool, shape, self._text_bytes, is_never_cut=is_never_cut)
 
     def page(self, cursor: str, tool: Tool, call: Call) -> Compact:
         """The page of an earlier result that a cursor leads to. Raises InvalidParams, NotFound."""
@@ -308,8 +308,7 @@ def _write(reply: Reply, value: Object, budget: Budget) -> tuple[Written, bool]:
         text = reply.render()
         return text, budget.text.holds(text)
     encoded = orjson.dumps(value)
-    is_never_cut = budget.tool is not None and budget.tool.whole_on_rpc and caller.transport == "rpc"
-    if len(encoded) * 3 <= MOST_RESULT_BYTES or is_never_cut:
+    if len(encoded) * 3 <= MOST_RESULT_BYTES or budget.is_never_cut:
         return encoded, True
     return encoded, len(encoded) <= MOST_RESULT_BYTES and _message_bytes(encoded, caller) <= MOST_RESULT_BYTES
 

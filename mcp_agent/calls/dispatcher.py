@@ -16,11 +16,12 @@ from mcp_agent.answers.focus import focus, pruning_of_failure
 from mcp_agent.answers.pages import is_cursor
 from mcp_agent.answers.reply import NO_REMARKS, Remarks, Reply
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
-from mcp_agent.calls.call_errors import INVALID_PARAMS, internal_error, refuse_arguments, timeout_error
+from mcp_agent.calls.call_errors import internal_error, timeout_error
+from mcp_agent.calls.contract import INVALID_PARAMS, ContractError, Refused, contract_of, is_never_cut
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
 from registry.gate import Gate, UnknownTool
 from tools.context import Cancelled, ToolContext
-from tools.kit.errors import Failed, InvalidParams, Refused, ToolDisabled, ToolError
+from tools.kit.errors import ToolDisabled, ToolError
 from tools.kit.results import FOCUS, KEEP, Result
 from tools.kit.spec import CURSOR, Tool
 
@@ -101,20 +102,20 @@ class Dispatcher:
             return await self._fail(error, self._answers.budget(call, None, self._gate.form(call.caller.access)))
         if call.narrowing is not None:
             tool, grant = call.narrowing.narrow(tool, grant)
-        budget = self._answers.budget(call, tool, grant.form)
+        never_cut = is_never_cut(tool, call.caller)
+        budget = self._answers.budget(call, tool, grant.form, is_never_cut=never_cut)
         context = self._context.for_call(call, grant)
-        is_strict = tool.json_rpc_errors and context.is_strict
+        contract = contract_of(
+            tool, call.caller, is_literal=self._context.is_literal, is_short=budget.form == "compact"
+        )
         question: str | None = None
         remarks = NO_REMARKS
         try:
             if tool.takes_cursor and (cursor := _host_cursor(call, tool)) is not None:
                 # The next page of an earlier result. The tool is not run: a command does not run again.
                 return Page(await self._in_thread(self._answers.page, cursor, tool, call))
-            if is_strict:
-                arguments = tool.parse(call.arguments)
-            else:
-                arguments, notes = tool.parse_tolerantly(call.arguments)
-                remarks = Remarks(notes)
+            arguments, notes = (tool.parse_tolerantly if contract is None else contract.parse)(call.arguments)
+            remarks = Remarks(notes)
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
             if question is None and budget.form == "text" and not budget.text.is_message:
                 context.text_room = budget.text.below_header
@@ -123,19 +124,18 @@ class Dispatcher:
             result = await self._run(tool, context, arguments, grant.deadline_s)
             result, pruning = await focus(result, question, keep, tool, context)
             remarks = remarks._replace(pruning=pruning)
-            if tool.error_of is not None and (problem := tool.error_of(result, context)) is not None:
-                raise problem
+            if contract is not None:
+                contract.check(result, arguments)
             return Success(result, *await self._fit(Reply(result, remarks), budget), remarks=remarks)
-        except InvalidParams as error:
-            if is_strict:
-                return refuse_arguments(tool, error, is_short=budget.form == "compact")
-            return await self._fail(error, budget, remarks)
         except ToolError as error:
-            if isinstance(error, Failed) and remarks.pruning is None:
+            problem = error if contract is None else contract.error(error)
+            if isinstance(problem, Refused):
+                return problem.refusal
+            if isinstance(problem, ContractError) and remarks.pruning is None:
                 remarks = remarks._replace(pruning=pruning_of_failure(question, context))
-            return await self._fail(error, budget, remarks)
+            return await self._fail(problem, budget, remarks)
         except Refused as error:
-            return Refusal(error.code, error.message, error.data)
+            return error.refusal
         except TimeoutError:
             return await self._fail(timeout_error(tool, grant), budget)
         except (asyncio.CancelledError, Cancelled):

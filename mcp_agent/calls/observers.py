@@ -16,11 +16,12 @@ from msgspec import Struct, field
 from mcp_agent.answers.budget import choose_form
 from mcp_agent.answers.reply import Blocks, Compact, Written, form_and_bytes
 from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Refusal, Success
+from mcp_agent.calls.contract import ContractError
 from mcp_agent.process.logs import event
 from mcp_agent.process.memory import exact_copy
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
-from tools.kit.errors import Failed, InternalError, InvalidParams, Timeout, ToolError
+from tools.kit.errors import InternalError, InvalidParams, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.results import NO_FACTS, Facts, Media
 
@@ -291,7 +292,7 @@ def _trace_error(call: Call, error: ToolError) -> None:
     trace(logging.INFO, "tool.exec_failed", call, **error.facts)
     if isinstance(error, Timeout):
         trace(logging.WARNING, "tool.exec_timeout", call)
-    elif isinstance(error, Failed) and error.timeout_ms is not None:
+    elif isinstance(error, ContractError) and error.timeout_ms is not None:
         trace(logging.WARNING, "tool.exec_timeout", call, timeout_ms=error.timeout_ms)
 
 

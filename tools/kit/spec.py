@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from tools.kit.errors import InvalidParams, ToolError
+from tools.kit.errors import InvalidParams
 from tools.kit.params import Field, Parameters
 from tools.kit.results import FOCUS, KEEP, FocusQuestion, KeepShare, Result
 from tools.kit.tolerance import ODD_STARTS, mend, plain_path, show
@@ -55,18 +55,13 @@ class Tool:
     idempotent: bool
     deadline_s: float
     instant: Callable[..., bool] | None
-    json_rpc_errors: bool
     given_schema: Mapping[str, Any] | None
-    # On /rpc its result is never cut, because its client puts the result in the place of the text that it sent.
-    whole_on_rpc: bool = False
     # Further names it can be called by; they are not listed.
     aliases: tuple[str, ...] = ()
     # What other programs call such a tool, and what to say to a caller who looks for one that is not there.
     known_as: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict)
     focus: Focus = "never"
-    # Given a result that is pruned and the context: the error that the result is by the contract of the tool, if it is.
-    error_of: Callable[[Any, Any], ToolError | None] | None = None
     # Whether callers may ask the host to prune. The function itself does not see the question.
     takes_focus: bool = False
     # Whether its results are kept short, and go on where a cursor says.
@@ -245,27 +240,22 @@ def tool(
     idempotent: bool | None = None,
     deadline_s: float = 120.0,
     instant: Callable[..., bool] | None = None,
-    json_rpc_errors: bool = False,
     schema: Mapping[str, Any] | None = None,
     aliases: tuple[str, ...] = (),
     known_as: tuple[str, ...] = (),
     hints: Mapping[str, str] | None = None,
     focus: Focus = "never",
-    error_of: Callable[[Any, Any], ToolError | None] | None = None,
     name: str = "",
     description: str = "",
-    whole_on_rpc: bool = False,
     whole_description: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function as a tool of `category`.
 
-    `json_rpc_errors` is for the tools whose contract answers arguments that do not fit with the JSON-RPC error
-    -32602; all others answer with a result that says what would fit. `schema` is for a tool that somebody else
-    describes and checks: it is shown as it is, and the function is given whatever arguments were sent.
+    `schema` is for a tool that somebody else describes and checks: it is shown as it is, and the function is given
+    whatever arguments were sent.
     `known_as` are names of other programs for such a tool: a caller that uses one is told this tool's name. `hints` are
     answers for those who look for a tool that does not exist.
     `name` and `description` are for tools that are made while the daemon runs, several from one function.
-    `whole_on_rpc`: on /rpc the result is never cut.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -280,16 +270,13 @@ def tool(
             idempotent=effect == "read" if idempotent is None else idempotent,
             deadline_s=deadline_s,
             instant=instant,
-            json_rpc_errors=json_rpc_errors,
             given_schema=schema,
             aliases=aliases,
             known_as=known_as,
             hints=hints or {},
             focus=focus,
             takes_focus=focus == "always",
-            error_of=error_of,
             given_description=description,
-            whole_on_rpc=whole_on_rpc,
             whole_description=whole_description,
         )
 

@@ -22,11 +22,11 @@ from msgspec.structs import replace
 from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
-from tools.kit.errors import Denied, Failed, ToolError
+from tools.kit.errors import InvalidPath, IoError, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue, invalid_params
 from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result
 from tools.kit.spec import tool
-from tools.pruning.failures import failure, open_confined
+from tools.pruning.failures import open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.sessions.session import Session
 from tools.shell.shell_exec import command_summary, is_due, wait_for_end
@@ -55,7 +55,6 @@ class BashOutput(Result, frozen=True):
     running: bool | None = None
     session_id: str | None = None
     output_path: str | None = None
-    _timeout_ms: int = 0
 
     def render(self) -> str:
         facts = [self._how, f"{self.duration_ms} ms"]
@@ -92,18 +91,6 @@ class BashOutput(Result, frozen=True):
         return Body("stdout" if self.stdout else "stderr")
 
 
-def _error_of(result: BashOutput, ctx: ToolContext) -> ToolError | None:
-    """A command that was ended has failed; to the letter of the contract, one with another exit code than 0, too."""
-    printed = {"stdout": result.stdout, "stderr": result.stderr}
-    if result.timed_out:
-        message = f"the command did not end within {result._timeout_ms} ms, and was ended"
-        return failure("bash", "timeout", message, timeout_ms=result._timeout_ms, printed=printed)
-    if result.exit_code and ctx.is_strict:
-        message = f"the command ended with exit code {result.exit_code}"
-        return failure("bash", "nonzero_exit", message, exit_code=result.exit_code, printed=printed)
-    return None
-
-
 @tool(
     "pruning",
     effect="execute",
@@ -111,8 +98,6 @@ def _error_of(result: BashOutput, ctx: ToolContext) -> ToolError | None:
     destructive=True,
     deadline_s=600,
     focus="always",
-    error_of=_error_of,
-    json_rpc_errors=True,
 )
 async def bash(
     ctx: ToolContext,
@@ -137,13 +122,10 @@ async def bash(
     root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
     _check(root, command, cwd, env)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
-    try:
-        ctx.check_command(command)
-    except Denied as error:
-        raise failure("bash", "spawn_error", error.message_with_hint, rule=error.rule) from error
+    ctx.check_command(command)
     async with _session(ctx, root, command, cwd, env, limit) as session:
         timeout_s = timeout_ms / 1000
-        is_over = await wait_for_end(ctx, session, began, timeout_s, 0 if ctx.is_strict else ctx.yield_ms)
+        is_over = await wait_for_end(ctx, session, began, timeout_s, ctx.yield_ms)
         is_session = not is_over and session.is_running and not is_due(began, timeout_s)
         if not is_over and session.is_running and not is_session:
             await session.stop(signal.SIGTERM, _GRACE_S, "timeout")
@@ -159,7 +141,6 @@ async def bash(
             timed_out=not is_over and not is_session,
             truncated=out_cut or error_cut,
             duration_ms=round((time.monotonic() - began) * 1000),
-            _timeout_ms=timeout_ms,
         )
         if is_session:
             session.set_read_position(ctx.conversations, session.end)
@@ -200,17 +181,9 @@ async def _session(
 ) -> AsyncIterator[Session]:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
 
-    def problem(message: str, rule: str | None = None) -> Failed:
-        return failure("bash", "invalid_cwd", message, rule=rule)
-
-    with open_confined(root, cwd or ".", problem) as (descriptor, status):
+    with open_confined(ctx, root, cwd or ".") as (descriptor, status):
         if not stat.S_ISDIR(status.st_mode):
-            raise problem(f"{cwd} is a file, not a folder")
-        try:
-            ctx.paths.check(root.absolute(cwd or "."))
-            ctx.paths.check_open(descriptor)
-        except Denied as error:
-            raise problem(error.message_with_hint, error.rule) from error
+            raise InvalidPath(f"{cwd} is a file, not a folder")
         try:
             # By its descriptor: the folder that was checked is the folder that it starts in.
             session = ctx.sessions.execute(
@@ -225,7 +198,7 @@ async def _session(
                 drops_variable=lambda name: _LOADS_CODE.fullmatch(name) is not None,
             )
         except (OSError, ToolError) as error:
-            raise failure("bash", "spawn_error", str(error)) from error
+            raise IoError(str(error)) from error
     try:
         yield session
     except asyncio.CancelledError:

@@ -1,42 +1,35 @@
-"""The failures of `read`, `bash` and `grep`."""
+"""Opening a path below the root of `bash` and `grep`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
+from tools.context import ToolContext
 from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
-from tools.kit.errors import Failed
-
-
-def failure(
-    tool: str,
-    code: str,
-    message: str,
-    *,
-    exit_code: int | None = None,
-    timeout_ms: int | None = None,
-    rule: str | None = None,
-    printed: Mapping[str, str] = MappingProxyType({}),
-) -> Failed:
-    """A failure of one of these tools, with what the command printed. The host says what was pruned of it."""
-    return Failed(
-        code, message, fields={"tool": tool, **printed}, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule
-    )
+from tools.kit.errors import Denied, InvalidPath, ToolError
 
 
 @contextlib.contextmanager
-def open_confined(
-    root: ConfinedRoot, path: str, problem: Callable[[str], Failed]
-) -> Iterator[tuple[int, os.stat_result]]:
-    """Open what `path` leads to inside the root, until the block ends. Raises what `problem` makes of an error."""
+def open_confined(ctx: ToolContext, root: ConfinedRoot, path: str) -> Iterator[tuple[int, os.stat_result]]:
+    """Open what `path` leads to inside the root, until the block ends. Raises InvalidPath for any reason."""
     with contextlib.ExitStack() as opened:
         try:
-            found = opened.enter_context(root.open(path))
+            descriptor, status = opened.enter_context(root.open(path))
+            ctx.paths.check(root.absolute(path))
+            ctx.paths.check_open(descriptor)
+        except Denied as error:
+            raise invalid_path(f"{path}: {error.message_with_hint}", error) from error
         except (OutsideRoot, NotThere) as error:
-            raise problem(str(error)) from error
+            raise InvalidPath(str(error)) from error
         except OSError as error:
-            raise problem(f"{path}: {(error.strerror or str(error)).lower()}") from error
-        yield found
+            raise InvalidPath(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        yield descriptor, status
+
+
+def invalid_path(message: str, denied: ToolError) -> InvalidPath:
+    """The error for a path that a deny rule closes."""
+    error = InvalidPath(message)
+    error.rule = denied.rule
+    return error
