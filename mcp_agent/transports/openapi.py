@@ -19,7 +19,7 @@ from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import Answer, RpcError
 from mcp_agent.protocol.methods import new_call_id
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, header_text, read_json, send_error, send_json, send_object
 from registry.gate import Gate
 from registry.profiles import Form
@@ -75,7 +75,6 @@ class OpenApi:
         self._dispatcher = dispatcher
         self._transport = transport
         self._form = form
-        self._monitor = DisconnectMonitor()
 
     async def describe(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
@@ -100,7 +99,7 @@ class OpenApi:
             await _send_error(send, form, 422, "the body must be a JSON object: the tool's arguments")
             return
         call = Call(new_call_id(), caller(scope, self._transport, form=form), scope["path_params"]["name"], arguments)
-        await Exchange(scope, receive, send, self._monitor).run(0, self._answer(call))
+        await Exchange(scope, receive, send).run(0, self._answer(call))
 
     async def _answer(self, call: Call) -> Answer:
         outcome = await self._dispatcher.call(call)

@@ -20,7 +20,7 @@ from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -64,7 +64,6 @@ class StreamableHttp:
         # What this daemon says of itself to the servers that it mounts.
         self._own_mark = hub.boot.encode()
         self._sessions = sessions
-        self._monitor = DisconnectMonitor()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         profile = scope["path_params"].get("profile") if "path_params" in scope else None
@@ -108,9 +107,7 @@ class StreamableHttp:
             await send_empty(send, 202)
             return
         version = header_text(scope, b"mcp-protocol-version")
-        exchange = Exchange(
-            scope, receive, send, self._monitor, accepts_json=accepts_json, accepts_stream=accepts_stream
-        )
+        exchange = Exchange(scope, receive, send, accepts_json=accepts_json, accepts_stream=accepts_stream)
         if is_stateless or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
             await self._stateless(message, exchange, scope, receive, send)
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
