@@ -34,7 +34,7 @@ from mcp_agent.protocol.jsonrpc import (
     Payload,
     RpcError,
 )
-from mcp_agent.protocol.prompts import Prompts
+from mcp_agent.resources.prompts import Prompts
 from mcp_agent.resources.resources import CannotBeRead, Resources
 from registry.gate import Gate
 from tools.context import LogLevel
@@ -301,7 +301,10 @@ class Methods:
             required = [each["name"] for each in entry.get("arguments", ()) if each.get("required")]
             if missing := [each for each in required if each not in arguments]:
                 raise RpcError(INVALID_PARAMS, f"the prompt {name} needs {' and '.join(missing)} in params.arguments")
-            prompt = await some.get(caller, name, arguments)
+            try:
+                prompt = await some.get(caller, name, arguments)
+            except CannotBeRead as error:
+                raise RpcError(INTERNAL_ERROR, str(error)) from None
             if prompt is not None:
                 return prompt
         raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name[:100]}")
