@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Awaitable
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.protocol import jsonrpc
-from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, Answer, RequestId, RpcError
+from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, RequestId, RpcError, WireAnswer
 from mcp_agent.transports.http import send_json
 from mcp_agent.transports.sse_frames import Replay, event_id, message_frame, new_stream, priming_frame, send_frames
 
@@ -81,7 +81,7 @@ class Exchange:
         if self._worker is not None:
             self._worker.cancel()
 
-    async def run(self, request_id: RequestId, work: Awaitable[Answer]) -> None:
+    async def run(self, request_id: RequestId, work: Awaitable[WireAnswer]) -> None:
         """Await `work` and send what it gives."""
         self._worker = asyncio.current_task(self._loop)
         self._watching = self._loop.call_later(_WATCH_AFTER_S, self._start_watching)
@@ -94,7 +94,7 @@ class Exchange:
                 raise
             if self._worker is not None:
                 self._worker.uncancel()
-            answer = Answer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
+            answer = WireAnswer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
         finally:
             self._watching.cancel()
             self._worker = None

@@ -17,7 +17,7 @@ from mcp_agent import __version__
 from mcp_agent.calls.call import OPENAPI, Blocks, Call, Compact, Failure, Refusal
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
-from mcp_agent.protocol.jsonrpc import Answer, RpcError
+from mcp_agent.protocol.jsonrpc import RpcError, WireAnswer
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, header_text, read_json, send_error, send_json, send_object
@@ -101,25 +101,25 @@ class OpenApi:
         call = Call(new_call_id(), caller(scope, self._transport, form=form), scope["path_params"]["name"], arguments)
         await Exchange(scope, receive, send).run(0, self._answer(call))
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _answer(self, call: Call) -> WireAnswer:
         outcome = await self._dispatcher.call(call)
         if isinstance(outcome, Refusal):
             status = _MENDABLE
             if outcome.error_code == jsonrpc.INVALID_PARAMS:
                 status = 404 if outcome.data is None else 422
             if call.caller.form == "text":
-                return Answer(outcome.message.encode(), status, _TEXT)
-            return Answer(orjson.dumps({"error": {"message": outcome.message, **(outcome.data or {})}}), status)
+                return WireAnswer(outcome.message.encode(), status, _TEXT)
+            return WireAnswer(orjson.dumps({"error": {"message": outcome.message, **(outcome.data or {})}}), status)
         status = _STATUS.get(outcome.code, _MENDABLE) if isinstance(outcome, Failure) else 200
         match outcome.written:
             case str() as text:
-                return Answer(text.encode("utf-8", "replace"), status, _TEXT)
+                return WireAnswer(text.encode("utf-8", "replace"), status, _TEXT)
             case Media(kind, data):
-                return Answer(data, status, kind)
+                return WireAnswer(data, status, kind)
             case Compact(encoded) | Blocks(encoded):
-                return Answer(encoded, status)
+                return WireAnswer(encoded, status)
             case encoded:
-                return Answer(encoded, status)
+                return WireAnswer(encoded, status)
 
     def _asked_form(self, scope: Scope) -> Literal["json", "text"]:
         asked = (header_text(scope, b"x-mcp-agent-form") or "").lower()

@@ -8,7 +8,7 @@ from typing import Annotated
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.protocol.jsonrpc import Answer, RpcError
+from mcp_agent.protocol.jsonrpc import RpcError, WireAnswer
 from mcp_agent.pruning_service.host_pruner import FOCUS_KEEP_LINES
 from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_error
@@ -64,7 +64,7 @@ class Prune:
         source_type: SourceType | None,
         max_prune_ratio: float | None,
         min_keep_lines: int,
-    ) -> Answer:
+    ) -> WireAnswer:
         if len(code) > self._pruner.max_input_chars:
             return await asyncio.to_thread(_service_answer, code, None, "input_too_large")
         try:
@@ -94,7 +94,7 @@ def _body_fields(
     """The fields that are read from a body; only `query` and `code` are required."""
 
 
-def _service_answer(code: str, selection: Selection | None, problem: str | None) -> Answer:
+def _service_answer(code: str, selection: Selection | None, problem: str | None) -> WireAnswer:
     lines = code.split("\n")
     left: list[str] = []
     following = 0
@@ -119,4 +119,4 @@ def _service_answer(code: str, selection: Selection | None, problem: str | None)
         "model_input_token_cnt": 0,
         "error_msg": problem,
     }
-    return Answer(orjson.dumps(value))
+    return WireAnswer(orjson.dumps(value))

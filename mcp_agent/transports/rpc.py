@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.jsonrpc import Message, RpcError
-from mcp_agent.protocol.methods import Methods, Request
+from mcp_agent.protocol.methods import McpRequest, Methods
 from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_empty, send_error, send_json
 
@@ -42,8 +42,8 @@ class Rpc:
         await Exchange(scope, receive, send).run(message.id, self._methods.answer(request))
 
 
-def _request(message: Message, scope: Scope) -> Request:
+def _request(message: Message, scope: Scope) -> McpRequest:
     if eras.is_stateless(message):
         client = eras.envelope(message).client
-        return Request(message, caller(scope, "rpc", client=client, form="json"), None)
-    return Request(message, caller(scope, "rpc", form="json"), Conversation(eras.LATEST_HANDSHAKE))
+        return McpRequest(message, caller(scope, "rpc", client=client, form="json"), None)
+    return McpRequest(message, caller(scope, "rpc", form="json"), Conversation(eras.LATEST_HANDSHAKE))

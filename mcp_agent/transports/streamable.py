@@ -19,7 +19,7 @@ from mcp_agent.protocol.conversation import Conversation, asked_event_form, even
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
-from mcp_agent.protocol.methods import Methods, Request
+from mcp_agent.protocol.methods import McpRequest, Methods
 from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import (
     ClientLeft,
@@ -154,7 +154,7 @@ class StreamableHttp:
             await send_frames(frames, scope, receive, send)
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
-        request = Request(message, who, None, exchange.notify)
+        request = McpRequest(message, who, None, exchange.notify)
         await exchange.run(message.id, self._methods.answer(request))
 
     async def _handshake(
@@ -182,7 +182,7 @@ class StreamableHttp:
             return
         connection = session.id if session else ""
         who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection)
-        request = Request(message, who, conversation, exchange.notify)
+        request = McpRequest(message, who, conversation, exchange.notify)
         if session is None:
             await exchange.run(message.id, self._methods.answer(request))
             return
@@ -207,7 +207,7 @@ class StreamableHttp:
         if conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, f"MCP {conversation.version} has no batches: send one message at a time")
         who = caller(scope, _TRANSPORT, client=conversation.client, connection="" if session is None else session.id)
-        body = await self._methods.answer_batch(values, lambda message: Request(message, who, conversation))
+        body = await self._methods.answer_batch(values, lambda message: McpRequest(message, who, conversation))
         await (send_empty(send, 202) if body is None else send_json(send, 200, body))
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:

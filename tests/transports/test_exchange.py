@@ -6,7 +6,7 @@ import asyncio
 
 from starlette.types import Message
 
-from mcp_agent.protocol.jsonrpc import Answer
+from mcp_agent.protocol.jsonrpc import WireAnswer
 from mcp_agent.transports.exchange import Exchange
 
 
@@ -21,12 +21,12 @@ async def _unheard(message: Message) -> None:
 async def test_a_client_that_leaves_while_it_waits_calls_the_work_off() -> None:
     ended: list[str] = []
 
-    async def work(name: str) -> Answer:
+    async def work(name: str) -> WireAnswer:
         try:
             await asyncio.sleep(60)
         finally:
             ended.append(name)
-        return Answer(b"{}")
+        return WireAnswer(b"{}")
 
     async with asyncio.timeout(5):
         for name in ("first", "second"):
@@ -37,12 +37,12 @@ async def test_a_client_that_leaves_while_it_waits_calls_the_work_off() -> None:
 async def test_an_exchange_that_is_over_at_once_looks_for_nobody() -> None:
     sent: list[Message] = []
 
-    async def work() -> Answer:
-        return Answer(b"{}")
+    async def work() -> WireAnswer:
+        return WireAnswer(b"{}")
 
-    async def endless() -> Answer:
+    async def endless() -> WireAnswer:
         await asyncio.sleep(60)
-        return Answer(b"{}")
+        return WireAnswer(b"{}")
 
     async def never() -> Message:
         raise AssertionError("the answer was there before anybody had to look")

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_agent.protocol.jsonrpc import Answer
+from mcp_agent.protocol.jsonrpc import WireAnswer
 from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.transports import exchange
@@ -152,12 +152,12 @@ async def test_work_whose_client_stays_away_is_called_off(monkeypatch: pytest.Mo
     monkeypatch.setattr(exchange, "RESUME_WITHIN_S", 0.05)
     is_called_off = asyncio.Event()
 
-    async def work() -> Answer:
+    async def work() -> WireAnswer:
         try:
             await asyncio.sleep(3600)
         finally:
             is_called_off.set()
-        return Answer(b"{}")
+        return WireAnswer(b"{}")
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.disconnect"}
