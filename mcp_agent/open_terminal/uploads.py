@@ -16,7 +16,10 @@ _MOST_FIELD_BYTES = 64 * 1024
 
 
 async def upload(files: Files, request: TerminalRequest) -> dict[str, Any]:
-    """Put the file of the form into the folder that the URL names; one of that name is replaced. Raises TerminalRefusal."""
+    """Put the file of the form into the folder that the URL names; one of that name is replaced.
+
+    Raises TerminalRefusal.
+    """
     # Imported at first use: most daemons are never sent a form.
     from starlette.datastructures import Headers, UploadFile
     from starlette.formparsers import MultiPartException, MultiPartParser

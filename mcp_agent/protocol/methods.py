@@ -12,8 +12,8 @@ import orjson
 from msgspec import Struct
 
 from mcp_agent import __version__
-from mcp_agent.calls.call import Blocks, Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.call import Answer as ToolAnswer
+from mcp_agent.calls.call import Blocks, Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.calls.text_clients import needs_handshake, takes_claude_hints
