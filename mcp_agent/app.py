@@ -22,10 +22,10 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.host import Host
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import Methods
-from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.resources.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.resources.mounted_resources import MountedResources
+from mcp_agent.resources.prompts import MountedPrompts, Prompts
 from mcp_agent.resources.resources import HostResources, Resources, SessionResources
 from mcp_agent.resources.wrapped_resources import WrappedResources
 from mcp_agent.security import auth_tokens
@@ -161,7 +161,7 @@ def compose_daemon(
             gate,
             dispatcher,
             every_kind,
-            prompts,
+            [MountedPrompts(gate, mounts), *prompts],
             directory if gateway is None else None,
             lambda: sessions.live,
             auditor.observe_client,
