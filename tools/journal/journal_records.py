@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -385,8 +386,8 @@ class Records:
             return None
         try:
             # `str`, not `Path`: pathlib interns every name.
-            return Entry(**json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")))
-        except (OSError, ValueError, TypeError):
+            return msgspec.convert(json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")), Entry)
+        except (OSError, ValueError):
             return None
 
 
