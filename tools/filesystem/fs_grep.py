@@ -21,7 +21,7 @@ from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
 from tools.kit.spec import tool
-from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, Question
+from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, SearchQuery
 from tools.search.globs import glob_below, read_glob
 from tools.search.gnu_grep import limits_of
 from tools.search.ripgrep import search
@@ -155,7 +155,7 @@ def fs_grep(
     with contextlib.ExitStack() as opened:
         folder = opened.enter_context(open_folder(real, shown)) if is_folder else None
         file = None if is_folder else opened.enter_context(open_source(ctx.paths, origin)).descriptor
-        question = Question(
+        query = SearchQuery(
             pattern=pattern,
             base=real,
             folder=folder,
@@ -169,7 +169,7 @@ def fs_grep(
             admits=_admits(ctx, origin, real),
         )
         try:
-            found = search(ctx.engine, question, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
+            found = search(ctx.engine, query, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
         except EngineError as error:
             raise _tool_error(error, is_fixed=fixed) from error
     prefix = shown.rstrip("/")

@@ -26,7 +26,7 @@ from tools.kit.spec import tool
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.failures import open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
-from tools.search.engine import Bounds, EngineError, Hit, Question
+from tools.search.engine import Bounds, EngineError, Hit, SearchQuery
 from tools.search.ripgrep import search
 
 DEFAULT_MATCHES = 500
@@ -186,7 +186,7 @@ class Search(Struct, eq=False):
         # By descriptor: so what was checked is what is searched, also if its name means something else by now.
         place = Path(shown)
         real = path_of_open(descriptor) or place
-        question = Question(
+        query = SearchQuery(
             pattern=self.pattern,
             base=real,
             folder=descriptor if is_folder else None,
@@ -198,7 +198,7 @@ class Search(Struct, eq=False):
         )
         bounds = Bounds(self.most_matches - len(matches), deadline, self.ctx.check, self.bytes_left)
         try:
-            found = search(self.ctx.engine, question, bounds)
+            found = search(self.ctx.engine, query, bounds)
         except EngineError as error:
             raise self._engine_failure(error) from error
         for hit in found.hits:
