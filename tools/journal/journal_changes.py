@@ -24,7 +24,7 @@ from tools.files import disk, trees
 from tools.files.exact import exact_descriptor, path_in_open_folder
 from tools.files.paths import to_wire
 from tools.files.protected import Protected
-from tools.journal.journal_records import Limits, Pending, Receipt, Records, megabytes
+from tools.journal.journal_records import JournalLimits, Pending, Receipt, Records, megabytes
 from tools.journal.journal_tails import change_tail
 from tools.kit.errors import AlreadyExists, IoError, NotUndoable, StaleRev
 
@@ -37,8 +37,10 @@ _IN_PLACE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.E
 class FileChanges:
     """Makes the changes, and keeps what was there before. `Journal` takes them back."""
 
-    def __init__(self, folder: Path | None, limits: Limits | None = None, protected: Protected | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(
+        self, folder: Path | None, limits: JournalLimits | None = None, protected: Protected | None = None
+    ) -> None:
+        self._limits = limits or JournalLimits()
         self.protected = protected or Protected()
         self._records = Records(folder, self._limits)
         # Tools run in threads: two changes to one file wait for each other, others do not.
