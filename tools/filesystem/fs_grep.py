@@ -21,7 +21,7 @@ from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
 from tools.kit.spec import tool
-from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, Question
+from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, SearchQuery
 from tools.search.globs import glob_below, read_glob
 from tools.search.gnu_grep import limits_of
 from tools.search.ripgrep import search
@@ -33,7 +33,7 @@ _PLAIN = "to search for it as plain text, pass fixed: true"
 _COUNTED_MATCHES = 20_000
 
 
-class Match(TypedDict):
+class FoundLine(TypedDict):
     path: str
     line: int
     text: str
@@ -43,8 +43,8 @@ class Match(TypedDict):
     after: NotRequired[list[str]]
 
 
-class Matches(Result, frozen=True):
-    matches: list[Match]
+class FoundLines(Result, frozen=True):
+    matches: list[FoundLine]
     truncated: bool | None = None
     notes: list[str] | None = None
 
@@ -81,11 +81,11 @@ class Matches(Result, frozen=True):
     def body(self) -> Body:
         return Body("matches", "list", cut=self._cut, line=_line)
 
-    def _cut(self, most: int) -> Matches:
+    def _cut(self, most: int) -> FoundLines:
         return replace(self, matches=self.matches[:most], truncated=True)
 
     @classmethod
-    def item(cls, entry: Match) -> Item:
+    def item(cls, entry: FoundLine) -> Item:
         has_context = "before" in entry or "after" in entry
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip(), is_whole=not has_context)
 
@@ -105,7 +105,7 @@ def matches_summary(matches: Sequence[Mapping[str, Any]], *, is_cut: bool) -> st
     return f"{found} in {quantity(len(counts), 'file')}, {where}"
 
 
-def _line(entry: Match) -> str:
+def _line(entry: FoundLine) -> str:
     around = [*entry.get("before", ()), entry["text"], *entry.get("after", ())]
     return f"{entry['path']}:{entry['line']}:{' '.join(around)}"
 
@@ -141,7 +141,7 @@ def fs_grep(
         bool, Field(description="The pattern is plain text.", aliases=("fixed_string", "fixed_strings", "literal"))
     ] = False,
     ignored: Annotated[bool, Field(description="Search what .gitignore leaves out, too.")] = False,
-) -> Matches:
+) -> FoundLines:
     """Search for lines in files, sorted by path. Read around a match with fs_read_range."""
     for name, text in (("pattern", pattern), ("glob", glob or "")):
         if "\0" in text:
@@ -156,7 +156,7 @@ def fs_grep(
     with contextlib.ExitStack() as opened:
         folder = opened.enter_context(open_folder(real, shown)) if is_folder else None
         file = None if is_folder else opened.enter_context(open_source(ctx.paths, origin)).descriptor
-        question = Question(
+        query = SearchQuery(
             pattern=pattern,
             base=real,
             folder=folder,
@@ -170,18 +170,18 @@ def fs_grep(
             admits=_admits(ctx, origin, real),
         )
         try:
-            found = search(ctx.engine, question, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
+            found = search(ctx.engine, query, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
         except EngineError as error:
             raise search_error(error, limit_s=TIME_LIMIT_S, hint=None if fixed else _PLAIN) from error
     prefix = shown.rstrip("/")
     paths: dict[bytes, str] = {}
-    matches: list[Match] = []
+    matches: list[FoundLine] = []
     for hit in found.hits:
         full = paths.get(hit.path)
         if full is None:
             full = paths[hit.path] = f"{prefix}/{to_wire(os.fsdecode(hit.path))}" if hit.path else shown
         matches.append(_match(hit, full))
-    return Matches(matches, True if found.is_cut else None, limits_of(ctx.engine))
+    return FoundLines(matches, True if found.is_cut else None, limits_of(ctx.engine))
 
 
 def _admits(ctx: ToolContext, origin: Source, real: Path) -> Callable[[bytes], bool] | None:
@@ -209,8 +209,8 @@ def search_error(error: EngineError, *, limit_s: float, hint: str | None) -> Too
     )
 
 
-def _match(hit: Hit, path: str) -> Match:
-    match: Match = {"path": path, "line": hit.line, "text": _around(hit)}
+def _match(hit: Hit, path: str) -> FoundLine:
+    match: FoundLine = {"path": path, "line": hit.line, "text": _around(hit)}
     if hit.column is not None:
         match["column"] = hit.column
     if hit.before:
