@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from mcp_agent.answers.budget import MOST_RESULT_BYTES, Budget, TextLimit, budget_of, utf8
+from mcp_agent.answers.budget import MESSAGE, MOST_RESULT_BYTES, Budget, TextLimit, choose_form, text_limit, utf8
 from mcp_agent.answers.compact import Short
 from mcp_agent.answers.pages import Object, Pages, Place, digest_of, next_page_hint, shorten
 from mcp_agent.answers.reply import Blocks, Compact, Reply, Written, text_of
@@ -28,7 +28,7 @@ from tools.kit.spec import Tool
 if TYPE_CHECKING:
     from mcp_agent.calls.call import Call, Caller
 
-# A longer text or list is written in a thread, so that it does not hold up the event loop.
+# To write a longer text or list takes longer than to hand it to a thread, and would hold up the event loop.
 _LARGE_CHARS = 250_000
 _LARGE_LIST = 1_000
 _SAMPLE = 1_000
@@ -82,7 +82,9 @@ class Answers:
         self._pages = Pages(store, box)
 
     def budget(self, call: Call, tool: Tool | None, shape: Shape, *, is_never_cut: bool = False) -> Budget:
-        return budget_of(call, tool, shape, self._text_bytes, is_never_cut=is_never_cut)
+        form = choose_form(shape, call.caller)
+        limit = text_limit(call, tool, self._text_bytes) if form == "text" else MESSAGE
+        return Budget(call, tool, form, limit, is_never_cut)
 
     def page(self, cursor: str, tool: Tool, call: Call) -> Compact:
         """The page of an earlier result that a cursor leads to. Raises InvalidParams, NotFound."""
@@ -94,20 +96,16 @@ class Answers:
         That work belongs in a thread. It raises ToolError if the answer is too large and a part would be of no use.
         """
         value = reply.as_object()
-        if any(_takes_long(each) for each in value.values()):
-            return partial(self._fit, reply, value, budget)
-        if budget.form == "compact":
-            return self._fit_short(reply, value, budget)
+        work = partial(self._fit_short if budget.form == "compact" else self._fit_whole, reply, value, budget)
+        for each in value.values():
+            kind = type(each)
+            if (kind is str and len(each) > _LARGE_CHARS) or (kind is list and len(each) > _LARGE_LIST):
+                return partial(_finish, work)
+        return work()
+
+    def _fit_whole(self, reply: Reply, value: Object, budget: Budget) -> Fitted | Callable[[], Fitted]:
         whole, fits = _write(reply, value, budget)
         return Fitted(whole) if fits else partial(self._cut, reply, value, whole, budget)
-
-    def _fit(self, reply: Reply, value: Object, budget: Budget) -> Fitted:
-        """As `fit`, in a thread."""
-        if budget.form == "compact":
-            found = self._fit_short(reply, value, budget)
-            return found if isinstance(found, Fitted) else found()
-        whole, fits = _write(reply, value, budget)
-        return Fitted(whole) if fits else self._cut(reply, value, whole, budget)
 
     def _cut(self, reply: Reply, value: Object, whole: Written, budget: Budget) -> Fitted:
         if isinstance(whole, Blocks):
@@ -156,10 +154,10 @@ class Answers:
 
     def _cut_blocks(self, reply: Reply, budget: Budget) -> bytes:
         """The blocks of a result: both ends of its text, and the other blocks that fit. What does not is kept."""
-        every = reply.blocks() or []
+        every = reply.blocks()
         text = text_of(every)
         others = [block for block in every if block.get("type") != "text"]
-        limit = budget.text if budget.form == "text" else TextLimit()
+        limit = budget.text
         if others:
             limit = TextLimit(min(limit.most_bytes, MOST_RESULT_BYTES // 2))
         if not limit.holds(text):
@@ -294,11 +292,17 @@ class Answers:
             return Kept(None, (error.strerror or str(error)).lower())
 
 
+def _finish(work: Callable[[], Fitted | Callable[[], Fitted]]) -> Fitted:
+    found = work()
+    return found if isinstance(found, Fitted) else found()
+
+
 def _write(reply: Reply, value: Object, budget: Budget) -> tuple[Written, bool]:
     """The whole answer as it would be sent, and whether it may be. Its length nearly always decides."""
     caller, content = budget.call.caller, reply.body.content
-    if caller.is_on_mcp and (blocks := reply.blocks()) is not None:
-        structured = None if content is None or budget.form == "text" else content.structured
+    if content is not None and caller.is_on_mcp:
+        blocks = reply.blocks()
+        structured = content.structured if budget.form == "json" else None
         written = Blocks(orjson.dumps(blocks), None if structured is None else orjson.dumps(structured))
         fits = len(written.encoded) + len(written.structured or b"") <= MOST_RESULT_BYTES
         return written, fits and (budget.form == "json" or budget.text.holds(text_of(blocks)))
@@ -316,12 +320,6 @@ def _write(reply: Reply, value: Object, budget: Budget) -> tuple[Written, bool]:
 def _message_bytes(encoded: bytes, caller: Caller) -> int:
     """The size of an object on the wire: /tools sends it as it is, all others also as text, with its quotes escaped."""
     return len(encoded) if caller.takes_media else len(encoded) + len(orjson.dumps(encoded.decode()))
-
-
-def _takes_long(value: Any) -> bool:
-    """Whether writing it would take longer than handing it to a thread."""
-    kind = type(value)
-    return (kind is str and len(value) > _LARGE_CHARS) or (kind is list and len(value) > _LARGE_LIST)
 
 
 def _refuse(reply: Reply, part: Reply | None) -> None:

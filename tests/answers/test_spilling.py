@@ -13,7 +13,7 @@ from mcp_agent.calls.call import Call, Caller
 from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
 from registry.catalog import discover
 from registry.gate import Access
-from tests.support.daemon import Daemon, command
+from tests.support.daemon import Daemon
 from tests.support.waiting import eventually
 from tools.kit.results import Result
 
@@ -120,23 +120,6 @@ async def test_a_result_that_cannot_be_kept_still_arrives_and_says_so(daemon: Da
         assert len(cut["entries"]) > 1_000
     finally:
         assert _done("umount", "-l", str(disk))
-
-
-def test_the_command_undoes_the_last_change_and_lists_what_can_be_undone(home: Path) -> None:
-    (home / "x").write_text("old")
-    assert command(home, "call", "fs_write", f"path={home / 'x'}", "content=new").returncode == 0
-    listed = command(home, "undo", "--list").stdout
-    assert listed.rstrip().endswith(f"changed {home / 'x'}")
-    undone = command(home, "undo")
-    assert undone.returncode == 0, undone.stderr
-    assert (home / "x").read_text() == "old"
-    again = undone.stdout.split()[-1]
-    (home / "x").write_text("somebody else")
-    refused = command(home, "undo", again)
-    assert (refused.returncode, refused.stderr.startswith("mcp-agent: [STALE_REV]")) == (1, True)
-    assert command(home, "undo", again, "--force").returncode == 0
-    assert (home / "x").read_text() == "new"
-    assert command(home, "undo", "nothing").returncode == 1
 
 
 @pytest.mark.parametrize("tool", ["recover_text", "bash", "shell_start_session"])
