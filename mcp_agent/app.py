@@ -45,7 +45,7 @@ from tools.context import ToolContext
 from tools.files.paths import OpenPaths
 from tools.files.protected import Protected
 from tools.journal.journal import Journal
-from tools.journal.journal_records import Limits as JournalLimits
+from tools.journal.journal_records import JournalLimits
 from tools.search.engine import find_engine
 from tools.sessions.crash_record import CrashRecord
 from tools.sessions.manager import SessionLimits, SessionManager
