@@ -35,7 +35,7 @@ from mcp_agent.answers.pages import (
     total_count,
     wire_bytes,
 )
-from mcp_agent.answers.reply import Reply
+from mcp_agent.answers.reply import ToolReply
 from tools.kit.errors import ToolError
 from tools.kit.results import Block, Result, line_count, quantity
 
@@ -97,7 +97,7 @@ STEPS = (
 class Short:
     """A reply taken apart: what is always said, its list, the text that was asked for, and the other fields."""
 
-    def __init__(self, reply: Reply, value: Object, budget: Budget) -> None:
+    def __init__(self, reply: ToolReply, value: Object, budget: Budget) -> None:
         self._reply, self._body = reply, reply.body
         blocks = reply.blocks()
         self.value = _object_of(blocks) if blocks else value

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tools.kit.errors import ToolError
-from tools.kit.results import NO_BODY, Block, Content, Facts, Media, PruningMetadata, Result
+from tools.kit.results import NO_BODY, Block, Content, Media, PruningMetadata, Result, ResultFacts
 
 # The largest part that fits is searched for until it is known to half a percent.
 _PRECISION = 200
@@ -46,10 +46,10 @@ class Remarks(NamedTuple):
 
 
 NO_REMARKS = Remarks()
-_FAILED = Facts(succeeded=False)
+_FAILED = ResultFacts(succeeded=False)
 
 
-class Reply:
+class ToolReply:
     """An answer with its remarks. `body` and `facts` are those of the result; an error has none."""
 
     def __init__(self, answer: Result | ToolError, remarks: Remarks = NO_REMARKS) -> None:
@@ -92,14 +92,14 @@ class Reply:
             return []
         return [*self.body.content.blocks, *({"type": "text", "text": line} for line in self.remarks.lines)]
 
-    def largest_part(self, fits: Callable[[Reply], bool], most: int) -> Reply | None:
+    def largest_part(self, fits: Callable[[ToolReply], bool], most: int) -> ToolReply | None:
         """The largest part that `fits`, to half a percent; None if there is none. `most` is an upper bound."""
-        best: Reply | None = None
+        best: ToolReply | None = None
         low, high = 0, most + 1 if self.body.cut is not None else 0
         while self.body.cut is not None and high - low > 1 + high // _PRECISION:
             middle = (low + high) // 2
             cut = self.body.cut(middle)
-            part = None if cut is None else Reply(cut, self.remarks)
+            part = None if cut is None else ToolReply(cut, self.remarks)
             if part is not None and fits(part):
                 low, best = middle, part
             else:

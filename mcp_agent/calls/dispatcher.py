@@ -14,7 +14,7 @@ from mcp_agent.answers.budget import Budget
 from mcp_agent.answers.fit import Answers, Fitted
 from mcp_agent.answers.focus import focus, pruning_of_failure
 from mcp_agent.answers.pages import is_cursor
-from mcp_agent.answers.reply import NO_REMARKS, Remarks, Reply
+from mcp_agent.answers.reply import NO_REMARKS, Remarks, ToolReply
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
 from mcp_agent.calls.contract import INVALID_PARAMS, ContractError, Refused, contract_of
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
@@ -126,7 +126,7 @@ class Dispatcher:
                 remarks = remarks._replace(pruning=pruning)
             if contract is not None:
                 contract.check(result, arguments)
-            return Success(result, *await self._fit(Reply(result, remarks), budget), remarks=remarks)
+            return Success(result, *await self._fit(ToolReply(result, remarks), budget), remarks=remarks)
         except ToolError as error:
             problem = error if contract is None else contract.error(error)
             if isinstance(problem, Refused):
@@ -156,13 +156,13 @@ class Dispatcher:
         result = await _within(deadline_s, context, work)
         return result
 
-    async def _fit(self, reply: Reply, budget: Budget) -> Fitted:
+    async def _fit(self, reply: ToolReply, budget: Budget) -> Fitted:
         """As it goes out. What is large, or must be kept on disk, is written in a thread."""
         fitted = self._answers.fit(reply, budget)
         return fitted if isinstance(fitted, Fitted) else await self._in_thread(fitted)
 
     async def _fail(self, error: ToolError, budget: Budget, remarks: Remarks = NO_REMARKS) -> Failure:
-        return Failure(error, *await self._fit(Reply(error, remarks), budget), remarks=remarks)
+        return Failure(error, *await self._fit(ToolReply(error, remarks), budget), remarks=remarks)
 
     def _in_thread(self, function: Callable[..., _T], *arguments: Any) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_agent.answers.fit import Answers, object_parts
-from mcp_agent.answers.reply import Reply
+from mcp_agent.answers.reply import ToolReply
 from mcp_agent.calls.call import Call, Caller
 from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
 from registry.catalog import discover
@@ -161,7 +161,7 @@ def test_a_result_that_is_too_large_is_written_out_once(tmp_path: Path) -> None:
     # The first is found too large on the event loop; the second takes long, and is written in a thread.
     for size in (240_000, 2_000_000):
         result = _Long("\x01" * size, [])
-        left = answers.fit(Reply(result), budget)
+        left = answers.fit(ToolReply(result), budget)
         assert callable(left)
         fitted = left()
         assert (fitted.whole_bytes, result.notes) == (size, ["rendered"])

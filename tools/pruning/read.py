@@ -12,7 +12,7 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.kit.errors import InvalidPath, NotAFile, from_os_error
 from tools.kit.params import Field, Issue, invalid_params
-from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result, line_count, quantity, short_path
+from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts, line_count, quantity, short_path
 from tools.kit.spec import tool
 from tools.pruning.engine import SourceType
 
@@ -51,8 +51,8 @@ class ReadText(Result, frozen=True):
         return f"{of} {self.bytes:,} bytes of {short_path(self.file_path)}"
 
     @property
-    def facts(self) -> Facts:
-        return Facts(rest_hint=ASK_FOR_LESS if self.truncated else "")
+    def facts(self) -> ResultFacts:
+        return ResultFacts(rest_hint=ASK_FOR_LESS if self.truncated else "")
 
     @property
     def body(self) -> Body:
