@@ -31,7 +31,7 @@ _MOST_CHARS = 1_000
 async def focus(
     result: Result, question: str | None, keep: float | None, tool: Tool, context: ToolContext
 ) -> tuple[Result, PruningMetadata | None]:
-    """`result` with what the question needs of its body, and what the pruner did; all of it where there is no pruner."""
+    """`result` with what the question needs of its body, and what the pruner did; all of it if there is no pruner."""
     pruner = context.pruner
     if pruner is None:
         return result, None

@@ -107,6 +107,7 @@ class Dispatcher:
         contract = contract_of(tool, call.caller, is_literal=self._context.is_literal, is_short=is_short)
         is_never_cut = contract is not None and contract.is_never_cut
         budget = self._answers.budget(call, tool, grant.form, is_never_cut=is_never_cut)
+        arguments: dict[str, Any] = {}
         question: str | None = None
         remarks = NO_REMARKS
         try:
@@ -128,7 +129,7 @@ class Dispatcher:
                 contract.check(result, arguments)
             return Success(result, *await self._fit(ToolReply(result, remarks), budget), remarks=remarks)
         except ToolError as error:
-            problem = error if contract is None else contract.error(error)
+            problem = error if contract is None else contract.error(error, arguments)
             if isinstance(problem, Refused):
                 return problem.refusal
             if isinstance(problem, ContractError) and remarks.pruning is None:
