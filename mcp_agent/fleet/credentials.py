@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import orjson
 from msgspec import Struct
 
-from mcp_agent.fleet.bus_errors import FleetError
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.nats_jwt import (
     Key,
     account_token,

@@ -21,12 +21,13 @@ from mcp_agent.calls.shaping import choose_form
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
-from mcp_agent.fleet.bus import Bus, BusError, FleetError
+from mcp_agent.fleet.bus import Bus, BusError
 from mcp_agent.fleet.call_protocol import pack, unpack
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.fleet_watch import FleetWatch, Place
 from mcp_agent.fleet.messages import BadMessage
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.own_artifacts import OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import LINGER_S, SessionTail

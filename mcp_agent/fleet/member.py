@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
-from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, TimedOut
+from mcp_agent.fleet.bus import Bus, BusError, Message, NoResponders, TimedOut
 from mcp_agent.fleet.call_protocol import LEASE_S, MOST_PIECE_BYTES
 from mcp_agent.fleet.directory import HEARTBEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
@@ -33,6 +33,7 @@ from mcp_agent.fleet.messages import (
     read_beat,
     read_who,
 )
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from mcp_agent.process import signals
 from mcp_agent.process.logs import event

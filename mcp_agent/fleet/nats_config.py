@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.credentials import FleetKeys
+from mcp_agent.fleet.nats_address import FleetError
 from tools.files.disk import replace_file
 
 SERVER_FILE, ACCOUNTS_FILE = "nats-server.conf", "nats-accounts.conf"

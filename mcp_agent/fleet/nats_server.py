@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 
-from mcp_agent.fleet.bus_errors import FleetError
+from mcp_agent.fleet.nats_address import FleetError
 from tools.files.disk import private_folder, replace_file
 
 _START_S = 20.0

@@ -9,8 +9,8 @@ from pathlib import Path
 from mcp_agent.cli.commands.token import parse_lifetime
 from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.config import Config, load
-from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.credentials import FleetKeys, Role
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.nats_config import write_accounts, write_server_config
 from mcp_agent.process.printing import print_json
 from mcp_agent.security.state_folder import secure_state_dir
