@@ -122,13 +122,16 @@ Serve = Callable[[Message], Awaitable[None]]
 class Bus:
     """One connection to NATS. While it is lost nothing is buffered: everything raises."""
 
-    def __init__(self, servers: list[Server], name: str, credentials: Path | None, inbox_prefix: str) -> None:
+    def __init__(
+        self, servers: list[Server], name: str, credentials: Path | None, inbox_prefix: str, least_payload: int = 0
+    ) -> None:
         if not f"{inbox_prefix}.".startswith(_INBOX):
             raise ValueError(f"the inbox {inbox_prefix} is not one that others answer to: it begins with {_INBOX}")
         self._given_servers = servers
         self._servers = random.sample(servers, len(servers))
         self._name = name
         self._credentials = credentials
+        self._least_payload = least_payload
         self._inbox = f"{inbox_prefix}.{secrets.token_hex(8)}"
         self._numbers = itertools.count()
         # By the subject that the answer comes on: the subject of the request, and what it comes to.
@@ -157,15 +160,16 @@ class Bus:
         credentials: Path | None = None,
         inbox_prefix: str,
         must_be_there: bool = True,
+        least_payload: int = 0,
     ) -> Bus:
-        """Connect to one of the servers of `url`. Raises FleetError if none can be used now.
+        """Connect to one of the servers of `url` that take messages of `least_payload`. Raises FleetError if none can.
 
         Without `must_be_there`, servers that cannot be reached are tried again until one can; see `refusal`.
         """
         import_extra("fleet", ("nats.aio.client", "nkeys"), what="the client of NATS")
         servers = parse_servers(url)
         check_authentication(servers, credentials)
-        bus = cls(servers, name, credentials, inbox_prefix)
+        bus = cls(servers, name, credentials, inbox_prefix, least_payload)
         problems: list[_CannotConnect] = []
         for server in bus._servers:
             try:
@@ -355,6 +359,9 @@ class Bus:
                 )
                 if tls is not None and not tls.is_used:
                     raise _CannotConnect(server, "it does not encrypt, although its address says tls://")
+                if client.max_payload < self._least_payload:
+                    reason = f"its max_payload is {client.max_payload} bytes, and a fleet needs {self._least_payload}"
+                    raise _CannotConnect(server, f"{reason}; `mcp-agent fleet init` writes 8MB")
                 self._refused_subscriptions.clear()
                 await client.subscribe(f"{self._inbox}.*", cb=self._take_answer)
                 for served in list(self._served):

@@ -14,6 +14,7 @@ from mcp_agent.fleet.bus import Bus
 from mcp_agent.fleet.nats_address import FleetError
 from tests.support import ROOT
 from tests.support.certificate import self_signed
+from tests.support.daemon import command
 from tests.support.nats import REFUSED, NatsServer, nats_server
 
 _CLOSED = "authorization { users: [{user: few, password: x}] }"
@@ -44,6 +45,12 @@ async def test_a_server_that_is_not_there_is_named(server: NatsServer) -> None:
     server.kill()
     with pytest.raises(FleetError, match=f"NATS at {server.host}:{server.port} cannot be used: .*refused"):
         await Bus.connect(server.url, name="test", inbox_prefix="_INBOX")
+
+
+async def test_a_server_of_small_messages_is_refused_with_what_to_set(tmp_path: Path) -> None:
+    with nats_server(tmp_path, "max_payload: 40000") as server:
+        ended = command(tmp_path, "serve", "--no-listen", "--box", "one", "--fleet", server.url)
+    assert (ended.returncode, "its max_payload is 40000 bytes, and a fleet needs 1000000" in ended.stderr) == (2, True)
 
 
 async def test_a_wrong_password_is_named_without_showing_it(tmp_path: Path) -> None:
