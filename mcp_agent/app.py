@@ -24,10 +24,10 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.host import Host
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import Methods
-from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.resources.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.resources.mounted_resources import MountedResources
+from mcp_agent.resources.prompts import MountedPrompts, Prompts
 from mcp_agent.resources.resources import HostResources, Resources, SessionResources
 from mcp_agent.resources.wrapped_resources import WrappedResources
 from mcp_agent.security import auth_tokens
@@ -163,7 +163,7 @@ def compose_daemon(
             gate,
             dispatcher,
             every_kind,
-            prompts,
+            [MountedPrompts(gate, mounts), *prompts],
             directory if gateway is None else None,
             lambda: sessions.live,
             auditor.observe_client,
@@ -194,12 +194,10 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     artifacts = artifacts_of(config)
     artifacts.recover()
     audit = AuditLog(config.audit_dir)
-    pruner = pruner_of(config, artifacts, is_strict=True)
-    shared = ToolContext(
-        "", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root, is_strict=True
-    )
+    pruner = pruner_of(config, artifacts, prunes_failures=False)
+    shared = ToolContext("", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root)
     observers = [AuditObserver(audit, gate)]
-    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers)
+    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers, is_literal=True)
     return Host(
         gate=gate,
         hub=hub,
@@ -223,11 +221,12 @@ def _dispatcher(
     observers: Sequence[CallObserver],
     *,
     text_bytes: int | None = None,
+    is_literal: bool = False,
     kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
     compactor = Compactor(artifacts, Cursors(config.cursor_key, config.box_name))
     shaper = Shaper(artifacts, compactor, gate.catalog, text_bytes=text_bytes, visible=gate.visible)
-    return kind(gate, SharedContext(shared, artifacts), shaper, threads, (CallTrace(), *observers))
+    return kind(gate, SharedContext(shared, artifacts, is_literal), shaper, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:
@@ -247,7 +246,7 @@ def artifacts_of(config: Config) -> ArtifactStore:
     return ArtifactStore(config.artifacts_dir, results, pruned, config.id_suffix)
 
 
-def pruner_of(config: Config, store: ArtifactStore, *, is_strict: bool = False) -> HostPruner:
+def pruner_of(config: Config, store: ArtifactStore, *, prunes_failures: bool = True) -> HostPruner:
     """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
     return HostPruner(
         store,
@@ -255,5 +254,5 @@ def pruner_of(config: Config, store: ArtifactStore, *, is_strict: bool = False) 
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,
         markers=config.markers,
-        is_strict=is_strict,
+        prunes_failures=prunes_failures,
     )

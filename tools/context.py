@@ -165,8 +165,6 @@ class ToolContext(Struct, eq=False):
     pruner: Pruner | None = None
     # The folder that `read`, `grep` and the cwd of `bash` cannot leave; None where they may go anywhere.
     root: Path | None = None
-    # Whether the pruning tools keep to the letter of their contract: in `mcp-pruner`, and on `/rpc`.
-    is_strict: bool = False
     commands: CommandRules | None = None
     # When `check` was first called, and when it last reported progress.
     checked_at: float = 0.0

@@ -95,6 +95,8 @@ class SharedContext(Struct, frozen=True):
 
     tools: ToolContext
     artifacts: ArtifactStore
+    # Whether the contract of the pruning tools holds to the letter on every wire, as in `mcp-pruner`.
+    is_literal: bool = False
 
     def for_call(self, call: Call, grant: Grant) -> ToolContext:
         """What the tool of this call is handed."""
@@ -117,8 +119,6 @@ class SharedContext(Struct, frozen=True):
             engine=shared.engine,
             pruner=shared.pruner,
             root=grant.root or shared.root,
-            # On /rpc the pruning tools keep to the letter of their contract.
-            is_strict=shared.is_strict or caller.transport == "rpc",
         )
 
 

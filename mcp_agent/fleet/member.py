@@ -76,7 +76,7 @@ class Member:
             self._tools.dispatcher,
             daemon.methods,
             self._access(),
-            lambda: self._connection,
+            lambda: self.bus,
             lease_s=lease_s,
         )
         self._output = MemberOutput(daemon, self.box, lambda: daemon.gate.offers(self._access(), "shell"))
@@ -162,7 +162,7 @@ class Member:
 
     async def follow(self) -> None:
         """Until cancelled, send a beat every ten seconds, and at once when the facts have changed; then leave."""
-        bus = self._connection
+        bus = self.bus
         expiry = asyncio.create_task(self._calls.expire())
         publishing = asyncio.create_task(self._output.publish(bus))
         try:
@@ -198,7 +198,7 @@ class Member:
         await bus.close()
 
     @property
-    def _connection(self) -> Bus:
+    def bus(self) -> Bus:
         assert self._bus is not None, "the member has not joined"
         return self._bus
 
@@ -248,7 +248,7 @@ class Member:
     async def _serve_question(self, message: Message) -> None:
         """A gateway has started, and asks everybody. The answer is a beat, which all gateways hear."""
         await asyncio.sleep(random.uniform(0.0, _ANSWER_WITHIN_S))
-        await self._beat(self._connection, with_facts=True)
+        await self._beat(self.bus, with_facts=True)
 
     async def _beat(self, bus: Bus, *, with_facts: bool = False) -> None:
         beat = self._news()

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import MOST_CHUNK_BYTES, RATE_BYTES
-from mcp_agent.events.output_cursor import Item, OutputCursor
-from mcp_agent.events.types import MayHear
+from mcp_agent.events.output_cursor import CursorItem, OutputCursor
+from mcp_agent.events.types import Condition
 from mcp_agent.fleet.bus import Bus, BusError, Message
 from mcp_agent.fleet.member_artifacts import MemberArtifacts
 from mcp_agent.fleet.messages import (
@@ -69,7 +69,7 @@ class _Followed(OutputCursor):
 class MemberOutput:
     """`may_hear` says whether gateways may hear of sessions at this moment. Artifacts are read on the same subject."""
 
-    def __init__(self, daemon: Daemon, box: str, may_hear: MayHear) -> None:
+    def __init__(self, daemon: Daemon, box: str, may_hear: Condition) -> None:
         self._hub = daemon.hub
         self._sessions = daemon.sessions
         self._subject = output_subject(box)
@@ -220,7 +220,7 @@ def _take(cursor: OutputCursor, most_bytes: int) -> tuple[tuple[OutputRow, ...],
     return tuple(rows), b"".join(parts)
 
 
-def _row(output: OutputLog, item: Item) -> OutputRow:
+def _row(output: OutputLog, item: CursorItem) -> OutputRow:
     if isinstance(item, Lost):
         return OutputRow("lost", output.session_id, 0, item.offset, item.end)
     if isinstance(item, Exit):

@@ -47,8 +47,8 @@ from tools.kit.rules import Rule
 from tools.kit.spec import Effect, Tool
 from tools.sessions.origin import EndedBy
 
-# No message is larger unless a call or a result is. The default of NATS is a little more.
-LEAST_PAYLOAD_BYTES = 1_000_000
+# The default of NATS. Only a call may be larger.
+LEAST_PAYLOAD_BYTES = 1024 * 1024
 # A box answers within that time, at the latest that the call is running.
 HOLD_S = 2.0
 # A call that no gateway has asked for in so long is cancelled, if the box was connected all the time.

@@ -79,7 +79,6 @@ def _remote_tool(entries: Sequence[ToolEntry], *, takes_box: bool) -> RemoteTool
         idempotent=all(each.idempotent for each in entries),
         deadline_s=0.0,
         instant=None,
-        json_rpc_errors=False,
         given_schema=schema,
         aliases=entry.aliases,
         known_as=entry.known_as,

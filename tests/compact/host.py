@@ -16,7 +16,7 @@ from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation
-from mcp_agent.protocol.methods import Request
+from mcp_agent.protocol.methods import McpRequest
 from registry.catalog import Catalog, discover
 from registry.gate import Access
 from tests.compact import promises
@@ -44,7 +44,7 @@ class CompactHost:
         assert message is not None
         conversation = None if era == "stateless" else Conversation(eras.LATEST_HANDSHAKE)
         body: dict[str, Any] = orjson.loads(
-            (await self.daemon.methods.answer(Request(message, caller, conversation))).body
+            (await self.daemon.methods.answer(McpRequest(message, caller, conversation))).body
         )
         return body
 

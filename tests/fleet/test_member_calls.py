@@ -24,6 +24,7 @@ from mcp_agent.fleet.messages import (
     Cancelled,
     Misunderstood,
     Ran,
+    ResultTooLarge,
     Running,
     RunTool,
     Unknown,
@@ -54,6 +55,9 @@ class _Asker:
     async def cancel(self, call_id: str) -> None:
         subject = verb_subject(self._member.box, self._member.boot, "cancel", "gw")
         await self._bus.publish(subject, encode(Cancel(call_id)))
+
+    def lower_limit(self, limit: int) -> None:
+        self._member.bus.max_payload = limit
 
     def ran(self) -> list[str]:
         log = self.folder / "ran.log"
@@ -144,6 +148,16 @@ async def test_a_call_that_nobody_asks_for_any_more_is_cancelled(tmp_path: Path)
         (pid,) = await eventually(asker.ran)
         assert isinstance(await asked, Running | Cancelled)
         await eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+async def test_a_result_that_fits_no_message_is_said_to_be_too_large(tmp_path: Path) -> None:
+    """The budgets of results keep them below what a fleet needs of a server, so the limit is lowered behind its back."""
+    async with _member(tmp_path) as asker:
+        asker.lower_limit(2_000)
+        answer = await asker.ask(_run("call-0006", "seq 1000"))
+        assert isinstance(answer, ResultTooLarge)
+        assert answer.size > answer.limit == 2_000
+        assert await asker.ask(Ask("call-0006")) == answer
 
 
 async def test_a_message_of_another_protocol_is_refused_and_nothing_runs(tmp_path: Path) -> None:
