@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mcp_agent.answers.fit import Answers
 from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace, Metrics, RecentResults
-from mcp_agent.calls.shaping import Shaper
-from mcp_agent.compact.compactor import Compactor
-from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon, pin_profile
 from mcp_agent.events.hub import EventHub
@@ -47,7 +45,7 @@ from tools.context import ToolContext
 from tools.files.paths import OpenPaths
 from tools.files.protected import Protected
 from tools.journal.journal import Journal
-from tools.journal.journal_records import Limits as JournalLimits
+from tools.journal.journal_records import JournalLimits
 from tools.search.engine import find_engine
 from tools.sessions.crash_record import CrashRecord
 from tools.sessions.manager import SessionLimits, SessionManager
@@ -224,9 +222,8 @@ def _dispatcher(
     is_literal: bool = False,
     kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
-    compactor = Compactor(artifacts, Cursors(config.cursor_key, config.box_name))
-    shaper = Shaper(artifacts, compactor, gate.catalog, text_bytes=text_bytes, visible=gate.visible)
-    return kind(gate, SharedContext(shared, artifacts, is_literal), shaper, threads, (CallTrace(), *observers))
+    answers = Answers(artifacts, gate.visible, text_bytes=text_bytes, box=config.box_name)
+    return kind(gate, SharedContext(shared, artifacts, is_literal), answers, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:

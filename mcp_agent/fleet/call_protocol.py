@@ -11,20 +11,8 @@ from typing import Any, Literal
 
 import orjson
 
-from mcp_agent.calls.call import (
-    MEDIA_WIRES,
-    Blocks,
-    Call,
-    Caller,
-    Compact,
-    Failure,
-    Narrowing,
-    Outcome,
-    Page,
-    Refusal,
-    Success,
-    Written,
-)
+from mcp_agent.answers.reply import Blocks, Compact, Written
+from mcp_agent.calls.call import Call, Caller, Failure, Narrowing, Outcome, Page, Refusal, Success
 from mcp_agent.fleet.messages import (
     BadMessage,
     CallContext,
@@ -36,7 +24,7 @@ from mcp_agent.fleet.messages import (
 )
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
-from tools.kit.results import Media, Result, ResultFacts
+from tools.kit.results import Facts, Media, Result
 from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules
 
 _MOST_MESSAGE = 1_000
@@ -108,7 +96,7 @@ def outcome_message(outcome: Outcome, caller: Caller) -> Ran | CallRefused:
     if isinstance(outcome, Refusal):
         data = None if outcome.data is None else dict(outcome.data)
         return CallRefused(outcome.error_code, outcome.message, data, outcome.reason)
-    facts = outcome.result.audit_facts if isinstance(outcome, Success) else ResultFacts()
+    facts = outcome.result.facts if isinstance(outcome, Success) else Facts()
     error = outcome.error if isinstance(outcome, Failure) else None
     written = _for_wire(outcome.written, caller)
     form, content = _form(written)
@@ -142,7 +130,7 @@ def _form(written: Written) -> tuple[Literal["blocks", "media", "compact", "text
 
 def _for_wire(written: Written, caller: Caller) -> Written:
     """As it is; for clients of MCP, as content and the object beside it."""
-    if isinstance(written, Media | Blocks) or caller.transport in MEDIA_WIRES:
+    if isinstance(written, Media | Blocks) or caller.takes_media:
         return written
     encoded = written.encoded if isinstance(written, Compact) else written
     shown = encoded if isinstance(encoded, str) else encoded.decode()
@@ -195,8 +183,8 @@ class RemoteResult(Result, frozen=True):
         return _text_of(self._written)
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(self._exit, self._undo)
+    def facts(self) -> Facts:
+        return Facts(self._exit, self._undo)
 
 
 class RemoteError(ToolError):

@@ -95,7 +95,7 @@ class Files:
             return result
 
         found = await self.run(request, "fs_read", work, path=path)
-        if found.media is not None:
+        if found.body.content is not None:
             return found
         text = found.as_object()
         if text.get("truncated"):

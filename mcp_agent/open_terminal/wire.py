@@ -76,8 +76,10 @@ class OpenTerminal:
         if isinstance(answer, RawFile):
             await _send_file(answer, scope, send)
         elif isinstance(answer, Result):
-            assert answer.media is not None, "only an image is sent as it is"
-            await send_json(send, 200, answer.media.data, media_type=answer.media.type)
+            content = answer.body.content
+            media = None if content is None else content.media
+            assert media is not None, "only an image is sent as it is"
+            await send_json(send, 200, media.data, media_type=media.type)
         else:
             await send_object(send, 200, answer)
 

@@ -12,11 +12,11 @@ import orjson
 from msgspec import Struct
 
 from mcp_agent import __version__
+from mcp_agent.answers.budget import MOST_MESSAGE_BYTES, needs_handshake, takes_claude_hints
+from mcp_agent.answers.reply import Blocks
 from mcp_agent.calls.call import Answer as ToolAnswer
-from mcp_agent.calls.call import Blocks, Call, Caller, Failure, Refusal, Success
+from mcp_agent.calls.call import Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
-from mcp_agent.calls.text_clients import needs_handshake, takes_claude_hints
 from mcp_agent.events.types import Notice
 from mcp_agent.process.logs import event
 from mcp_agent.process.memory import exact_copy
@@ -240,7 +240,7 @@ class Methods:
         outcome = await self._dispatcher.call(Call(new_call_id(), request.caller, "health", {}))
         if not isinstance(outcome, Success | Failure):
             raise RpcError(METHOD_NOT_FOUND, "Method not found: health")
-        return outcome.answer.as_object()
+        return outcome.reply.as_object()
 
     def _resources_list(self, request: McpRequest) -> Payload:
         self._check_cursor(request)

@@ -14,7 +14,8 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls.call import OPENAPI, Blocks, Call, Compact, Failure, Refusal
+from mcp_agent.answers.reply import Blocks, Compact
+from mcp_agent.calls.call import OPENAPI, Call, Failure, Refusal
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import RpcError, WireAnswer

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import BRIDGE_HEADER, MOUNTED_BY_HEADER
-from mcp_agent.calls.text_clients import text_client
+from mcp_agent.answers.budget import text_client
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOutput
 from mcp_agent.process.logs import event

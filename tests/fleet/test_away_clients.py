@@ -76,7 +76,7 @@ async def _gateway(folder: Path) -> AsyncIterator[Daemon]:
 async def _call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
     outcome = await daemon.dispatcher.call(Call(new_call_id(), Caller("owner", Access(), "rpc"), tool, arguments))
     assert isinstance(outcome, Success), outcome
-    return outcome.result.as_object()
+    return outcome.reply.as_object()
 
 
 async def _next(heard: asyncio.Queue[dict[str, Any]]) -> dict[str, Any]:

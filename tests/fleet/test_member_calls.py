@@ -151,7 +151,7 @@ async def test_a_call_that_nobody_asks_for_any_more_is_cancelled(tmp_path: Path)
 
 
 async def test_a_result_that_fits_no_message_is_said_to_be_too_large(tmp_path: Path) -> None:
-    """The budgets of results keep them below what a fleet needs of a server, so the limit is lowered behind its back."""
+    """The budgets of results keep them below what a fleet needs of a server, so the limit is lowered for the test."""
     async with _member(tmp_path) as asker:
         asker.lower_limit(2_000)
         answer = await asker.ask(_run("call-0006", "seq 1000"))

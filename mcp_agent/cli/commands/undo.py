@@ -17,7 +17,7 @@ from tools.files import disk
 from tools.files.diffs import diff_texts
 from tools.files.paths import on_one_line, to_wire
 from tools.journal.journal import Journal
-from tools.journal.journal_records import Entry
+from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import ToolError
 
 _MOST_DIFF_BYTES = 1_000_000
@@ -54,7 +54,7 @@ def undo(options: argparse.Namespace) -> int:
     return 0
 
 
-def _list(entries: list[Entry], *, as_json: bool) -> int:
+def _list(entries: list[JournalEntry], *, as_json: bool) -> int:
     if as_json:
         print_json(
             [
@@ -90,5 +90,5 @@ def _diff(journal: Journal, undo_id: str) -> str:
     return diff_texts(now, before, limit_chars=_DIFF_CHARS)
 
 
-def _time(entry: Entry) -> str:
+def _time(entry: JournalEntry) -> str:
     return datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M:%S")

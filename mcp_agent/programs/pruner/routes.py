@@ -52,7 +52,7 @@ class _Health:
         call = Call(new_call_id(), Caller("health", Access(), "http"), "health", {})
         outcome = await self._host.dispatcher.call(call)
         assert isinstance(outcome, Success), "health takes no arguments and cannot fail"
-        await send_object(send, 200, outcome.result.as_object())
+        await send_object(send, 200, outcome.reply.as_object())
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

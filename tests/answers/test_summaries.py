@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
+from mcp_agent.answers.compact import shorten_middle
+from mcp_agent.answers.pages import shorten
 from registry.catalog import discover
-from tests.compact.host import CompactHost, compact_host
-from tools.kit.results import Result
-from tools.kit.spec import Tool
-from tools.kit.summaries import (
+from tests.answers.host import CompactHost, compact_host
+from tools.filesystem.fs_grep import matches_summary
+from tools.kit.results import (
+    Result,
     any_item,
     last_line,
     line_count,
-    matches_summary,
     quantity,
     short_path,
-    shorten,
-    shorten_middle,
 )
+from tools.kit.spec import Tool
 
 
 @pytest.mark.parametrize("tool", discover().tools, ids=lambda tool: tool.name)

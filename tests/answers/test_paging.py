@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.compact.host import ERAS, CompactHost, compact_host
+from tests.answers.host import ERAS, CompactHost, compact_host
 
 _COSTLY = '"\\\t\x01é漢😀 plain text that is longer than the rest\n'
 
@@ -126,7 +126,7 @@ async def test_an_object_that_was_cut_is_paged_as_its_text(host: CompactHost) ->
 async def test_a_cursor_is_worth_nothing_to_another_caller(host: CompactHost) -> None:
     first = await host.call("rows", count=25)
     refused = await host.call("rows", who="guest", cursor=first["nextCursor"])
-    assert refused["error"]["code"] == "INVALID_PARAMS"
+    assert refused["error"]["code"] == "NOT_FOUND"
 
 
 async def test_a_cursor_whose_whole_is_gone_says_so(host: CompactHost) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
+from mcp_agent.answers.budget import TEXT_CLIENTS
 from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Call, Caller, Success
-from mcp_agent.calls.text_clients import TEXT_CLIENTS
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from registry.gate import Access

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from mcp_agent.answers.fit import Answers, object_parts
+from mcp_agent.answers.reply import Reply
 from mcp_agent.calls.call import Call, Caller
-from mcp_agent.calls.shaping import Shaper
-from mcp_agent.compact.compactor import Compactor
-from mcp_agent.compact.cursors import Cursors
 from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
 from registry.catalog import discover
 from registry.gate import Access
@@ -173,9 +172,24 @@ class _Long(Result, frozen=True):
 def test_a_result_that_is_too_large_is_written_out_once(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path, Quotas(10_000_000, 10_000_000, 60.0))
     catalog = discover()
-    shaper = Shaper(store, Compactor(store, Cursors(tmp_path / "key")), catalog)
-    result = _Long("x" * 2_000_000, [])
-    call = Call("id", Caller("owner", Access(), "http"), "fs_read", {})
-    assert shaper.shape_small(result, call, "text", catalog.by_name.get("fs_read")) is None
-    shaped = shaper.shape(result, call, "text", catalog.by_name.get("fs_read"))
-    assert (shaped.whole_bytes, result.notes) == (2_000_000, ["rendered"])
+    answers = Answers(store, lambda _: catalog.tools)
+    call = Call("id", Caller("owner", Access(), "http", form="text"), "fs_read", {})
+    budget = answers.budget(call, catalog.by_name.get("fs_read"), "auto")
+    # The first is found too large on the event loop; the second takes long, and is written in a thread.
+    for size in (240_000, 2_000_000):
+        result = _Long("\x01" * size, [])
+        left = answers.fit(Reply(result), budget)
+        assert callable(left)
+        fitted = left()
+        assert (fitted.whole_bytes, result.notes) == (size, ["rendered"])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 50, 51, 999, 1_000, 1_001, 5_432, 70_001])
+@pytest.mark.parametrize("others", [{}, {"path": "/srv", "truncated": True}])
+def test_an_object_is_kept_as_it_is_and_can_be_searched_by_lines(count: int, others: dict[str, Any]) -> None:
+    value = {**others, "rows": [{"id": number, "text": '},{"id":'} for number in range(count)]}
+    written = b"".join(object_parts(value, "rows"))
+    assert json.loads(written) == value
+    assert written.count(b"\n") <= 1_002
+    if 0 < count < 1_000:
+        assert len(written.splitlines()) == count + 2

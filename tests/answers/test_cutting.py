@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_agent.compact.cutting import MOST_DEPTH, MOST_STRING, STEPS, Cutter, Limits
+from mcp_agent.answers.compact import MOST_DEPTH, STEPS, Cutter, Limits
+from mcp_agent.answers.pages import MOST_STRING
 
 _TEXTS = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=40),

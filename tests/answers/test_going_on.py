@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Call, Caller, Success
-from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from mcp_agent.protocol.methods import tool_result

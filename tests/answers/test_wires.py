@@ -15,7 +15,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 
-from tests.compact.promises import MOST_BYTES, broken, broken_object
+from tests.answers.promises import MOST_BYTES, broken, broken_object
 from tests.support.daemon import COMMAND, WITH_PROBES, Daemon, environment, running
 from tests.support.waiting import PATIENCE_S
 

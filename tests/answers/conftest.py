@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compact.host import CompactHost, compact_host
+from tests.answers.host import CompactHost, compact_host
 
 
 @pytest.fixture

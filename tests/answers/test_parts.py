@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.compact.host import CompactHost
+from tests.answers.host import CompactHost
 
 
 @pytest.fixture

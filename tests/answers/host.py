@@ -19,7 +19,7 @@ from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.methods import McpRequest
 from registry.catalog import Catalog, discover
 from registry.gate import Access
-from tests.compact import promises
+from tests.answers import promises
 
 Era = Literal["handshake", "stateless", "rpc"]
 ERAS: tuple[Era, ...] = ("handshake", "stateless", "rpc")

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.compact import promises
-from tests.compact.host import ERAS, EVERY_TOOL, CompactHost, compact_host
-from tests.compact.inputs import INPUTS, World
+from tests.answers import promises
+from tests.answers.host import ERAS, EVERY_TOOL, CompactHost, compact_host
+from tests.answers.inputs import INPUTS, World
 
 _IS_LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 _SEEDS = 20 if _IS_LONG else 2
