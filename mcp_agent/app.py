@@ -80,7 +80,7 @@ def compose_daemon(
         built_in = Catalog(gateway.own_tools)
         every_tool = Catalog((*every_tool.tools, *gateway.own_tools))
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
-    file = RegistryFile(config.config, every_tool)
+    file = RegistryFile(config.tools_file, every_tool)
     profiles = file.load_or_create()
     if config.profile is not None and config.profile not in profiles.by_id:
         # Said here and not by `pin_profile`: at the start it is the setting that is wrong, and not tools.json.

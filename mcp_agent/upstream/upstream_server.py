@@ -333,7 +333,7 @@ class Upstream:
         message = f"the mounted server {name} {happened}" + (f": {reason}" if reason else "")
         hint = None
         if self.has_given_up:
-            again = f"its owner can start it: mcp-agent mount --restart {name}"
+            again = f"its owner can start it: mcp-agent mount restart {name}"
             hint = f"it failed {self._failures} times and is not started again; {again}"
         return UpstreamUnavailable(message, hint=hint, stderr=self.process.last_lines)
 

@@ -186,5 +186,5 @@ class Journal(FileChanges):
         elif now is None or (entry.after is not None and disk.identity(now) != entry.after):
             raise StaleRev(
                 f"{to_wire(own)} has changed since {entry.id} {entry.summary}",
-                hint="pass overwrite=true (`mcp-agent undo --force`) to put the older state back all the same",
+                hint="pass overwrite=true (`mcp-agent undo ID --force`) to put the older state back all the same",
             )

@@ -279,7 +279,7 @@ class Records:
         if found is None:
             raise NotFound(
                 f"there is nothing to undo under the id {undo_id[:40]!r}",
-                hint=f"changes are kept for {self.limits.age_s / 86400:g} days; `mcp-agent undo --list` shows them",
+                hint=f"changes are kept for {self.limits.age_s / 86400:g} days; `mcp-agent undo` shows them",
             )
         return found
 
