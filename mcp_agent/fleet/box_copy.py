@@ -29,7 +29,7 @@ from tools.context import ToolContext
 from tools.filesystem.changes import undo_note
 from tools.kit.errors import BoxUnreachable, IoError, ToolError
 from tools.kit.params import Field
-from tools.kit.results import Facts, Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class Copied(Result, frozen=True):
     why: str | None = None
 
     @property
-    def facts(self) -> Facts:
-        return Facts(change_id=self.undo_id)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         notes = f"{self.bytes} bytes · sha256 {self.sha256} · {undo_note(self.undo_id, self.why)}"

@@ -24,7 +24,7 @@ from mcp_agent.fleet.messages import (
 )
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
-from tools.kit.results import Facts, Media, Result
+from tools.kit.results import Media, Result, ResultFacts
 from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules
 
 _MOST_MESSAGE = 1_000
@@ -96,7 +96,7 @@ def outcome_message(outcome: Outcome, caller: Caller) -> Ran | CallRefused:
     if isinstance(outcome, Refusal):
         data = None if outcome.data is None else dict(outcome.data)
         return CallRefused(outcome.error_code, outcome.message, data, outcome.reason)
-    facts = outcome.result.facts if isinstance(outcome, Success) else Facts()
+    facts = outcome.result.facts if isinstance(outcome, Success) else ResultFacts()
     error = outcome.error if isinstance(outcome, Failure) else None
     written = _for_wire(outcome.written, caller)
     form, content = _form(written)
@@ -183,8 +183,8 @@ class RemoteResult(Result, frozen=True):
         return _text_of(self._written)
 
     @property
-    def facts(self) -> Facts:
-        return Facts(self._exit, self._undo)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(self._exit, self._undo)
 
 
 class RemoteError(ToolError):

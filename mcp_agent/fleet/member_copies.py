@@ -39,7 +39,7 @@ from tools.filesystem.changes import make_parents
 from tools.journal.journal_records import Receipt
 from tools.kit.errors import IoError, TooLarge, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Facts, Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
 log = logging.getLogger(__name__)
@@ -76,8 +76,8 @@ class Received(Result, frozen=True):
     why: str | None = None
 
     @property
-    def facts(self) -> Facts:
-        return Facts(change_id=self.undo_id)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.bytes} bytes received as {self.path}"
