@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mcp_agent.cli.parser import COMMON, EVERY, TOKENS, add_command, add_group, add_json_flag
-from registry.known_keys import EFFECTS
+from registry.profiles import EFFECTS
 
 if TYPE_CHECKING:
     from mcp_agent.cli.parser import Commands

@@ -16,7 +16,7 @@ from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.changing import make_change, print_change, read_registry
 from mcp_agent.config import load
 from mcp_agent.security import auth_tokens
-from registry.edits import profile_entry, replace_profile
+from registry.edits import edit_named, profile_entry
 from registry.profiles import BadRegistry
 from registry.user_error import UserError
 
@@ -67,7 +67,7 @@ def edit(options: argparse.Namespace) -> int:
             print("nothing has changed")
             _discard(kept)
             return 0
-        file.try_edit(replace_profile(options.id, entry), catalog)
+        file.try_edit(edit_named("profiles/edit", {"profile": options.id, "entry": entry}), catalog)
     except BadRegistry as error:
         raise _unusable("; ".join(map(str, error.problems)), kept) from None
     except (ValueError, UserError) as error:

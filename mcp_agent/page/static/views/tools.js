@@ -1,6 +1,6 @@
 // Tools: profiles side by side, with a switch for every category, tool and effect, and the deny rules.
 
-import { post } from "../api.js";
+import { get, post } from "../api.js";
 import { button, empty, fill, h, icon, select, toggle } from "../dom.js";
 import * as format from "../format.js";
 import { readSetting, writeSetting } from "../settings.js";
@@ -34,7 +34,11 @@ function mount(root, app) {
     rules,
   );
 
-  const change = (path, body, done) => app.attempt(async () => app.store.set("board", await post(`switchboard/${path}`, body)), done);
+  const change = (path, body, done) =>
+    app.attempt(async () => {
+      await post(path, body);
+      app.store.set("board", await get("switchboard"));
+    }, done);
 
   function paint() {
     const state = app.store.state.board;
@@ -83,7 +87,7 @@ function mount(root, app) {
       const text = `This also sets every switch of the profile ${profile.label} back to how it was shipped. Its deny rules stay.`;
       if (!(await app.ask({ title: `Use ${preset.title}?`, text, action: "Use" }))) return;
     }
-    await change("preset", { preset: preset.id }, `${preset.title} is in use`);
+    await change("profiles/preset", { preset: preset.id }, `${preset.title} is in use`);
   }
 
   function paintChips(state) {
@@ -136,10 +140,10 @@ function mount(root, app) {
         h("span", { class: "profile-name" }, h("span", { class: "clip", title: profile.id }, profile.label), profileMenu(state, profile, isActive)),
         h("span", { class: "small muted nowrap" }, `${profile.visible.length} on · ${format.short(cost)} tokens`),
         !profile.enabled
-          ? button("Switch on", () => change("enable", { profile: profile.id, enabled: true }), { kind: "tiny" })
+          ? button("Switch on", () => change("profiles/update", { profile: profile.id, enabled: true }), { kind: "tiny" })
           : isActive
             ? h("span", { class: "chip accent" }, icon("check", 13), state.pinned ? "Active (pinned)" : "Active")
-            : button("Make active", () => change("use", { profile: profile.id }, `${profile.label} is active`), { kind: "tiny", disabled: state.pinned, aria: { label: `Make ${profile.label} active` } }),
+            : button("Make active", () => change("profiles/use", { profile: profile.id }, `${profile.label} is active`), { kind: "tiny", disabled: state.pinned, aria: { label: `Make ${profile.label} active` } }),
       ),
     );
   }
@@ -160,17 +164,17 @@ function mount(root, app) {
         button("Duplicate…", act(async () => {
           const answer = await app.ask({ title: `Duplicate ${profile.label}`, fields: [{ name: "label", label: "Name of the copy", value: `${profile.label} copy`, maxLength: 80 }], action: "Duplicate" });
           if (!answer) return;
-          await change("duplicate", { profile: profile.id, label: answer.label }, `${answer.label} is there`);
+          await change("profiles/create", { from: profile.id, label: answer.label }, `${answer.label} is there`);
         }), { icon: "copy" }),
         button("Rename…", act(async () => {
           const answer = await app.ask({ title: `Rename ${profile.label}`, text: `Its id stays ${profile.id}: tokens and addresses name it.`, fields: [{ name: "label", label: "Name", value: profile.label, maxLength: 80 }], action: "Rename" });
-          if (answer) await change("rename", { profile: profile.id, label: answer.label }, `It is called ${answer.label} now`);
+          if (answer) await change("profiles/update", { profile: profile.id, label: answer.label }, `It is called ${answer.label} now`);
         })),
-        button(profile.enabled ? "Switch the profile off" : "Switch the profile on", act(() => change("enable", { profile: profile.id, enabled: !profile.enabled }))),
+        button(profile.enabled ? "Switch the profile off" : "Switch the profile on", act(() => change("profiles/update", { profile: profile.id, enabled: !profile.enabled }))),
         inFile && button(profile.builtin ? "Reset to built-in…" : "Delete…", act(async () => {
           const title = profile.builtin ? `Reset ${profile.label}?` : `Delete ${profile.label}?`;
           const text = profile.builtin ? "Its switches and rules become those that it was shipped with." : "Clients whose token names it will see no tools.";
-          if (await app.ask({ title, text, action: profile.builtin ? "Reset" : "Delete", kind: "danger" })) await change("delete", { profile: profile.id }, profile.builtin ? `${profile.label} is reset` : `${profile.label} is deleted`);
+          if (await app.ask({ title, text, action: profile.builtin ? "Reset" : "Delete", kind: "danger" })) await change("profiles/delete", { profile: profile.id }, profile.builtin ? `${profile.label} is reset` : `${profile.label} is deleted`);
         }), { kind: "danger", disabled: isActive, title: isActive ? "Make another profile active first" : undefined }),
       ),
     );
@@ -255,7 +259,7 @@ function mount(root, app) {
     const tryIt = async (event) => {
       event.preventDefault();
       if (!probe.value.trim()) return;
-      const answer = await app.attempt(() => post("switchboard/rules/try", { profile: profile.id, kind, text: probe.value }));
+      const answer = await app.attempt(() => post("rules/try", { profile: profile.id, kind, text: probe.value }));
       if (!answer) return;
       const why = answer.rule ? `Denied by the rule ${answer.rule}: ${answer.reason}. It matches ${answer.matched}` : answer.message;
       fill(verdict, h("p", { class: `note break ${answer.denied ? "bad" : "good"}` }, answer.denied ? why : `No rule of ${profile.label} is against ${answer.text}`));
