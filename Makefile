@@ -48,6 +48,7 @@ test-openwebui: $(STAMP) system
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m tests.page.check_scripts
 	$(BIN)/python -m mcp_agent.cli.reference --check
 	$(BIN)/mypy
 
@@ -86,6 +87,7 @@ docs: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python -m tests.page.check_scripts --write
 	$(BIN)/mypy
 
 $(DAEMON): pyproject.toml
@@ -126,8 +128,10 @@ endef
 system:
 	@for program in $(PROGRAMS); do \
 	  command -v $$program >/dev/null && continue; \
-	  echo "==> Installing $$program"; \
-	  { apt-get update -qq && apt-get install -qq -y $$program; } || exit 1; \
+	  case $$program in chromium) why="the tests of the Tools page drive it";; *) why="commands of the docs use it";; esac; \
+	  echo "==> Installing $$program with apt-get: $$why"; \
+	  { apt-get update -qq && apt-get install -qq -y $$program; } || \
+	    { echo "apt-get could not install $$program; install it yourself, or run: make test-fast"; exit 1; }; \
 	done
 
 # Clients and test suites of others, each installed once into the user's cache folder.

@@ -30,10 +30,9 @@ from mcp_agent.resources.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.resources.mounted_resources import MountedResources
 from mcp_agent.resources.resources import HostResources, Resources, SessionResources
 from mcp_agent.resources.wrapped_resources import WrappedResources
+from mcp_agent.security import auth_tokens
 from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.security.refusals import Refusals
-from mcp_agent.sessions.crash_record import CrashRecord
-from mcp_agent.sessions.manager import Limits, SessionManager
 from mcp_agent.settings import BUILT_IN, BadConfig
 from mcp_agent.storage.artifact_store import PRUNED_QUOTAS, ArtifactStore, Quotas
 from mcp_agent.storage.audit_log import AuditLog
@@ -50,6 +49,8 @@ from tools.files.protected import Protected
 from tools.journal.journal import Journal
 from tools.journal.journal_records import Limits as JournalLimits
 from tools.search.engine import find_engine
+from tools.sessions.crash_record import CrashRecord
+from tools.sessions.manager import SessionLimits, SessionManager
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway
@@ -89,7 +90,7 @@ def compose_daemon(
     profiles = pin_profile(profiles, config.profile)
     record = CrashRecord(config.state_dir / "sessions")
     hub = EventHub(record.boot)
-    limits = Limits(
+    limits = SessionLimits(
         sessions=config.max_sessions,
         age_s=config.session_age_s,
         spool_bytes=config.session_spool_mib * 1024 * 1024,
@@ -97,7 +98,7 @@ def compose_daemon(
         stop_on_disconnect=config.stop_on_disconnect,
         id_suffix=config.id_suffix,
     )
-    sessions = SessionManager(hub, record, limits)
+    sessions = SessionManager(hub, record, limits, secret=auth_tokens.VARIABLE)
     mounts = Mounts(sessions, directory, config.mounts_dir, record.boot)
     added_tools = mounts.tools if gateway is None else both(gateway.tools, mounts.tools)
     live_catalog = LiveCatalog(built_in, ProgramHelp(config.program_help_file), added_tools)
@@ -188,17 +189,15 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     gate = Gate(catalog, Profiles(DEFAULT_PROFILE, SHIPPED))
     record = CrashRecord(config.state_dir / "sessions")
     hub = EventHub(record.boot)
-    sessions = SessionManager(hub, record, Limits())
+    sessions = SessionManager(hub, record, SessionLimits(), secret=auth_tokens.VARIABLE)
     threads = ThreadPoolExecutor(_PRUNER_THREADS, thread_name_prefix="tool")
     artifacts = artifacts_of(config)
     artifacts.recover()
     audit = AuditLog(config.audit_dir)
-    pruner = pruner_of(config, artifacts, is_strict=True)
-    shared = ToolContext(
-        "", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root, is_strict=True
-    )
+    pruner = pruner_of(config, artifacts, prunes_failures=False)
+    shared = ToolContext("", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root)
     observers = [AuditObserver(audit, gate)]
-    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers)
+    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers, is_literal=True)
     return Host(
         gate=gate,
         hub=hub,
@@ -222,11 +221,12 @@ def _dispatcher(
     observers: Sequence[CallObserver],
     *,
     text_bytes: int | None = None,
+    is_literal: bool = False,
     kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
     compactor = Compactor(artifacts, Cursors(config.cursor_key, config.box_name))
     shaper = Shaper(artifacts, compactor, gate.catalog, text_bytes=text_bytes, visible=gate.visible)
-    return kind(gate, SharedContext(shared, artifacts), shaper, threads, (CallTrace(), *observers))
+    return kind(gate, SharedContext(shared, artifacts, is_literal), shaper, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:
@@ -246,7 +246,7 @@ def artifacts_of(config: Config) -> ArtifactStore:
     return ArtifactStore(config.artifacts_dir, results, pruned, config.id_suffix)
 
 
-def pruner_of(config: Config, store: ArtifactStore, *, is_strict: bool = False) -> HostPruner:
+def pruner_of(config: Config, store: ArtifactStore, *, prunes_failures: bool = True) -> HostPruner:
     """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
     return HostPruner(
         store,
@@ -254,5 +254,5 @@ def pruner_of(config: Config, store: ArtifactStore, *, is_strict: bool = False) 
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,
         markers=config.markers,
-        is_strict=is_strict,
+        prunes_failures=prunes_failures,
     )

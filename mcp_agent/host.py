@@ -12,10 +12,10 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.security.open_streams import OpenStreams
-from mcp_agent.sessions.manager import SessionManager
 from mcp_agent.storage.artifact_store import ArtifactStore
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
+from tools.sessions.manager import SessionManager
 
 
 class Host(Struct, eq=False):

@@ -67,7 +67,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         "/events": _events(daemon),
         "/health": health,
         "/metrics": MetricsPage(
-            daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.lossless_clients}
+            daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.followers}
         ),
         "/": _Front(streamable, page),
     }

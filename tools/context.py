@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -20,24 +20,11 @@ from tools.kit.rules import CommandRules
 from tools.pruning.engine import Language, Selection, SourceType
 from tools.search.engine import Engine, find_engine
 from tools.search.listings import Listings
+from tools.sessions.origin import Origin
 
-EndedBy = Literal["timeout", "age", "disconnect", "shutdown"]
-
-
-class Origin(NamedTuple):
-    """Who a command was started for: the token, and what the client says of its connection, its user and its chat."""
-
-    token: str = ""
-    connection: str = ""
-    user: str = ""
-    chat: str = ""
-
-    @property
-    def conversations(self) -> tuple[str, ...]:
-        """What identifies the conversation, closest first: output that one has read is still new for another."""
-        chat = f"{self.token}/{self.chat}" if self.chat else ""
-        return tuple(filter(None, (self.connection, chat)))
-
+if TYPE_CHECKING:
+    # Few tools start processes, and what it takes to do so is slow to load.
+    from tools.sessions.manager import SessionManager
 
 # Progress is reported at most so often.
 REPORT_EVERY_S = 0.5
@@ -68,142 +55,6 @@ class NoArtifacts:
 
     def path_of(self, reference: str) -> Path:
         raise NotFound(f"{reference[:200]} is not there: no artifacts are kept here")
-
-
-class Ending(Struct, frozen=True):
-    """How the processes of a command were ended: whether SIGKILL was needed after the grace, and what is alive in spite
-    of it, each by its pid and command line."""
-
-    escalated: bool = False
-    left: tuple[str, ...] = ()
-
-
-class ShellSession(Protocol):
-    """A running or ended command, and its output: bytes of both streams in order of arrival."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def pid(self) -> int: ...
-
-    @property
-    def output_path(self) -> str | None:
-        """The file with its output; None while it has none."""
-
-    @property
-    def is_running(self) -> bool: ...
-
-    @property
-    def exit_code(self) -> int | None: ...
-
-    @property
-    def signal(self) -> str | None: ...
-
-    @property
-    def ended_by(self) -> EndedBy | None:
-        """Why the daemon ended it; None while it runs, and if it ended by itself."""
-
-    @property
-    def end(self) -> int:
-        """How many bytes it has printed."""
-
-    @property
-    def age_s(self) -> float: ...
-
-    @property
-    def takes_input(self) -> bool: ...
-
-    @property
-    def echoes_input(self) -> bool:
-        """Whether what is written to it now comes back as output: it has a terminal that shows what is typed."""
-
-    async def wait_for_output(self, within_s: float | None) -> bool:
-        """Wait for output or the exit. False if neither came in time."""
-
-    def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
-        """Output from `offset` on, where it really begins and where it ends."""
-
-    @property
-    def unfinished_line(self) -> str:
-        """What was written to its standard input since the last line end."""
-
-    def captured_lines(self, stream: Literal["stdout", "stderr"]) -> int:
-        """How many lines a stream has had, with those that were left out."""
-
-    def captured_output(self, stream: Literal["stdout", "stderr"]) -> tuple[str, str, int]:
-        """The head and the tail of a stream, and the number of bytes left out between them."""
-
-    def stored_output(self) -> Iterator[bytes]:
-        """All of its output that is still stored. Any thread may iterate. Raises OSError, also during the iteration."""
-
-    def complete_file(self) -> Path | None:
-        """The file with all of its output, closed for writing; None if some is lost or in another file."""
-
-    def read_position(self, conversations: Sequence[str]) -> int | None:
-        """The offset after what the first of `conversations` that has read here was given last; None if none has."""
-
-    def set_read_position(self, conversations: Sequence[str], offset: int) -> None: ...
-
-    async def write(self, data: bytes) -> int:
-        """Write to its standard input. Returns how many bytes it accepted."""
-
-    def close_input(self) -> None: ...
-
-    async def wait_for_exit(self, within_s: float | None) -> bool:
-        """Wait for the exit. False if it did not come in time."""
-
-    def promote(self, ends_in_s: float | None) -> bool:
-        """Make the command of a call a session, ended after `ends_in_s`. False if the limit of sessions is reached."""
-
-    def release(self, *, keeps_output: bool) -> None:
-        """Forget the command of a call. With `keeps_output` its output file stays for an hour."""
-
-    def abandon(self, grace_s: float) -> None:
-        """End the command of a cancelled call, in the background."""
-
-    async def stop(self, number: int, grace_s: float | None = None, ended_by: EndedBy | None = None) -> Ending:
-        """End it with every process it started."""
-
-
-class Sessions(Protocol):
-    """Starts commands: sessions, which outlive the call that started them, and commands of one call."""
-
-    def start(
-        self,
-        command: str,
-        cwd: Path,
-        *,
-        origin: Origin,
-        environment: Mapping[str, str] | None = None,
-        terminal: tuple[int, int] | None = None,
-        reads_stderr: bool = True,
-    ) -> ShellSession:
-        """Start a session. Raises SessionLimit, or a ToolError if `cwd` cannot be used."""
-
-    def execute(
-        self,
-        command: str,
-        cwd: Path,
-        *,
-        origin: Origin,
-        captures: Mapping[Literal["stdout", "stderr"], int],
-        reads_stderr: bool,
-        shell: Sequence[str] | None = None,
-        argv: Sequence[str] | None = None,
-        environment: Mapping[str, str] | None = None,
-        drops_variable: Callable[[str], bool] | None = None,
-    ) -> ShellSession:
-        """Start the command of one call. The caller must call `release`, `promote` or `abandon` afterwards.
-
-        With `argv`, that program is run without a shell, and `command` is only shown to people. `captures` has the
-        size of the head and tail buffer of each stream, in bytes. The environment is the daemon's,
-        without the variables for which `drops_variable` is true, plus `environment`. Raises a ToolError if `cwd` cannot
-        be used.
-        """
-
-    def find(self, session_id: str) -> ShellSession:
-        """Raises SessionNotFound."""
 
 
 class TextRoom(Protocol):
@@ -296,7 +147,7 @@ class ToolContext(Struct, eq=False):
     is_cancelled: bool = False
     report: Callable[[float, float | None, str | None], None] = field(default=_ignore)
     tell: Callable[[LogLevel, str], None] = field(default=_ignore)
-    sessions: Sessions | None = None
+    sessions: SessionManager | None = None
     # What a session is listed by, and what ends it: a wire may have connections, a client may name users and chats.
     origin: Origin = Origin()
     # How long `shell_exec` waits before it answers with a session, if the caller does not say; 0: to the end.
@@ -314,8 +165,6 @@ class ToolContext(Struct, eq=False):
     pruner: Pruner | None = None
     # The folder that `read`, `grep` and the cwd of `bash` cannot leave; None where they may go anywhere.
     root: Path | None = None
-    # Whether the pruning tools keep to the letter of their contract: in `mcp-pruner`, and on `/rpc`.
-    is_strict: bool = False
     commands: CommandRules | None = None
     # When `check` was first called, and when it last reported progress.
     checked_at: float = 0.0

@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Grant, Shape
 from registry.profiles import Form
-from tools.context import LogLevel, Origin, ToolContext
+from tools.context import LogLevel, ToolContext
 from tools.kit.errors import ToolError
 from tools.kit.results import Media, Result
 from tools.kit.rules import NOTHING, Deny, merge
 from tools.kit.spec import Tool
+from tools.sessions.origin import Origin
 
 # The names of the two wires that speak OpenAPI: to programs, and to the terminals of Open WebUI.
 OPENAPI = "openapi"
@@ -94,6 +95,8 @@ class SharedContext(Struct, frozen=True):
 
     tools: ToolContext
     artifacts: ArtifactStore
+    # Whether the contract of the pruning tools holds to the letter on every wire, as in `mcp-pruner`.
+    is_literal: bool = False
 
     def for_call(self, call: Call, grant: Grant) -> ToolContext:
         """What the tool of this call is handed."""
@@ -116,8 +119,6 @@ class SharedContext(Struct, frozen=True):
             engine=shared.engine,
             pruner=shared.pruner,
             root=grant.root or shared.root,
-            # On /rpc the pruning tools keep to the letter of their contract.
-            is_strict=shared.is_strict or caller.transport == "rpc",
         )
 
 

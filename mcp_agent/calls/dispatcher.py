@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
-from mcp_agent.calls.call_errors import INVALID_PARAMS, internal_error, refuse_arguments, timeout_error
+from mcp_agent.calls.call_errors import internal_error, timeout_error
+from mcp_agent.calls.contract import INVALID_PARAMS, Contract, Refused, contract_of
 from mcp_agent.calls.focus import prune
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
 from mcp_agent.calls.shaping import Shaped, Shaper, WrittenForm, choose_form
@@ -19,7 +20,7 @@ from mcp_agent.calls.wrapped_result import NotedResult
 from mcp_agent.compact.cursors import is_cursor
 from registry.gate import Gate, UnknownTool
 from tools.context import Cancelled, ToolContext
-from tools.kit.errors import InvalidParams, Refused, ToolDisabled, ToolError
+from tools.kit.errors import ToolDisabled, ToolError
 from tools.kit.results import FOCUS, KEEP, Result
 from tools.kit.spec import CURSOR, Tool
 
@@ -102,37 +103,33 @@ class Dispatcher:
             tool, grant = call.narrowing.narrow(tool, grant)
         form = choose_form(grant.form, call.caller)
         context = self._context.for_call(call, grant)
-        is_strict = tool.json_rpc_errors and context.is_strict
+        contract = contract_of(tool, call.caller, is_literal=self._context.is_literal, is_short=form == "compact")
         notes: Sequence[str] = ()
         try:
             if tool.takes_cursor and (cursor := _host_cursor(call, tool)) is not None:
                 # The next page of an earlier result. The tool is not run: a command does not run again.
                 return Page(await self._in_thread(self._shaper.page, cursor, tool, call))
-            if is_strict:
-                arguments = tool.parse(call.arguments)
-            else:
-                arguments, notes = tool.parse_tolerantly(call.arguments)
+            arguments, notes = (tool.parse_tolerantly if contract is None else contract.parse)(call.arguments)
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
             if question is None and form == "text":
                 context.text_room = self._shaper.text_room(call, tool)
             if log.isEnabledFor(logging.DEBUG):
                 trace(logging.DEBUG, "tool.exec_start", call)
-            result = await self._run(tool, context, arguments, grant.deadline_s)
+            if contract is None:
+                result = await self._run(tool, context, arguments, grant.deadline_s)
+            else:
+                result = await self._run_by_contract(contract, tool, context, arguments, grant.deadline_s)
             if question is not None:
                 result = await prune(result, question, keep, tool, context)
             if notes:
                 result = NotedResult(result, notes)
             return Success(result, *await self._shape(result, call, form, tool))
-        except InvalidParams as error:
-            if is_strict:
-                return refuse_arguments(tool, error, is_short=form == "compact")
-            return await self._fail(error, call, form)
         except ToolError as error:
             if notes:
                 error.fields = {**error.fields, "notes": notes}
             return await self._fail(error, call, form)
         except Refused as error:
-            return Refusal(error.code, error.message, error.data)
+            return error.refusal
         except TimeoutError:
             return await self._fail(timeout_error(tool, grant), call, form)
         except (asyncio.CancelledError, Cancelled):
@@ -152,6 +149,17 @@ class Dispatcher:
             work = self._in_thread(partial(tool.function, context, **arguments))
         result = await _within(deadline_s, context, work)
         return result
+
+    async def _run_by_contract(
+        self, contract: Contract, tool: Tool, context: ToolContext, arguments: dict[str, Any], deadline_s: float
+    ) -> Result:
+        try:
+            return contract.result(await self._run(tool, context, arguments, deadline_s), arguments)
+        except ToolError as error:
+            answered = contract.error(error, context, arguments.get(FOCUS))
+            if answered is error:
+                raise
+            raise answered from error
 
     async def _shape(self, answer: Result | ToolError, call: Call, form: WrittenForm, tool: Tool | None) -> Shaped:
         """As it goes out. What is large, or must be kept on disk, is written in a thread."""

@@ -25,12 +25,13 @@ from mcp_agent.calls.call import (
     Written,
     form_and_bytes,
 )
+from mcp_agent.calls.contract import ContractError
 from mcp_agent.calls.shaping import choose_form
 from mcp_agent.process.logs import event
 from mcp_agent.process.memory import exact_copy
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
-from tools.kit.errors import Failed, InternalError, InvalidParams, Timeout, ToolError
+from tools.kit.errors import InternalError, InvalidParams, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.results import NO_FACTS, Media, ResultFacts
 
@@ -297,7 +298,7 @@ def _trace_error(call: Call, error: ToolError) -> None:
     trace(logging.INFO, "tool.exec_failed", call, **error.facts)
     if isinstance(error, Timeout):
         trace(logging.WARNING, "tool.exec_timeout", call)
-    elif isinstance(error, Failed) and error.timeout_ms is not None:
+    elif isinstance(error, ContractError) and error.timeout_ms is not None:
         trace(logging.WARNING, "tool.exec_timeout", call, timeout_ms=error.timeout_ms)
 
 

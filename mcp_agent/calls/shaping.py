@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from mcp_agent.calls.call import MEDIA_WIRES, Blocks, Call, Caller, Compact, Written
+from mcp_agent.calls.contract import is_never_cut
 from mcp_agent.calls.parts import MOST_RESULT_BYTES, Parts, Reader, Room, text_of, wire_bytes
 from mcp_agent.calls.text_clients import text_client
 from mcp_agent.compact.compactor import Compactor
@@ -142,9 +143,7 @@ class Shaper:
             text = answer.render()
             return text, self._room(call, tool).holds(text)
         encoded = orjson.dumps(value)
-        if len(encoded) * 3 <= MOST_RESULT_BYTES or (
-            tool is not None and tool.whole_on_rpc and caller.transport == "rpc"
-        ):
+        if len(encoded) * 3 <= MOST_RESULT_BYTES or is_never_cut(tool, caller):
             return encoded, True
         return encoded, len(encoded) <= MOST_RESULT_BYTES and wire_bytes(encoded, caller) <= MOST_RESULT_BYTES
 

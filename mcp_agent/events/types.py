@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from mcp_agent.sessions.output_log import Exit, Stream
-from tools.context import EndedBy
+from tools.sessions.origin import EndedBy
+from tools.sessions.output_log import Exit, Stream
 
 
 class ToolsChanged(Struct, frozen=True):
@@ -101,8 +101,9 @@ class Gap(NamedTuple):
 
 SessionEvent = SessionOutput | SessionExit | Gap
 Event = ToolsChanged | ResourceUpdated | Notice | SessionEvent
-Change = ToolsChanged | ResourceUpdated | Notice
-MayHear = Callable[[], bool]
+Announcement = ToolsChanged | ResourceUpdated | Notice
+# A question about a client, asked again each time: a reload may have changed the answer.
+Condition = Callable[[], bool]
 
 
 def session_uri(session_id: str) -> str:

@@ -37,6 +37,7 @@ from mcp_agent.calls.call import (
     Success,
     Written,
 )
+from mcp_agent.fleet.messages import BadMessage
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
 from tools.kit.results import Media, Result, ResultFacts
@@ -58,10 +59,6 @@ _NOTHING = memoryview(b"")
 # What a member keeps of the settings that it has read.
 _MOST_SETTINGS = 1_000
 _MOST_SETTING_BYTES = 10_000
-
-
-class BadMessage(Exception):
-    """A message that is not of this protocol, or of a later version of it."""
 
 
 def pack(head: Mapping[str, Any], *parts: bytes) -> bytes:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from mcp_agent.fleet.bus import Bus, BusError, NoResponders
-from mcp_agent.fleet.call_protocol import MOST_PIECE_BYTES, BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import MOST_PIECE_BYTES, pack, unpack
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import verb_subject
 from tools.context import ToolContext
 from tools.files import disk

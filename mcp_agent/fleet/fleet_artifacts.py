@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mcp_agent.fleet.bus import BusError
-from mcp_agent.fleet.call_protocol import BadMessage
 from mcp_agent.fleet.directory import Box
 from mcp_agent.fleet.gateway import Gateway
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import box_of_uri
 from mcp_agent.storage.artifact_store import ArtifactStore
 from mcp_agent.transports.artifact_download import Artifacts, OpenArtifact, Unavailable

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from mcp_agent.sessions.manager import SessionManager
-from mcp_agent.sessions.session_facts import describe_session
 from tools.context import ToolContext
 from tools.kit.params import Field
 from tools.kit.results import Result
 from tools.kit.spec import Tool, tool
+from tools.sessions.manager import SessionManager
+from tools.sessions.session import describe_session
 
 SESSIONS = "box_sessions"
 _MOST_OUTPUT_BYTES = 64 * 1024

@@ -20,7 +20,7 @@ from mcp_agent.events.output_cursor import OutputCursor
 from mcp_agent.events.types import Notice
 from mcp_agent.fleet.directory import Directory
 from mcp_agent.fleet.fleet_watch import FleetWatch, Missed, Place
-from mcp_agent.sessions.output_log import OutputLog, Stream
+from tools.sessions.output_log import OutputLog, Stream
 
 # A client whose stream broke has so long to come back before the watch ends.
 LINGER_S = 60.0

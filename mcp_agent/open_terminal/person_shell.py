@@ -12,9 +12,9 @@ from starlette.types import Message, Receive, Send
 
 from mcp_agent.calls.call import Caller
 from mcp_agent.open_terminal.typed_lines import TypedLines
-from mcp_agent.sessions.process import Status, Terminal
-from mcp_agent.sessions.program import Program
 from tools.kit.errors import ToolError
+from tools.sessions.process import Status, Terminal
+from tools.sessions.program import OwnProgram
 
 # The page gives a sign of life every 25 s, and a browser that hides it lets it do so once a minute.
 IDLE_S = 600.0
@@ -51,7 +51,7 @@ class PersonShell:
     ) -> None:
         """`check_line` raises ToolError for a line that must not be sent to the shell."""
         self.person = person
-        self.program: Program | None = None
+        self.program: OwnProgram | None = None
         self.typed_bytes = self.shown_bytes = 0
         self._receive, self._send = receive, send
         self._is_allowed, self._check_line = is_allowed, check_line

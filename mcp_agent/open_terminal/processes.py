@@ -10,10 +10,10 @@ import time
 from typing import Any
 
 from mcp_agent.open_terminal.requests import Refused, Request
-from mcp_agent.sessions.manager import SessionManager
-from mcp_agent.sessions.session import Session
 from registry.gate import Gate
-from tools.context import Origin
+from tools.sessions.manager import SessionManager
+from tools.sessions.origin import Origin
+from tools.sessions.session import Session
 
 _MOST_ENDED = 10
 _MOST_WAIT_S = 30.0

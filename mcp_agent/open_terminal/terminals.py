@@ -25,12 +25,12 @@ from mcp_agent.open_terminal.requests import Refused, Request
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.guard import refuse_websocket
-from mcp_agent.sessions.process import Terminal
 from mcp_agent.transports.http import caller, query_value
 from tools.context import ToolContext
 from tools.kit.errors import Denied, ToolDisabled, ToolError
 from tools.kit.results import Result
 from tools.kit.spec import Tool
+from tools.sessions.process import Terminal
 from tools.shell.shell_exec import folder_for
 
 MOST_TERMINALS = 16

@@ -13,8 +13,6 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Endpoint, Routes
 from mcp_agent.page.health import Health
 from mcp_agent.security.auth_tokens import BadToken, Tokens
-from mcp_agent.sessions.session import Session
-from mcp_agent.sessions.session_facts import describe_session
 from registry.catalog import label
 from registry.consequences import describe_change
 from registry.deny_rules import describe_rules
@@ -23,6 +21,7 @@ from registry.gate import Access
 from registry.profiles import EFFECTS, SHIPPED, Profile
 from tools.kit.errors import Denied, InvalidParams, SessionNotFound
 from tools.kit.spec import Tool
+from tools.sessions.session import Session, describe_session
 from tools.shell.session_tools import signal_number
 
 # The path of a wire, where it is not its name.

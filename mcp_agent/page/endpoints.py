@@ -18,10 +18,20 @@ from mcp_agent.daemon import Pinned
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import RpcError
 from mcp_agent.security.browser_logins import PAGE_HEADER
-from mcp_agent.transports.http import ClientLeft, header, principal, read_body, send_error, send_object
+from mcp_agent.transports.http import ClientLeft, header, principal, read_body, send_object
 from registry.profiles import BadRegistry, UnknownName, UnusableFile
 from registry.user_error import UserError
 from tools.kit.errors import ToolError
+
+# The code of an error that has none of its own, by its HTTP status.
+_CODES = {
+    400: "INVALID_PARAMS",
+    403: "FORBIDDEN",
+    404: "NOT_FOUND",
+    405: "WRONG_METHOD",
+    409: "CONFLICT",
+    503: "IO_ERROR",
+}
 
 
 class BadRequest(Exception):
@@ -104,7 +114,7 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not principal(scope).is_owner:
-            await send_error(send, 403, "only the owner's token may use /api")
+            await _send_error(send, 403, "only the owner's token may use /api")
             return
         try:
             endpoint, named = self._find(scope)
@@ -114,24 +124,25 @@ class Api:
         except ClientLeft:
             return
         except BadRequest as error:
-            await send_error(send, error.status, error.message, error.hint)
+            await _send_error(send, error.status, error.message, error.hint)
         except UnknownName as error:
-            await send_error(send, 404, error.message, error.hint)
+            await _send_error(send, 404, error.message, error.hint)
         except Pinned as error:
-            await send_error(send, 409, error.message, error.hint)
+            await _send_error(send, 409, error.message, error.hint)
         except BadRegistry as error:
             listed = "; ".join(map(str, error.problems))
             problems = [problem.as_object() for problem in error.problems]
             is_content = not isinstance(error, UnusableFile)
             message = f"{self._origin} is broken: {listed}" if is_content else error.problems[0].message
-            await send_object(send, 409, {"error": {"message": message, "problems": problems}})
+            error_object = {"code": _CODES[409], "message": message, "problems": problems}
+            await send_object(send, 409, {"error": error_object})
         except UserError as error:
-            await send_error(send, 400, str(error))
+            await _send_error(send, 400, str(error))
         except ToolError as error:
             await send_object(send, 400, error.as_object())
         except OSError as error:
             # The state folder is full or closed to us; the next request may find it mended.
-            await send_error(send, 503, f"the disk has failed: {error}")
+            await _send_error(send, 503, f"the disk has failed: {error}")
         else:
             await (_send_file(send, answer) if isinstance(answer, File) else send_object(send, 200, answer))
 
@@ -175,6 +186,11 @@ async def _body(receive: Receive) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadRequest("the body must be a JSON object")
     return value
+
+
+async def _send_error(send: Send, status: int, message: str, hint: str | None = None) -> None:
+    error = {"code": _CODES[status], "message": message}
+    await send_object(send, status, {"error": error if hint is None else {**error, "hint": hint}})
 
 
 async def _send_file(send: Send, file: File) -> None:

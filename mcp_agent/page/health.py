@@ -68,7 +68,7 @@ class Health:
         counts = (
             ("Running shell sessions", len(daemon.sessions.live), daemon.sessions.limits.sessions),
             ("MCP sessions", len(self._sessions), MOST_SESSIONS),
-            ("Event streams", daemon.hub.lossless_clients, MOST_CLIENTS),
+            ("Event streams", daemon.hub.followers, MOST_CLIENTS),
         )
         sizes = (
             (

@@ -9,10 +9,9 @@ from typing import Any
 
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Routes
 from mcp_agent.page.page_calls import PageCalls
-from mcp_agent.sessions.manager import SessionManager
-from mcp_agent.sessions.session import Session
-from mcp_agent.sessions.session_facts import describe_session
 from tools.kit.errors import SessionNotFound
+from tools.sessions.manager import SessionManager
+from tools.sessions.session import Session, describe_session
 
 _MOST_OUTPUT_BYTES = 1024 * 1024
 _MOST_MATCHES = 200
@@ -78,7 +77,7 @@ class SessionViews:
         if not wanted:
             raise BadRequest("text is needed: what to look for")
         try:
-            return await asyncio.to_thread(_find_lines, session.stored_output(), wanted)
+            return await asyncio.to_thread(_find_lines, session.log.stored_output(), wanted)
         except OSError as error:
             raise BadRequest(f"the output cannot be read: {error}") from None
 

@@ -23,19 +23,12 @@ from typing import Any, TextIO
 import orjson
 
 from mcp_agent.process.printing import escape_controls, write_painted
+from tools.kit.log_events import event as event
 
 LEVELS = ("debug", "info", "warning", "error")
 _MOST_WAITING = 10_000
 _STOP_TIMEOUT_S = 1.0
 _WIRE_LEVELS = {"WARNING": "warn", "CRITICAL": "error"}
-
-
-def event(
-    logger: logging.Logger, level: int, name: str, *, request_id: str | None = None, exc: bool = False, **data: Any
-) -> None:
-    """Log the event `name` with its data. Never put secrets or file contents into `data`."""
-    if logger.isEnabledFor(level):
-        logger.log(level, name, extra={"request_id": request_id, "data": data}, exc_info=exc)
 
 
 class JsonLines(logging.Formatter):

@@ -11,9 +11,9 @@ import orjson
 
 from mcp_agent import __version__
 from mcp_agent.process.logs import event
-from mcp_agent.process.process_tree import Member, is_alive, start_time
 from registry.user_error import UserError
 from tools.files import disk
+from tools.sessions.process_tree import ProcessId, is_alive, start_time
 
 if TYPE_CHECKING:
     # The settings know the levels of the log, which is in this room.
@@ -79,7 +79,7 @@ def _running(runtime_file: Path) -> dict[str, str] | None:
             )
         found = {key: str(runtime[key]) for key in ("url", "pid", "config")}
         found["token_file"] = str(runtime.get("token_file") or "")
-        return found if is_alive(Member(int(runtime["pid"]), int(runtime["started"]))) else None
+        return found if is_alive(ProcessId(int(runtime["pid"]), int(runtime["started"]))) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -26,9 +26,7 @@ FOCUS_KEEP_LINES = 40
 class HostPruner:
     """Prunes for every tool of a process.
 
-    `url` decides how: a service, the built-in engine (None), or not at all (the empty string). With `is_strict` it
-    keeps to the letter of the contract of `mcp-pruner`: whatever a service answers counts as applied, and the output of
-    a failed command is not pruned.
+    `url` decides how: a service, the built-in engine (None), or not at all (the empty string).
     """
 
     def __init__(
@@ -39,13 +37,12 @@ class HostPruner:
         timeout_s: float,
         max_input_chars: int,
         markers: Language = "fr",
-        is_strict: bool = False,
+        prunes_failures: bool = True,
     ) -> None:
         self._store = store
         self._timeout_s = timeout_s
         self.is_on = url != ""
-        self._is_strict = is_strict
-        self.prunes_failures = not is_strict
+        self.prunes_failures = prunes_failures
         self.max_input_chars = max_input_chars
         self.language: Language = markers
         self.workers = WorkerPool()
@@ -147,7 +144,7 @@ class HostPruner:
             pruned = await remote.prune(text, question, is_line)
         except PrunerFailed as error:
             return attempt.fail(error.code, error.message)
-        return attempt.succeed(pruned) if pruned != text or self._is_strict else attempt.keep_all("nothing_dropped")
+        return attempt.succeed(pruned)
 
     def _focus_locally(
         self,

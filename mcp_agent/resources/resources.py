@@ -16,11 +16,11 @@ import orjson
 
 from mcp_agent.calls.call import Caller
 from mcp_agent.events.types import session_uri
-from mcp_agent.sessions.manager import SessionManager
-from mcp_agent.sessions.session import Session
 from registry.catalog import label
 from registry.gate import Access, Gate
 from tools.kit.spec import Tool
+from tools.sessions.manager import SessionManager
+from tools.sessions.session import Session
 
 TOOLS_URI = "host://tools"
 _ONE_TOOL = f"{TOOLS_URI}/{{name}}"

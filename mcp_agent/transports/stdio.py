@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from mcp_agent.calls.call import Caller
+from mcp_agent.events.types import Event
 from mcp_agent.host import Host
 from mcp_agent.process import signals
 from mcp_agent.process.logs import event
@@ -63,7 +64,7 @@ class _StdioServer:
         self._conversation = Conversation(eras.LATEST_HANDSHAKE)
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()
-        self._out = Output(output)
+        self._out = StdoutWriter(output)
         self._is_open = False
         self._is_ending = False
 
@@ -111,12 +112,13 @@ class _StdioServer:
 
     async def _send_events(self) -> None:
         """Send events to a handshake client, once it has said that it is ready."""
-        subscription = self._host.hub.subscribe(self._may_hear)
-        async for heard in subscription.events():
-            notification = None if isinstance(heard, bytes) else self._conversation.notification(heard)
-            if self._is_open and notification is not None:
-                await self._out.has_room()
-                self._out.notify(notification)
+
+        def encode(event: Event) -> bytes | None:
+            notification = self._conversation.notification(event) if self._is_open else None
+            return None if notification is None else _with_line_end(notification)
+
+        async for lines in self._host.hub.subscribe(self._may_hear).stream(encode):
+            await self._out.notify_in_turn(lines)
 
     def _may_hear(self) -> bool:
         return self._host.gate.offers(self._caller.access, "shell")
@@ -152,9 +154,9 @@ class _StdioServer:
                 client = eras.envelope(message).client
                 Filter(message)
                 self._listening.add(task)
-                async for each in listen(message, self._host.hub, self._may_hear, event_form(client)):
-                    await self._out.has_room()
-                    self._out.notify(each)
+                form = event_form(client)
+                async for lines in listen(message, self._host.hub, self._may_hear, form, _with_line_end, is_rated=True):
+                    await self._out.notify_in_turn(lines)
             else:
                 answer = await self._host.methods.answer(self._request(message))
                 self._out.write(answer.body)
@@ -191,7 +193,7 @@ class _StdioServer:
                 task.cancel()
 
 
-class Output:
+class StdoutWriter:
     """Writes messages without blocking the event loop when the client stops reading.
 
     A short message that the pipe has room for is written at once; anything else is left to a thread.
@@ -226,10 +228,11 @@ class Output:
         if len(self._waiting) < _MOST_UNWRITTEN:
             self.write(message)
 
-    async def has_room(self) -> None:
-        """Wait until few messages are unwritten (backpressure): events do not pile up before a client that is slow."""
+    async def notify_in_turn(self, lines: bytes) -> None:
+        """Write notifications, each with its line end, once few messages wait: they do not pile up (backpressure)."""
         while len(self._waiting) > _MANY_UNWRITTEN and not self._is_closed:  # noqa: ASYNC110 - a thread empties it
             await asyncio.sleep(_LOOK_AGAIN_S)
+        self.notify(lines.removesuffix(b"\n"))
 
     def watch(self, on_broken: Callable[[], object]) -> None:
         """Call `on_broken` when nobody can read any more what is written: at once for a pipe, else at a write."""
@@ -285,6 +288,10 @@ class Output:
                 self._loop.call_soon_threadsafe(self._break, error)
             return False
         return True
+
+
+def _with_line_end(message: bytes) -> bytes:
+    return message + b"\n"
 
 
 def claim_stdout() -> int:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_agent import MOUNTED_BY_VARIABLE
 from mcp_agent.process.logs import event
-from mcp_agent.sessions.manager import SessionManager
 from registry.profiles import Profiles, UnknownName
 from tools.context import ToolContext
 from tools.kit.errors import ToolError, UpstreamUnavailable
 from tools.kit.spec import Tool
+from tools.sessions.manager import SessionManager
 
 # The rest of this room is imported when something is mounted.
 if TYPE_CHECKING:

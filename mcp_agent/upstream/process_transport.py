@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mcp_agent.sessions.manager import SessionManager
-from mcp_agent.sessions.output_log import Stream
-from mcp_agent.sessions.process import Status
-from mcp_agent.sessions.program import Program
 from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected
+from tools.sessions.manager import SessionManager
+from tools.sessions.output_log import Stream
+from tools.sessions.process import Status
+from tools.sessions.program import OwnProgram
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -112,7 +112,7 @@ class _Lines:
 class _Incoming:
     """The messages of the server, as the client reads them."""
 
-    def __init__(self, lines: _Lines, program: Program, process: ServerProcess, calls: DirectCalls) -> None:
+    def __init__(self, lines: _Lines, program: OwnProgram, process: ServerProcess, calls: DirectCalls) -> None:
         self._lines = lines
         self._calls = calls
         self._program = program
@@ -165,7 +165,7 @@ class _Incoming:
 class _Outgoing:
     """What the client sends to the server, one message a line."""
 
-    def __init__(self, program: Program, on_stuck: Callable[[], object]) -> None:
+    def __init__(self, program: OwnProgram, on_stuck: Callable[[], object]) -> None:
         self._program = program
         self._on_stuck = on_stuck
         self._turn = asyncio.Lock()

@@ -27,10 +27,10 @@ from typing import NamedTuple, TextIO
 
 import pytest
 
-from mcp_agent.process import process_tree
 from tests.support.broken_disk import SmallDisk, can_break_disks, small_disk
 from tests.support.daemon import Daemon, running
 from tests.support.mixed_load import MixedLoad
+from tools.sessions import process_tree
 
 IS_LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 _SECONDS = float(os.environ.get("MCP_AGENT_SOAK_S") or (3_600 if IS_LONG else 12))

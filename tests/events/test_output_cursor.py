@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 from mcp_agent.events.output_cursor import OutputCursor
-from mcp_agent.sessions.output_log import Mark, OutputLog
+from tools.sessions.output_log import OutputLog, PieceSpan
 
 _MIB = 1024 * 1024
 
@@ -24,7 +24,7 @@ def test_what_a_reader_takes_can_be_read_though_moving_on_lets_it_go(tmp_path: P
     cursor.on_move = lambda moved: moved.free(cursor.place(log))
     cursor.add(log, 0)
     taken: list[bytes] = []
-    while part := [log.data(told) for _, told in cursor.take(128 * 1024) if isinstance(told, Mark)]:
+    while part := [log.data(told) for _, told in cursor.take(128 * 1024) if isinstance(told, PieceSpan)]:
         taken += part
     assert taken == written
     assert log.kept_from > 8 * _MIB

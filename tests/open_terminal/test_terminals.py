@@ -17,8 +17,6 @@ from websockets.typing import Origin
 
 from mcp_agent.calls.call import OPEN_TERMINAL, Caller
 from mcp_agent.open_terminal import person_shell, terminals
-from mcp_agent.process import process_tree
-from mcp_agent.sessions.process import Terminal
 from registry.gate import Access
 from tests.support.daemon import Daemon, running
 from tests.support.open_terminal import PATH, get, post, terminal
@@ -26,6 +24,8 @@ from tests.support.raw import request
 from tests.support.shell_host import ShellHost
 from tests.support.waiting import eventually
 from tests.support.websocket import Shell, address, attached, reserve, shell_of
+from tools.sessions import process_tree
+from tools.sessions.process import Terminal
 
 _RULES = (
     '{"version": 1, "activeProfile": "default", "profiles": [{"id": "default", "deny": {"commands": '

@@ -21,7 +21,7 @@ _PNG = base64.b64decode(
 )
 
 
-async def test_a_change_is_shown_put_back_and_forth_again(browser: Browser, daemon: Daemon, tmp_path: Path) -> None:
+async def test_a_change_is_shown_undone_and_redone(browser: Browser, daemon: Daemon, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("one\ntwo\nthree\n")
     async with WIRES["mcp-handshake"](daemon) as peer, opened(browser, daemon) as window:
@@ -34,13 +34,13 @@ async def test_a_change_is_shown_put_back_and_forth_again(browser: Browser, daem
         await expect(page.locator(".diff-line.removed")).to_have_text("2-two")
         await expect(page.locator(".diff-line.added")).to_have_text("2+2")
         await expect(page.get_by_label("The change")).to_contain_text("changed by owner")
-        await page.get_by_role("button", name="Put it back").click()
+        await page.get_by_role("button", name="Undo", exact=True).click()
         await eventually(file.read_text, lambda text: text == "one\ntwo\nthree\n")
-        await page.get_by_role("button", name="Put it forth again").click()
+        await page.get_by_role("button", name="Redo").click()
         await eventually(file.read_text, lambda text: text == "one\n2\nthree\n")
         await peer.call("fs_delete", path=str(file))
         await page.locator(".change", has_text="deleted").click()
-        await page.get_by_role("button", name="Put it back").click()
+        await page.get_by_role("button", name="Undo", exact=True).click()
         await eventually(file.exists)
     lines = [
         line for line in daemon.cli("audit", "--tool", "fs_move", "--json").stdout.splitlines() if '"page"' in line
@@ -48,7 +48,7 @@ async def test_a_change_is_shown_put_back_and_forth_again(browser: Browser, daem
     assert len(lines) == 3
 
 
-async def test_a_file_that_has_changed_since_is_put_back_only_when_asked(
+async def test_a_file_that_has_changed_since_is_undone_only_when_asked(
     browser: Browser, daemon: Daemon, tmp_path: Path
 ) -> None:
     file = tmp_path / "notes.txt"
@@ -58,10 +58,10 @@ async def test_a_file_that_has_changed_since_is_put_back_only_when_asked(
         await peer.call("fs_write", path=str(file), content="after\n")
         file.write_text("by hand\n")
         await window.view("changes")
-        await page.get_by_role("button", name="Put it back").click()
+        await page.get_by_role("button", name="Undo", exact=True).click()
         await expect(page.get_by_role("dialog")).to_contain_text("It has changed since")
         assert file.read_text() == "by hand\n"
-        await page.get_by_role("dialog").get_by_role("button", name="Put it back").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Undo anyway").click()
         await eventually(file.read_text, lambda text: text == "before\n")
 
 

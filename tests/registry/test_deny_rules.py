@@ -76,7 +76,7 @@ def test_every_problem_is_told_at_its_place() -> None:
         "/paths/0/not_match/0: 'a/.env' matches and should not",
         "/paths/4/pattern: the glob '~nobody-of-that-name/x' begins with an unknown user",
         "/paths/5/pattern: it has only exceptions, which begin with !",
-        "/paths/6/pattern: the glob 'x\\\\' cannot be read: invalid git pattern: '**/x\\\\'",
+        "/paths/6/pattern: the glob 'x\\\\' ends in a backslash, which quotes nothing",
         "/commands/0/pattern: not a regular expression: missing ) at position 1",
         "/commands/1/id: the profile has a rule 'env' for paths, too",
         "/commands/2/not_match/0: the deny rule slow took longer than 100 ms over this command, so it is refused",

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.process import process_tree
 from mcp_agent.storage.artifact_store import ArtifactStore
 from mcp_agent.storage.audit_log import AuditLog
 from tests.support.broken_disk import FAULTS, BrokenDisk, Fault, on_broken_disk, small_disk
 from tests.support.daemon import COMMAND, environment, running
 from tests.support.event_stream import call, start
 from tests.support.waiting import eventually
+from tools.sessions import process_tree
 
 _REASONS: dict[Fault, str] = {
     "full": "no space left on device",

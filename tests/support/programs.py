@@ -36,6 +36,16 @@ def next_conformance_suite() -> Path:
     return node.installed("@modelcontextprotocol/conformance", "0.2.0-alpha.12")
 
 
+def biome() -> Path:
+    """The formatter and linter of the page's JavaScript, as a script for Node."""
+    return node.installed("@biomejs/biome", "2.6.7") / "@biomejs" / "biome" / "bin" / "biome"
+
+
+def typescript() -> Path:
+    """The compiler, which checks the types of the page's JavaScript; a script for Node."""
+    return node.installed("typescript", "7.0.2") / "typescript" / "bin" / "tsc"
+
+
 def claude_code() -> list[str]:
     """The command line that starts it; so for each of the coding clients. Their binaries are inside the packages."""
     return [str(node.installed("@anthropic-ai/claude-code", "2.1.326") / f"@anthropic-ai/claude-code-{_SYSTEM}/claude")]

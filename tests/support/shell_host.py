@@ -11,8 +11,8 @@ from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Call, Caller, Failure, Success
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
-from mcp_agent.process import process_tree
 from registry.gate import Access
+from tools.sessions import process_tree
 
 
 class ShellHost:
@@ -45,7 +45,7 @@ class ShellHost:
         assert read.get("matched"), read
         return read
 
-    def processes(self) -> set[process_tree.Member]:
+    def processes(self) -> set[process_tree.ProcessId]:
         """Every living process that this daemon started, and all that those started."""
         return process_tree.find(process_tree.environment_entry(f"{self.daemon.hub.boot}-"))
 

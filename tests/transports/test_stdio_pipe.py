@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.process import process_tree
-from mcp_agent.process.process_tree import Member
+from tools.sessions import process_tree
+from tools.sessions.process_tree import ProcessId
 
 _COMMAND = [str(Path(sys.executable).with_name("mcp-agent")), "stdio"]
 
@@ -93,7 +93,7 @@ def test_what_is_too_large_is_answered_once_under_its_id_with_the_limit(environm
 _STUBBORN = "trap '' TERM; sleep 3197 & echo $!; while :; do sleep 1; done"
 
 
-def _start_stubborn(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], Member]:
+def _start_stubborn(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], ProcessId]:
     """A server in the middle of a call whose processes do not end by themselves, and one of those processes."""
     process = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     assert process.stdin is not None
@@ -114,7 +114,7 @@ def _start_stubborn(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes
     child = int(told["params"]["chunk"])
     started = process_tree.start_time(child)
     assert started is not None
-    return process, Member(child, started)
+    return process, ProcessId(child, started)
 
 
 @pytest.mark.alone

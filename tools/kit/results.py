@@ -141,6 +141,9 @@ class PruningMetadata(JsonObject, frozen=True):
     @property
     def note(self) -> str | None:
         """For the header of a rendering: how much was pruned, or why nothing was."""
+        if self.applied and self.pruned_bytes == self.raw_bytes:
+            # A service may send the text back as it was.
+            return f"not pruned: {_NOTES['nothing_dropped']}"
         if self.applied:
             again = f"; recover_text prune_id={self.prune_id} brings lines back" if self.prune_id else ""
             return f"{self.left_out or f'pruned from {self.raw_bytes} to {self.pruned_bytes} bytes'}{again}"

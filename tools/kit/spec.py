@@ -52,10 +52,7 @@ class Tool:
     idempotent: bool
     deadline_s: float
     instant: Callable[..., bool] | None
-    json_rpc_errors: bool
     given_schema: Mapping[str, Any] | None
-    # On /rpc its result is never cut, because its client puts the result in the place of the text that it sent.
-    whole_on_rpc: bool = False
     # Further names it can be called by; they are not listed.
     aliases: tuple[str, ...] = ()
     # What other programs call such a tool, and what to say to a caller who looks for one that is not there.
@@ -75,6 +72,11 @@ class Tool:
     @cached_property
     def description(self) -> str:
         return self.given_description or inspect.cleandoc(self.function.__doc__ or "")
+
+    @property
+    def placements(self) -> tuple[Tool, ...]:
+        """The tool in each category that it counts as; a profile must allow it in all of them."""
+        return (self,)
 
     @cached_property
     def own_parameters(self) -> Parameters:
@@ -236,7 +238,6 @@ def tool(
     idempotent: bool | None = None,
     deadline_s: float = 120.0,
     instant: Callable[..., bool] | None = None,
-    json_rpc_errors: bool = False,
     schema: Mapping[str, Any] | None = None,
     aliases: tuple[str, ...] = (),
     known_as: tuple[str, ...] = (),
@@ -244,19 +245,16 @@ def tool(
     focus: str | tuple[str, ...] = (),
     name: str = "",
     description: str = "",
-    whole_on_rpc: bool = False,
     whole_description: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function as a tool of `category`.
 
-    `json_rpc_errors` is for the tools whose contract answers arguments that do not fit with the JSON-RPC error
-    -32602; all others answer with a result that says what would fit. `schema` is for a tool that somebody else
-    describes and checks: it is shown as it is, and the function is given whatever arguments were sent. `focus` is the
-    field of the result that the host prunes when asked, a text or a list; of several, the first with something in it.
+    `schema` is for a tool that somebody else describes and checks: it is shown as it is, and the function is given
+    whatever arguments were sent. `focus` is the field of the result that the host prunes when asked, a text or a list;
+    of several, the first with something in it.
     `known_as` are names of other programs for such a tool: a caller that uses one is told this tool's name. `hints` are
     answers for those who look for a tool that does not exist.
     `name` and `description` are for tools that are made while the daemon runs, several from one function.
-    `whole_on_rpc`: on /rpc the result is never cut.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -271,14 +269,12 @@ def tool(
             idempotent=effect == "read" if idempotent is None else idempotent,
             deadline_s=deadline_s,
             instant=instant,
-            json_rpc_errors=json_rpc_errors,
             given_schema=schema,
             aliases=aliases,
             known_as=known_as,
             hints=hints or {},
             focus=(focus,) if isinstance(focus, str) else focus,
             given_description=description,
-            whole_on_rpc=whole_on_rpc,
             whole_description=whole_description,
         )
 

@@ -17,15 +17,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tools.context import ShellSession, ToolContext
+from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
-from tools.kit.errors import Denied, Failed, ToolError
+from tools.kit.errors import InvalidPath, IoError, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue, invalid_params
 from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
-from tools.pruning.failures import failure, failure_metadata, open_confined
+from tools.pruning.failures import open_confined, raw_metadata
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
+from tools.sessions.session import Session
 from tools.shell.shell_exec import command_summary, is_due, wait_for_end
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -99,7 +100,6 @@ class BashOutput(Result, frozen=True):
     title="Run a command with a question",
     destructive=True,
     deadline_s=600,
-    json_rpc_errors=True,
 )
 async def bash(
     ctx: ToolContext,
@@ -127,13 +127,10 @@ async def bash(
     _check(root, command, cwd, env)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     question = context_focus_question
-    try:
-        ctx.check_command(command)
-    except Denied as error:
-        raise failure(ctx, "bash", "spawn_error", error.message_with_hint, question, rule=error.rule) from error
-    async with _session(ctx, root, command, cwd, env, limit, question) as session:
+    ctx.check_command(command)
+    async with _session(ctx, root, command, cwd, env, limit) as session:
         timeout_s = timeout_ms / 1000
-        is_over = await wait_for_end(ctx, session, began, timeout_s, 0 if ctx.is_strict else ctx.yield_ms)
+        is_over = await wait_for_end(ctx, session, began, timeout_s, ctx.yield_ms)
         is_session = not is_over and session.is_running and not is_due(began, timeout_s)
         if not is_over and session.is_running and not is_session:
             await session.stop(signal.SIGTERM, _GRACE_S, "timeout")
@@ -152,7 +149,7 @@ async def bash(
                 timed_out=False,
                 truncated=out_cut or error_cut,
                 duration_ms=_elapsed_ms(began),
-                pruning=failure_metadata(ctx, question, len(stdout.encode()), "still_running"),
+                pruning=raw_metadata(ctx, question, len(stdout.encode()), "still_running"),
                 running=True,
                 session_id=session.id,
                 output_path=session.output_path,
@@ -173,18 +170,7 @@ async def bash(
         )
         printed[stream], pruning = seen.text, seen.pruning
     else:
-        pruning = failure_metadata(ctx, question, len(printed[stream].encode()))
-    if not is_over:
-        message = f"the command did not end within {timeout_ms} ms, and was ended"
-        raise failure(
-            ctx, "bash", "timeout", message, question, timeout_ms=timeout_ms, pruning=pruning, printed=printed
-        )
-    assert exit_code is not None, "it is over"
-    if exit_code != 0 and ctx.is_strict:
-        message = f"the command ended with exit code {exit_code}"
-        raise failure(
-            ctx, "bash", "nonzero_exit", message, question, exit_code=exit_code, pruning=pruning, printed=printed
-        )
+        pruning = raw_metadata(ctx, question, len(printed[stream].encode()), "command_failed")
     return BashOutput(
         tool="bash",
         command=command,
@@ -192,7 +178,7 @@ async def bash(
         stdout=printed["stdout"],
         stderr=printed["stderr"],
         exit_code=exit_code,
-        timed_out=False,
+        timed_out=not is_over,
         truncated=out_cut or error_cut,
         duration_ms=_elapsed_ms(began),
         pruning=pruning,
@@ -228,21 +214,12 @@ async def _session(
     cwd: str | None,
     env: dict[str, str] | None,
     limit: int,
-    question: str | None,
-) -> AsyncIterator[ShellSession]:
+) -> AsyncIterator[Session]:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
 
-    def problem(message: str, rule: str | None = None) -> Failed:
-        return failure(ctx, "bash", "invalid_cwd", message, question, rule=rule)
-
-    with open_confined(root, cwd or ".", problem) as (descriptor, status):
+    with open_confined(ctx, root, cwd or ".") as (descriptor, status):
         if not stat.S_ISDIR(status.st_mode):
-            raise problem(f"{cwd} is a file, not a folder")
-        try:
-            ctx.paths.check(root.absolute(cwd or "."))
-            ctx.paths.check_open(descriptor)
-        except Denied as error:
-            raise problem(error.message_with_hint, error.rule) from error
+            raise InvalidPath(f"{cwd} is a file, not a folder")
         try:
             # By its descriptor: the folder that was checked is the folder that it starts in.
             session = ctx.sessions.execute(
@@ -257,7 +234,7 @@ async def _session(
                 drops_variable=lambda name: _LOADS_CODE.fullmatch(name) is not None,
             )
         except (OSError, ToolError) as error:
-            raise failure(ctx, "bash", "spawn_error", str(error), question) from error
+            raise IoError(str(error)) from error
     try:
         yield session
     except asyncio.CancelledError:
@@ -274,7 +251,7 @@ def _shell() -> tuple[str, ...]:
     return (found, "-lc") if found else ("/bin/sh", "-c")
 
 
-def _output(session: ShellSession, stream: Literal["stdout", "stderr"], limit: int) -> tuple[str, bool]:
+def _output(session: Session, stream: Literal["stdout", "stderr"], limit: int) -> tuple[str, bool]:
     head, tail, missing = session.captured_output(stream)
     data = (head if missing else head + tail).encode()
     kept = data[: utf8.boundary(data, limit)]

@@ -19,13 +19,13 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
-from tools.kit.errors import Denied, Failed
+from tools.kit.errors import InvalidPath, InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import Item, matches_summary
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
-from tools.pruning.failures import failure, open_confined
+from tools.pruning.failures import open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.search.engine import Bounds, EngineError, Hit, Question
 from tools.search.ripgrep import search
@@ -83,7 +83,7 @@ class GrepMatches(Result, frozen=True):
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip())
 
 
-@tool("pruning", effect="read", title="Search with a question", deadline_s=600, json_rpc_errors=True)
+@tool("pruning", effect="read", title="Search with a question", deadline_s=600)
 async def grep(
     ctx: ToolContext,
     *,
@@ -118,7 +118,6 @@ async def grep(
         timeout_ms,
         max_matches,
         max_output_bytes or MOST_OUTPUT_BYTES,
-        context_focus_question,
     )
     wanted = paths or [path if path is not None else cwd or "."]
     matches, is_cut = await asyncio.to_thread(grep_search.run, wanted, cwd)
@@ -197,19 +196,17 @@ class Search(Struct, eq=False):
     timeout_ms: int
     most_matches: int
     bytes_left: int
-    question: str | None
 
     def run(self, paths: Sequence[str], cwd: str | None) -> tuple[list[Match], bool]:
-        """The matches, and whether there are more. Raises Failed."""
+        """The matches, and whether there are more. Raises InvalidPath, InvalidPattern, Timeout, IoError."""
         deadline = time.monotonic() + self.timeout_ms / 1000
         matches: list[Match] = []
         if cwd is not None:
-            with open_confined(self.root, cwd, self._invalid_path) as (_, status):
+            with open_confined(self.ctx, self.root, cwd) as (_, status):
                 if not stat.S_ISDIR(status.st_mode):
-                    raise self._invalid_path(f"{cwd} is a file, not a folder")
+                    raise InvalidPath(f"{cwd} is a file, not a folder")
         for path in paths:
-            with open_confined(self.root, path, self._invalid_path) as (descriptor, status):
-                self._check_open(descriptor, path)
+            with open_confined(self.ctx, self.root, path) as (descriptor, status):
                 if self._add_matches(descriptor, stat.S_ISDIR(status.st_mode), path, deadline, matches):
                     return matches, True
         return matches, False
@@ -254,34 +251,11 @@ class Search(Struct, eq=False):
         place = text.find(pattern) if self.is_case_sensitive else text.lower().find(pattern.lower())
         return place + 1 if place >= 0 else None
 
-    def _check_open(self, descriptor: int, path: str) -> None:
-        try:
-            self.ctx.paths.check(self.root.absolute(path))
-            self.ctx.paths.check_open(descriptor)
-        except Denied as error:
-            raise self._failure("invalid_path", f"{path}: {error.message_with_hint}", rule=error.rule) from error
-
-    def _engine_failure(self, error: EngineError) -> Failed:
+    def _engine_failure(self, error: EngineError) -> ToolError:
         if error.kind == "spawn":
-            return self._failure("spawn_error", f"{self.ctx.engine.program} cannot be started: {error.message}")
+            return IoError(f"{self.ctx.engine.program} cannot be started: {error.message}")
         if error.kind == "timeout":
             message = f"the search took longer than {self.timeout_ms} ms, and was ended"
-            return self._failure("timeout", message, timeout_ms=self.timeout_ms)
+            return Timeout(message, fields={"timeout_ms": self.timeout_ms})
         plain = "" if self.is_fixed else " (to search for it as plain text, pass fixed_string: true)"
-        return self._failure("rg_error", error.message + plain, exit_code=error.exit_code)
-
-    def _invalid_path(self, message: str) -> Failed:
-        return self._failure("invalid_path", message)
-
-    def _failure(
-        self,
-        code: str,
-        message: str,
-        *,
-        exit_code: int | None = None,
-        timeout_ms: int | None = None,
-        rule: str | None = None,
-    ) -> Failed:
-        return failure(
-            self.ctx, "grep", code, message, self.question, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule
-        )
+        return InvalidPattern(error.message + plain, fields={"exit_code": error.exit_code})

@@ -60,7 +60,7 @@ class Pruned(Result, frozen=True):
         return "pruned_text"
 
 
-@tool("pruning", effect="read", title="Prune a text", json_rpc_errors=True, whole_on_rpc=True)
+@tool("pruning", effect="read", title="Prune a text")
 async def prune_text(
     ctx: ToolContext,
     *,

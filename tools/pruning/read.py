@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
@@ -11,13 +10,12 @@ from typing import Annotated, Literal
 from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
-from tools.kit.errors import Denied, Failed
+from tools.kit.errors import InvalidPath, NotAFile, from_os_error
 from tools.kit.params import Field, Issue, invalid_params
 from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import line_count, quantity, short_path
 from tools.pruning.engine import SourceType
-from tools.pruning.failures import failure
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
 OutputBytes = Annotated[
@@ -66,7 +64,7 @@ class ReadText(Result, frozen=True):
         return True
 
 
-@tool("pruning", effect="read", title="Read a file with a question", json_rpc_errors=True)
+@tool("pruning", effect="read", title="Read a file with a question")
 async def read(
     ctx: ToolContext,
     *,
@@ -83,7 +81,7 @@ async def read(
 
     def text() -> str:
         nonlocal size, is_cut
-        data = _data(ctx, file_path, limit, context_focus_question)
+        data = _data(ctx, file_path, limit)
         is_cut = len(data) > limit
         kept = data[: utf8.boundary(data, limit)] if is_cut else data
         size = len(kept)
@@ -117,21 +115,17 @@ def source_type_of(path: str) -> SourceType | None:
     return _SOURCE_TYPES.get(suffix.lower()) if dot else None
 
 
-def _data(ctx: ToolContext, path: str, limit: int, question: str | None) -> bytes:
+def _data(ctx: ToolContext, path: str, limit: int) -> bytes:
     """The file as far as the limit, and a little beyond where it is longer."""
     root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
     issues: list[Issue] = []
     place = root.check("file_path", path, issues)
     if place is None:
         raise invalid_params(issues)
-
-    def problem(code: str, message: str, rule: str | None = None) -> Failed:
-        return failure(ctx, "read", code, message, question, rule=rule)
-
     try:
         with root.open(path) as (descriptor, status):
             if stat.S_ISDIR(status.st_mode):
-                raise problem("invalid_path", f"{path} is a folder")
+                raise NotAFile(f"{path} is a folder")
             ctx.paths.check(place)
             ctx.paths.check_open(descriptor)
             parts: list[bytes] = []
@@ -140,20 +134,7 @@ def _data(ctx: ToolContext, path: str, limit: int, question: str | None) -> byte
                 parts.append(data)
                 missing -= len(data)
     except (OutsideRoot, NotThere) as error:
-        raise problem("invalid_path", str(error)) from error
-    except Denied as error:
-        raise problem("permission_denied", error.message_with_hint, error.rule) from error
+        raise InvalidPath(str(error)) from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise problem(_CODES.get(error.errno or 0, "io_error"), f"{path}: {reason}") from error
+        raise from_os_error(error, path) from error
     return b"".join(parts)
-
-
-_CODES = {
-    errno.ENOENT: "not_found",
-    errno.ENOTDIR: "not_found",
-    errno.EACCES: "permission_denied",
-    errno.EPERM: "permission_denied",
-    errno.ELOOP: "invalid_path",
-    errno.ENAMETOOLONG: "invalid_path",
-}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from tools.context import REPORT_EVERY_S, ShellSession, ToolContext
+from tools.context import REPORT_EVERY_S, ToolContext
 from tools.kit.summaries import last_line, quantity
+from tools.sessions.session import Session
 
 # A command that prints nothing is reported so often: clients that hear nothing for a minute give up.
 _QUIET_S = 5.0
@@ -17,7 +18,7 @@ _MOST_LINE_CHARS = 200
 class CommandProgress:
     """Waits for a command, and reports at most twice a second while it does."""
 
-    def __init__(self, ctx: ToolContext, session: ShellSession) -> None:
+    def __init__(self, ctx: ToolContext, session: Session) -> None:
         self._ctx, self._session = ctx, session
         self._began = self._reported_at = time.monotonic()
         self._offset = self._lines = 0

@@ -6,13 +6,15 @@ import asyncio
 import signal
 from typing import Annotated, Any
 
-from tools.context import EndedBy, ShellSession, TextRoom, ToolContext
+from tools.context import TextRoom, ToolContext
 from tools.kit.errors import InvalidParams, InvalidPattern, SessionEnded
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import last_line, quantity
 from tools.kit.timed_match import match_within
+from tools.sessions.origin import EndedBy
+from tools.sessions.session import Session
 from tools.shell.echo import is_only_echo, longest_echo_bytes
 from tools.shell.shell_exec import check_text, folder_for, reason, sessions
 
@@ -313,7 +315,7 @@ async def shell_stop_session(
     )
 
 
-def _read(session: ShellSession, offset: int, room: TextRoom | None) -> tuple[str, int, int]:
+def _read(session: Session, offset: int, room: TextRoom | None) -> tuple[str, int, int]:
     """As much output as the result has room for: the read position must not move past what is sent."""
     most = min(room.most_bytes if room else _MOST_BYTES, _MOST_BYTES)
     while True:
@@ -323,9 +325,7 @@ def _read(session: ShellSession, offset: int, room: TextRoom | None) -> tuple[st
         most = most * 3 // 4
 
 
-async def _wait(
-    session: ShellSession, new_from: int, offset: int, wait_s: float, pattern: Any, typed: str
-) -> bool | None:
+async def _wait(session: Session, new_from: int, offset: int, wait_s: float, pattern: Any, typed: str) -> bool | None:
     """Wait for the end, the pattern, a pause after output, or the time limit. True if the pattern was found.
 
     Output counts as new from `new_from` on, apart from the echo of `typed`; the pattern is looked for from `offset` on.

@@ -11,12 +11,15 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from tools.context import EndedBy, Sessions, ShellSession, ToolContext
+from tools.context import ToolContext
 from tools.kit.errors import InvalidParams
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
 from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import tool
 from tools.kit.summaries import last_line, line_count, line_cut, quantity
+from tools.sessions.manager import SessionManager
+from tools.sessions.origin import EndedBy
+from tools.sessions.session import Session
 from tools.shell.command_progress import CommandProgress
 
 DEFAULT_TIMEOUT_S = 600
@@ -203,7 +206,7 @@ async def shell_exec(
 
 
 async def finish(
-    ctx: ToolContext, session: ShellSession, began: float, *, reads_stderr: bool = True, timed_out: bool = False
+    ctx: ToolContext, session: Session, began: float, *, reads_stderr: bool = True, timed_out: bool = False
 ) -> Executed:
     """The result of a command that has ended, which is forgotten then. What does not fit is kept as an artifact."""
     result = _result(session, began, reads_stderr, timed_out)
@@ -236,7 +239,7 @@ def reason(ended_by: EndedBy | None) -> str:
     return "" if ended_by is None else f" because {_REASONS[ended_by]}"
 
 
-def sessions(ctx: ToolContext) -> Sessions:
+def sessions(ctx: ToolContext) -> SessionManager:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
     return ctx.sessions
 
@@ -256,7 +259,7 @@ def check_text(name: str, text: str) -> None:
 
 
 async def wait_for_end(
-    ctx: ToolContext, session: ShellSession, began: float, timeout_s: float | None, yield_ms: int
+    ctx: ToolContext, session: Session, began: float, timeout_s: float | None, yield_ms: int
 ) -> bool:
     """Wait for the end. False if it is time to answer with a session instead, or to time out (`is_due`)."""
     progress = CommandProgress(ctx, session)
@@ -283,7 +286,7 @@ def is_due(began: float, timeout_s: float | None) -> bool:
     return time.monotonic() - began >= (DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s)
 
 
-def _session_result(ctx: ToolContext, session: ShellSession, began: float, timeout_s: float | None) -> Executed:
+def _session_result(ctx: ToolContext, session: Session, began: float, timeout_s: float | None) -> Executed:
     text, _, end = session.text(max(0, session.end - _SESSION_PAGE_BYTES), _SESSION_PAGE_BYTES)
     session.set_read_position(ctx.conversations, end)
     return Executed(
@@ -298,7 +301,7 @@ def _session_result(ctx: ToolContext, session: ShellSession, began: float, timeo
     )
 
 
-def _result(session: ShellSession, began: float, reads_stderr: bool, timed_out: bool) -> Executed:
+def _result(session: Session, began: float, reads_stderr: bool, timed_out: bool) -> Executed:
     out, out_missing = _join_ends(*session.captured_output("stdout"))
     error, error_missing = _join_ends(*session.captured_output("stderr"))
     missing = out_missing + error_missing
@@ -317,12 +320,12 @@ def _result(session: ShellSession, began: float, reads_stderr: bool, timed_out: 
     )
 
 
-async def _keep_output(ctx: ToolContext, session: ShellSession) -> str | None:
+async def _keep_output(ctx: ToolContext, session: Session) -> str | None:
     """Keep all of a command's output as an artifact. None if that fails; its output file is still there."""
     try:
-        if (file := session.complete_file()) is not None:
+        if (file := session.log.complete_file()) is not None:
             return await asyncio.to_thread(ctx.artifacts.keep_file, "shell", file)
-        return await asyncio.to_thread(ctx.artifacts.keep, "shell", session.stored_output())
+        return await asyncio.to_thread(ctx.artifacts.keep, "shell", session.log.stored_output())
     except OSError as error:
         ctx.log("warning", f"the whole output could not be kept: {error.strerror or error}")
         return None

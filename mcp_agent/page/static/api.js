@@ -5,14 +5,26 @@ const PATH = "/ui/api/";
 // The daemon sends a heartbeat every fifteen seconds.
 const SILENCE_MS = 40_000;
 
-/** What the daemon refused; `message` is for people, `hint` says what to do. */
+/** What the daemon refused: `code` is what a view decides by, `message` is for people, `hint` says what to do. */
 export class ApiError extends Error {
   constructor(status, error) {
     super(error?.message ?? `the daemon answered ${status}`);
     this.status = status;
+    this.code = error?.code;
     this.hint = error?.hint;
     this.problems = error?.problems;
   }
+}
+
+/** Whether the daemon refused with one of these codes. */
+export function hasCode(error, ...codes) {
+  return error instanceof ApiError && codes.includes(error.code);
+}
+
+/** An error as a text for people. */
+export function explain(error) {
+  if (error instanceof ApiError && error.hint) return `${error.message}. ${error.hint}`;
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** The daemon cannot be reached: it stops, starts, or the line is down. */
@@ -23,7 +35,7 @@ async function ask(path, options) {
   try {
     answer = await fetch(path, { ...options, headers: { ...HEADERS, ...options.headers }, credentials: "same-origin" });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Unreachable("the daemon cannot be reached");
   }
   if (answer.ok) return answer;
@@ -80,7 +92,7 @@ export async function* events(path, signal) {
   }
 }
 
-/** What `promise` gives, or an error after so long: a line that is down says nothing, and a live one has a heartbeat. */
+/** What `promise` gives, or an error after so long: only a line that is down has no heartbeat. */
 async function within(promise, milliseconds) {
   let timer;
   const late = new Promise((_, reject) => {

@@ -1,15 +1,16 @@
 // The frame of the page: navigation, the view that is open, messages, dialogs, and the login.
 
-import { ApiError, get, logOut } from "./api.js";
+import { ApiError, explain, get, logOut } from "./api.js";
 import { button, field, fill, h, icon, select } from "./dom.js";
 import { readSetting, writeSetting } from "./settings.js";
 import { createStore } from "./store.js";
 import { createStream } from "./stream.js";
 
 const LONGEST_PRESS_MS = 1_000;
+const FIRST_VIEW = ["tools", "Tools", "tools"];
 const VIEWS = [
   ["boxes", "Boxes", "box"],
-  ["tools", "Tools", "tools"],
+  FIRST_VIEW,
   ["sessions", "Sessions", "sessions"],
   ["activity", "Activity", "activity"],
   ["changes", "Files changed", "changes"],
@@ -43,9 +44,20 @@ function start(root) {
       h(
         "header",
         { class: "side" },
-        h("a", { class: "brand", href: "#/tools" }, h("img", { src: "/ui/icon.svg", alt: "", width: 26, height: 26 }), h("span", {}, "mcp-agent")),
+        h(
+          "a",
+          { class: "brand", href: "#/tools" },
+          h("img", { src: "/ui/icon.svg", alt: "", width: 26, height: 26 }),
+          h("span", {}, "mcp-agent"),
+        ),
         nav,
-        h("div", { class: "side-foot" }, state, themeButton(), button("", () => leave(), { icon: "close", label: "Log this browser out", kind: "ghost" })),
+        h(
+          "div",
+          { class: "side-foot" },
+          state,
+          themeButton(),
+          button("", () => leave(), { icon: "close", label: "Log this browser out", kind: "ghost" }),
+        ),
       ),
       h("div", { class: "content" }, problems, main),
     ),
@@ -67,18 +79,20 @@ function start(root) {
         return answer;
       } catch (error) {
         if (error instanceof ApiError && error.status === 401) store.set("connection", "out");
-        app.say(error.hint ? `${error.message}. ${error.hint}` : error.message, "bad");
+        app.say(explain(error), "bad");
         return undefined;
       }
     },
     watch: () => {},
-    go: (path) => { location.hash = `#/${path}`; },
+    go: (path) => {
+      location.hash = `#/${path}`;
+    },
     rest: () => location.hash.replace(/^#\//, "").split("/").slice(1).map(decodeURIComponent),
   };
 
   async function route() {
     const id = location.hash.replace(/^#\//, "").split("/")[0] || "tools";
-    const found = VIEWS.find(([name]) => name === id) ?? VIEWS.find(([name]) => name === "tools");
+    const found = VIEWS.find(([name]) => name === id) ?? FIRST_VIEW;
     for (const link of nav.children) link.toggleAttribute("aria-current", false);
     const link = nav.querySelector(`[data-id="${found[0]}"]`);
     link?.setAttribute("aria-current", "page");
@@ -92,7 +106,19 @@ function start(root) {
     if (store.state.gateway && ONLY_ON_BOXES.includes(found[0])) {
       leaveView();
       current = undefined;
-      fill(main, h("div", { class: `view view-${found[0]}` }, h("div", { class: "page-head" }, h("div", {}, h("h1", {}, found[1]), h("p", {}, "They are on the boxes of the fleet: choose one."))), boxBar(found[0])));
+      fill(
+        main,
+        h(
+          "div",
+          { class: `view view-${found[0]}` },
+          h(
+            "div",
+            { class: "page-head" },
+            h("div", {}, h("h1", {}, found[1]), h("p", {}, "They are on the boxes of the fleet: choose one.")),
+          ),
+          boxBar(found[0]),
+        ),
+      );
       return;
     }
     const view = (await import(`./views/${found[0]}.js`)).default;
@@ -108,7 +134,11 @@ function start(root) {
       onLeave: (end) => ends.push(end),
     };
     const page = h("div", { class: `view view-${found[0]}` });
-    fill(main, PER_BOX.includes(found[0]) && store.state.gateway && h("div", { class: "view box-place" }, boxBar(found[0])), page);
+    fill(
+      main,
+      PER_BOX.includes(found[0]) && store.state.gateway && h("div", { class: "view box-place" }, boxBar(found[0])),
+      page,
+    );
     current = view;
     leaveView = () => {
       for (const end of ends.splice(0)) end();
@@ -125,7 +155,13 @@ function start(root) {
       bar.hidden = false;
       const first = ONLY_ON_BOXES.includes(id) ? "Choose a box" : `${store.state.gateway} (this gateway)`;
       const names = [["", first], ...boxes.map((box) => [box.name, box.away ? `${box.name} (away)` : box.name])];
-      fill(bar, icon("box", 18), select(names, "", (name) => name && app.go(`boxes/${encodeURIComponent(name)}/${id}`), { aria: { label: "Box" } }));
+      fill(
+        bar,
+        icon("box", 18),
+        select(names, "", (name) => name && app.go(`boxes/${encodeURIComponent(name)}/${id}`), {
+          aria: { label: "Box" },
+        }),
+      );
     }
     paint();
     return bar;
@@ -133,7 +169,18 @@ function start(root) {
 
   function paintNav() {
     const current = nav.querySelector("[aria-current]")?.dataset.id;
-    fill(nav, VIEWS.filter(([id]) => (store.state.gateway ? !NOT_ON_GATEWAYS.includes(id) : id !== "boxes")).map(([id, title, name]) => h("a", { href: `#/${id}`, data: { id }, aria: { current: id === current ? "page" : undefined } }, icon(name), h("span", {}, title))));
+    fill(
+      nav,
+      VIEWS.filter(([id]) => (store.state.gateway ? !NOT_ON_GATEWAYS.includes(id) : id !== "boxes")).map(
+        ([id, title, name]) =>
+          h(
+            "a",
+            { href: `#/${id}`, data: { id }, aria: { current: id === current ? "page" : undefined } },
+            icon(name),
+            h("span", {}, title),
+          ),
+      ),
+    );
   }
 
   async function leave() {
@@ -155,6 +202,7 @@ function start(root) {
   }
 
   function paintProblems() {
+    /** @type {any} */
     const board = store.state.board;
     const errors = (board?.problems ?? []).filter((problem) => problem.severity === "error");
     fill(
@@ -169,7 +217,11 @@ function start(root) {
             {},
             h("strong", {}, "tools.json has a mistake. The last good configuration stays in force."),
             h("p", { class: "mono small" }, board.path),
-            h("ul", {}, errors.map((problem) => h("li", {}, h("code", {}, problem.pointer || "/"), " ", problem.message))),
+            h(
+              "ul",
+              {},
+              errors.map((problem) => h("li", {}, h("code", {}, problem.pointer || "/"), " ", problem.message)),
+            ),
           ),
         ),
     );
@@ -187,17 +239,21 @@ function start(root) {
   store.watch(["board"], paintProblems);
   paintConnection();
   window.addEventListener("hashchange", route);
-  // The click comes behind the release of the pointer; a pointer that stays down holds nothing up for long. One timer: that
-  // of an earlier press would end the hold of a later one.
+  // The click comes behind the release of the pointer; a pointer that stays down holds nothing up for long. One timer:
+  // that of an earlier press would end the hold of a later one.
   let releasing;
   const releaseIn = (ms) => {
     clearTimeout(releasing);
     releasing = setTimeout(store.release, ms);
   };
-  window.addEventListener("pointerdown", () => {
-    store.hold();
-    releaseIn(LONGEST_PRESS_MS);
-  }, true);
+  window.addEventListener(
+    "pointerdown",
+    () => {
+      store.hold();
+      releaseIn(LONGEST_PRESS_MS);
+    },
+    true,
+  );
   for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => releaseIn(0), true);
   route();
   stream.run();
@@ -212,18 +268,26 @@ function loginView() {
     h("h1", {}, isExpired ? "That link was used, or is too old" : "Open the Tools page"),
     h("p", {}, "A link works once, within a minute. Make a new one on the machine where the daemon runs:"),
     h("pre", { class: "command" }, "mcp-agent open"),
-    h("p", { class: "muted" }, "It opens this page, or prints the link, and the ssh line for a browser on another machine."),
+    h(
+      "p",
+      { class: "muted" },
+      "It opens this page, or prints the link, and the ssh line for a browser on another machine.",
+    ),
   );
 }
 
 function themeButton() {
   const name = () => (isDark() ? "sun" : "moon");
-  const element = button("", () => {
-    const next = isDark() ? "light" : "dark";
-    writeSetting(THEME_KEY, next);
-    applyTheme(next);
-    element.replaceChildren(icon(name(), 16));
-  }, { icon: name(), label: "Light or dark", kind: "ghost" });
+  const element = button(
+    "",
+    () => {
+      const next = isDark() ? "light" : "dark";
+      writeSetting(THEME_KEY, next);
+      applyTheme(next);
+      element.replaceChildren(icon(name(), 16));
+    },
+    { icon: name(), label: "Light or dark", kind: "ghost" },
+  );
   return element;
 }
 
@@ -248,10 +312,31 @@ function say(toasts, text, kind = "good") {
 /** A dialog with fields. Resolves to their values, or undefined if it was closed. */
 function ask({ title, text, fields = [], action = "OK", kind = "primary" }) {
   return new Promise((resolve) => {
-    const inputs = fields.map((each) => [each.name, each.input ?? h("input", { class: "input", value: each.value ?? "", required: each.required ?? true, maxLength: each.maxLength ?? 200, name: each.name, autocomplete: "off" }), each]);
+    const inputs = fields.map((each) => [
+      each.name,
+      each.input ??
+        h("input", {
+          class: "input",
+          value: each.value ?? "",
+          required: each.required ?? true,
+          maxLength: each.maxLength ?? 200,
+          name: each.name,
+          autocomplete: "off",
+        }),
+      each,
+    ]);
     const dialog = h(
       "dialog",
-      { class: "dialog", aria: { label: title }, on: { close: () => { dialog.remove(); resolve(undefined); } } },
+      {
+        class: "dialog",
+        aria: { label: title },
+        on: {
+          close: () => {
+            dialog.remove();
+            resolve(undefined);
+          },
+        },
+      },
       h(
         "form",
         {
@@ -267,7 +352,12 @@ function ask({ title, text, fields = [], action = "OK", kind = "primary" }) {
         h("h2", {}, title),
         text && h("p", { class: "muted" }, text),
         inputs.map(([, input, each]) => field(each.label, input, each.hint)),
-        h("div", { class: "row end" }, button("Cancel", () => dialog.close()), h("button", { class: `button ${kind}`, type: "submit" }, action)),
+        h(
+          "div",
+          { class: "row end" },
+          button("Cancel", () => dialog.close()),
+          h("button", { class: `button ${kind}`, type: "submit" }, action),
+        ),
       ),
     );
     document.body.append(dialog);

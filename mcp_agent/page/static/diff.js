@@ -21,5 +21,11 @@ export function diffView(text) {
 }
 
 function row(kind, before, after, line) {
-  return h("div", { class: `diff-line ${kind}` }, h("span", { class: "gutter" }, before), h("span", { class: "gutter" }, after), h("span", {}, line));
+  return h(
+    "div",
+    { class: `diff-line ${kind}` },
+    h("span", { class: "gutter" }, before),
+    h("span", { class: "gutter" }, after),
+    h("span", {}, line),
+  );
 }

@@ -10,7 +10,10 @@ export function h(tag, props = {}, ...children) {
     if (name === "on") for (const [type, listener] of Object.entries(value)) element.addEventListener(type, listener);
     else if (name === "class") element.className = value;
     else if (name === "data") Object.assign(element.dataset, value);
-    else if (name === "aria") for (const [key, text] of Object.entries(value)) { if (text !== undefined && text !== null) element.setAttribute(`aria-${key}`, text); }
+    else if (name === "aria")
+      for (const [key, text] of Object.entries(value)) {
+        if (text !== undefined && text !== null) element.setAttribute(`aria-${key}`, text);
+      }
     else if (name in element && !["list", "form", "type", "role"].includes(name)) element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
@@ -56,7 +59,9 @@ const ICONS = {
   alert: "M12 4l9 16H3zM12 10v4M12 17h.01",
   shield: "M12 3l7 3v5c0 4.500-3 8-7 10-4-2-7-5.500-7-10V6z",
   moon: "M20 14a8 8 0 0 1-10-10 8 8 0 1 0 10 10z",
-  sun: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8M12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.500 1.500M17.500 17.500L19 19M5 19l1.500-1.500M17.500 6.500L19 5",
+  sun:
+    "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8M12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.500 1.500M17.500 17.500L19 19" +
+    "M5 19l1.500-1.500M17.500 6.500L19 5",
   copy: "M9 9h10v10H9zM5 15V5h10",
   download: "M12 4v11M7 11l5 5 5-5M5 20h14",
   folder: "M4 6a1 1 0 0 1 1-1h4l2 2h8a1 1 0 0 1 1 1v9a1 1 0 0 1-1 1H5a1 1 0 0 1-1-1z",
@@ -72,16 +77,28 @@ const ICONS = {
 
 export function icon(name, size = 18) {
   const path = svg("path", { d: ICONS[name] ?? ICONS.more });
-  const shape = svg("svg", { viewBox: "0 0 24 24", width: size, height: size, "aria-hidden": "true", class: "icon" }, path);
+  const shape = svg(
+    "svg",
+    { viewBox: "0 0 24 24", width: size, height: size, "aria-hidden": "true", class: "icon" },
+    path,
+  );
   return shape;
 }
 
-/** A button; `props.label` names one that shows only an icon. */
+/** A button; `props.label` names one that shows only an icon.
+    @param {any} props */
 export function button(text, onClick, props = {}) {
   const { icon: name, label, kind = "plain", ...rest } = props;
   return h(
     "button",
-    { type: "button", class: `button ${kind}`, ...rest, title: label ?? rest.title, aria: { label, ...rest.aria }, on: { click: onClick, ...rest.on } },
+    {
+      type: "button",
+      class: `button ${kind}`,
+      ...rest,
+      title: label ?? rest.title,
+      aria: { label, ...rest.aria },
+      on: { click: onClick, ...rest.on },
+    },
     name && icon(name, 16),
     text && h("span", {}, text),
   );
@@ -100,7 +117,13 @@ export function toggle(checked, label, onToggle, props = {}) {
 }
 
 export function field(label, input, hint) {
-  return h("label", { class: "field" }, h("span", { class: "field-label" }, label), input, hint && h("span", { class: "hint" }, hint));
+  return h(
+    "label",
+    { class: "field" },
+    h("span", { class: "field-label" }, label),
+    input,
+    hint && h("span", { class: "hint" }, hint),
+  );
 }
 
 export function select(options, value, onChange, props = {}) {
@@ -116,5 +139,12 @@ export function select(options, value, onChange, props = {}) {
 }
 
 export function empty(name, title, text, ...actions) {
-  return h("div", { class: "empty" }, icon(name, 28), h("h3", {}, title), h("p", {}, text), actions.length > 0 && h("div", { class: "row center" }, actions));
+  return h(
+    "div",
+    { class: "empty" },
+    icon(name, 28),
+    h("h3", {}, title),
+    h("p", {}, text),
+    actions.length > 0 && h("div", { class: "row center" }, actions),
+  );
 }

@@ -12,7 +12,11 @@ export function plot({ title, headline, series, times, format, stepText }) {
   const step = WIDTH / times.length;
   const y = (value) => BASE - ((value ?? 0) / most) * (BASE - 6);
   const shapes = series.flatMap((each) => (each.kind === "line" ? [line(each, step, y)] : bars(each, step, y)));
-  const label = `${title}: ${headline}. ${series.map((each) => `${each.name} at most ${format(Math.max(0, ...each.values.map((value) => value ?? 0)))} ${stepText}`).join(", ")}.`;
+  const peaks = series.map((each) => {
+    const peak = Math.max(0, ...each.values.map((value) => value ?? 0));
+    return `${each.name} at most ${format(peak)} ${stepText}`;
+  });
+  const label = `${title}: ${headline}. ${peaks.join(", ")}.`;
   return h(
     "figure",
     { class: "card plot" },
@@ -23,7 +27,13 @@ export function plot({ title, headline, series, times, format, stepText }) {
       svg("line", { x1: 0, x2: WIDTH, y1: BASE, y2: BASE, class: "axis" }),
       ...shapes,
     ),
-    h("div", { class: "plot-foot small muted" }, h("span", {}, times[0]), h("span", {}, `peak ${format(most < 1e-6 ? 0 : most)}`), h("span", {}, "now")),
+    h(
+      "div",
+      { class: "plot-foot small muted" },
+      h("span", {}, times[0]),
+      h("span", {}, `peak ${format(most < 1e-6 ? 0 : most)}`),
+      h("span", {}, "now"),
+    ),
   );
 }
 
@@ -31,7 +41,14 @@ function bars(series, step, y) {
   return series.values.flatMap((value, index) => {
     if (!value) return [];
     const top = y(value);
-    const bar = svg("rect", { x: index * step + step * 0.12, y: top, width: step * 0.76, height: Math.max(1, BASE - top), rx: Math.min(1.5, step / 4), class: `bar ${series.class ?? ""}` });
+    const bar = svg("rect", {
+      x: index * step + step * 0.12,
+      y: top,
+      width: step * 0.76,
+      height: Math.max(1, BASE - top),
+      rx: Math.min(1.5, step / 4),
+      class: `bar ${series.class ?? ""}`,
+    });
     return [bar];
   });
 }

@@ -1,20 +1,28 @@
 // The one store of the page: what it knows of the daemon, and who wants to hear of a change.
 //
 // How a view is added:
-//   1. Write views/<name>.js with `export default { id, title, icon, mount(root, app) }`. `mount` fills `root`, and returns
-//      a function that ends what it began (timers, listeners). `app` has the store and what app.js offers every view.
+//   1. Write views/<name>.js with `export default { id, mount(root, app) }`. `mount` fills `root`, and may return a
+//      function that ends what it began (timers, listeners). `app` has the store and what app.js offers every view.
 //   2. Put it into the list VIEWS of app.js.
-//   3. What it shows comes from `store.state`; `app.watch(["board"], paint)` calls `paint` now and after every change of
-//      that key, until the view is left. What only this view needs, it gets with `get` of api.js itself.
+//   3. What it shows comes from `store.state`; `app.watch(["board"], paint)` calls `paint` now and after every change
+//      of that key, until the view is left. What only this view needs, it gets with `get` of api.js itself.
 //   4. A change of the daemon is made with `post`; what is different then arrives by the stream, in every open page.
 //
-// Keys: connection ("connecting", "live", "lost", "out"), boot, gateway (its name, of the gateway of a fleet), board, sessions, status, lines (the audit log, newest
-// first), output (see stream.js).
+// Keys: connection ("connecting", "live", "lost", "out"), boot, gateway (its name, of the gateway of a fleet), board,
+// sessions, lines (the audit log, newest first).
 
 const MOST_LINES = 10_000;
 
 export function createStore() {
-  const state = { connection: "connecting", boot: undefined, gateway: undefined, board: undefined, sessions: undefined, status: undefined, lines: [] };
+  /** @type {any} */
+  const state = {
+    connection: "connecting",
+    boot: undefined,
+    gateway: undefined,
+    board: undefined,
+    sessions: undefined,
+    lines: [],
+  };
   const watchers = new Set();
   const known = new Set();
   let waiting = new Set();
@@ -64,7 +72,9 @@ export function createStore() {
       }
       fresh.sort((a, b) => b.at - a.at || b.seq - a.seq);
       const isNewest = state.lines.length === 0 || fresh.at(-1).at >= state.lines[0].at;
-      state.lines = isNewest ? fresh.concat(state.lines) : fresh.concat(state.lines).sort((a, b) => b.at - a.at || b.seq - a.seq);
+      state.lines = isNewest
+        ? fresh.concat(state.lines)
+        : fresh.concat(state.lines).sort((a, b) => b.at - a.at || b.seq - a.seq);
       for (const line of state.lines.splice(MOST_LINES)) known.delete(lineKey(line));
       announce("lines");
     },

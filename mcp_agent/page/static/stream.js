@@ -1,7 +1,7 @@
 // Keeps the page's one stream open, and open again when it breaks. Sessions that are shown tell it from where they want
 // their output; after a break each goes on at the byte where it stopped.
 
-import { ApiError, events, get } from "./api.js";
+import { ApiError, events, get, Unreachable } from "./api.js";
 
 const HIDDEN_MS = 20_000;
 const RETRY_MS = [200, 500, 1000, 2000, 4000];
@@ -81,7 +81,8 @@ export function createStream(store, onLines) {
 
   /** A browser has six connections to a daemon, for all tabs together: one that nobody sees gives its own back. */
   async function whileSeen() {
-    while (document.hidden) await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
+    while (document.hidden)
+      await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
   }
 
   async function run() {
@@ -107,7 +108,7 @@ export function createStream(store, onLines) {
           store.set("connection", "out");
           return;
         }
-        if (!isRestart && !(error instanceof ApiError) && error.name !== "AbortError" && !(error instanceof TypeError) && error.name !== "Error") console.warn(error);
+        if (!isRestart && !isBrokenLine(error)) console.warn(error);
       }
       if (isRestart) continue;
       if (!isWanted) return;
@@ -133,4 +134,10 @@ export function createStream(store, onLines) {
       abort.abort();
     },
   };
+}
+
+/** Whether a stream has ended as streams do: refused, closed by us, or cut. */
+function isBrokenLine(error) {
+  const isOurs = error instanceof ApiError || error instanceof Unreachable;
+  return isOurs || error instanceof TypeError || (error instanceof DOMException && error.name === "AbortError");
 }

@@ -1,16 +1,34 @@
 // Shows the output of a session: in xterm.js where that is there, else as text with colours.
 //
-// Both have the same face: write(text) returns a promise that is done when the text is shown, `fit` adapts the size to the
-// element, `dispose` ends it. `kind` says which one it is.
+// Both have the same methods: write(text) returns a promise that is done when the text is shown, `fit` adapts the size
+// to the element, `dispose` ends it. `kind` says which one it is.
 
 import { h } from "./dom.js";
 import { createText } from "./text_terminal.js";
 
 const SCROLLBACK_LINES = 10_000;
 const DARK = {
-  background: "#10141b", foreground: "#dde3ec", cursor: "#8fa6ff", cursorAccent: "#10141b", selectionBackground: "#33406b",
-  black: "#1c222c", red: "#ff7b86", green: "#5fd39a", yellow: "#f0bb62", blue: "#82a6ff", magenta: "#c792ea", cyan: "#5ccfe6", white: "#d5dbe5",
-  brightBlack: "#6c7688", brightRed: "#ff9da5", brightGreen: "#86e6b6", brightYellow: "#ffd38a", brightBlue: "#a8c0ff", brightMagenta: "#dbb3f5", brightCyan: "#8ee4f2", brightWhite: "#ffffff",
+  background: "#10141b",
+  foreground: "#dde3ec",
+  cursor: "#8fa6ff",
+  cursorAccent: "#10141b",
+  selectionBackground: "#33406b",
+  black: "#1c222c",
+  red: "#ff7b86",
+  green: "#5fd39a",
+  yellow: "#f0bb62",
+  blue: "#82a6ff",
+  magenta: "#c792ea",
+  cyan: "#5ccfe6",
+  white: "#d5dbe5",
+  brightBlack: "#6c7688",
+  brightRed: "#ff9da5",
+  brightGreen: "#86e6b6",
+  brightYellow: "#ffd38a",
+  brightBlue: "#a8c0ff",
+  brightMagenta: "#dbb3f5",
+  brightCyan: "#8ee4f2",
+  brightWhite: "#ffffff",
 };
 
 const COMPONENT = "/ui/vendor/xterm/xterm.mjs";
@@ -37,9 +55,16 @@ export function loadComponent() {
 
 /** Whether the component has been fetched in the meantime. */
 export async function isComponentThere() {
-  return fetch(COMPONENT, { method: "HEAD" }).then((answer) => answer.ok, () => false);
+  return fetch(COMPONENT, { method: "HEAD" }).then(
+    (answer) => answer.ok,
+    () => false,
+  );
 }
 
+/**
+ * @param {HTMLElement} element
+ * @param {{isPty: boolean, onData?: (text: string) => void, onResize?: (cols: number, rows: number) => void}} options
+ */
 export async function createTerminal(element, { isPty, onData, onResize }) {
   const Terminal = await loadComponent();
   if (!Terminal) return createText(element);
@@ -84,7 +109,10 @@ export async function createTerminal(element, { isPty, onData, onResize }) {
     focus: () => terminal.focus(),
     text: () => {
       const buffer = terminal.buffer.active;
-      return Array.from({ length: buffer.length }, (_, index) => buffer.getLine(index)?.translateToString(true) ?? "").join("\n");
+      return Array.from(
+        { length: buffer.length },
+        (_, index) => buffer.getLine(index)?.translateToString(true) ?? "",
+      ).join("\n");
     },
     size: () => ({ cols: terminal.cols, rows: terminal.rows }),
     dispose() {
@@ -120,7 +148,8 @@ function becomeStyle(element) {
     sheet.replaceSync(text);
   };
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-  for (const name of ["textContent", "innerText", "innerHTML"]) Object.defineProperty(element, name, { get: () => text, set });
+  for (const name of ["textContent", "innerText", "innerHTML"])
+    Object.defineProperty(element, name, { get: () => text, set });
   Object.defineProperty(element, "sheet", { get: () => sheet });
   element.remove = () => {
     document.adoptedStyleSheets = document.adoptedStyleSheets.filter((each) => each !== sheet);

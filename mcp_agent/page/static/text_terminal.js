@@ -6,10 +6,27 @@ import { h } from "./dom.js";
 const MOST_LINES = 4_000;
 const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 // One escape sequence, a control character, or a run of text.
-const PIECE = /\x1b\[([0-?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[^[\]PX^_]|[\x00-\x1f\x7f]|[^\x00-\x1f\x1b\x7f]+/g;
+const PIECE = new RegExp(
+  [
+    /\x1b\[([0-?]*)[ -/]*([@-~])/,
+    /\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)/,
+    /\x1b[PX^_][^\x1b]*\x1b\\/,
+    /\x1b[^[\]PX^_]/,
+    /[\x00-\x1f\x7f]/,
+    /[^\x00-\x1f\x1b\x7f]+/,
+  ]
+    .map((each) => each.source)
+    .join("|"),
+  "g",
+);
 
 export function createText(element) {
-  const output = h("div", { class: "text-terminal", role: "log", tabIndex: 0, aria: { label: "Output of the session", live: "off" } });
+  const output = h("div", {
+    class: "text-terminal",
+    role: "log",
+    tabIndex: 0,
+    aria: { label: "Output of the session", live: "off" },
+  });
   element.append(output);
   let style = {};
   let line = newLine();
@@ -47,14 +64,17 @@ export function createText(element) {
       else if (code === 2) style.dim = true;
       else if (code === 3) style.italic = true;
       else if (code === 4) style.underline = true;
-      else if (code === 22) { delete style.bold; delete style.dim; }
-      else if (code === 39) delete style.fg;
+      else if (code === 22) {
+        delete style.bold;
+        delete style.dim;
+      } else if (code === 39) delete style.fg;
       else if (code === 49) delete style.bg;
       else if (code >= 30 && code <= 37) style.fg = COLOURS[code - 30];
       else if (code >= 90 && code <= 97) style.fg = `bright-${COLOURS[code - 90]}`;
       else if (code >= 40 && code <= 47) style.bg = COLOURS[code - 40];
       else if (code === 38 || code === 48) {
-        if (codes[index + 1] === 5 && codes[index + 2] < 8) style[code === 38 ? "fg" : "bg"] = COLOURS[codes[index + 2]];
+        if (codes[index + 1] === 5 && codes[index + 2] < 8)
+          style[code === 38 ? "fg" : "bg"] = COLOURS[codes[index + 2]];
         index += codes[index + 1] === 5 ? 2 : 4;
       }
     }
@@ -71,10 +91,15 @@ export function createText(element) {
       rest = whole.slice(end).slice(0, 4096);
       for (const [piece, parameters, final] of whole.slice(0, end).matchAll(PIECE)) {
         if (final === "m") colour(parameters);
-        else if (final === "K" && (parameters === "" || parameters === "0")) line.textContent = line.textContent.slice(0, column);
-        else if (final === "J" || piece === "\f") output.replaceChildren((line = h("div", { class: "text-line" })));
-        else if (piece === "\n") { line = newLine(); column = 0; }
-        else if (piece === "\r") column = 0;
+        else if (final === "K" && (parameters === "" || parameters === "0"))
+          line.textContent = line.textContent.slice(0, column);
+        else if (final === "J" || piece === "\f") {
+          output.replaceChildren();
+          line = newLine();
+        } else if (piece === "\n") {
+          line = newLine();
+          column = 0;
+        } else if (piece === "\r") column = 0;
         else if (piece === "\b") column = Math.max(0, column - 1);
         else if (piece === "\t") add(" ".repeat(8 - (column % 8)));
         else if (piece.charCodeAt(0) >= 32 && piece.charCodeAt(0) !== 127) add(piece);

@@ -23,10 +23,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from mcp_agent.process import process_tree
 from mcp_agent.process.logs import event
-from mcp_agent.sessions import process_end
 from mcp_agent.settings import DEFAULT_SERVICE, BadConfig, parse_service_url
+from tools.sessions import process_end, process_tree
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class PrunerRun:
         self.state: RunState = "run:init"
         self.mcp_servers: dict[str, McpServer] = {}
         self._folder = folder
-        self._remaining: process_tree.Member | None = None
+        self._remaining: process_tree.ProcessId | None = None
         if environment.get(_ENABLED, "").strip().lower() not in _TRUE:
             self._disable("config_disabled")
             return
@@ -109,7 +108,7 @@ class PrunerRun:
         event(log, logging.WARNING, "mcp_pruner.degraded", **{k: v for k, v in known.items() if v is not None})
         if pid is not None and (began := process_tree.start_time(pid)) is not None:
             # With the moment of its start: by the end of the phase the number may be another process's.
-            self._remaining = process_tree.Member(pid, began)
+            self._remaining = process_tree.ProcessId(pid, began)
 
     def ended(self) -> None:
         """The provider's phase is over, whatever came of it."""

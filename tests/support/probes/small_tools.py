@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from tools.context import ToolContext
-from tools.kit.errors import Refused
 from tools.kit.params import Field
 from tools.kit.results import Block, Result
 from tools.kit.spec import tool
@@ -73,18 +72,6 @@ def report(ctx: ToolContext, *, steps: int = 3) -> Said:
 def explode(ctx: ToolContext) -> Said:
     """Fail in a way that nobody foresaw."""
     raise RuntimeError("the secret is 12345")
-
-
-@tool("probes", effect="read", json_rpc_errors=True)
-def strict(ctx: ToolContext, *, file_path: str, max_output_bytes: int = 1) -> Said:
-    """Answer arguments that do not fit with a JSON-RPC error."""
-    return Said(file_path)
-
-
-@tool("probes", effect="read")
-def refuse(ctx: ToolContext) -> Said:
-    """Answer with an error that a contract gives a number."""
-    raise Refused(-32004, "there is nothing to recover")
 
 
 @tool("probes", effect="read")

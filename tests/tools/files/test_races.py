@@ -104,7 +104,6 @@ def _grep(bench: Bench, path: str) -> Any:
         timeout_ms=5_000,
         most_matches=100,
         bytes_left=100_000,
-        question=None,
     )
     return search.run([path], None)
 

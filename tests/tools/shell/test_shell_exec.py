@@ -15,11 +15,11 @@ import pytest
 
 from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
-from mcp_agent.process import process_tree
 from mcp_agent.protocol.methods import tool_result
 from registry.gate import Access
 from tests.support.shell_host import ShellHost, shell_host
 from tests.support.waiting import eventually
+from tools.sessions import process_tree
 
 
 async def test_output_and_exit_code_come_back_and_failing_is_no_error(shell: ShellHost) -> None:

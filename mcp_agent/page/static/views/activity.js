@@ -1,6 +1,7 @@
-// Activity: calls as they happen, with a filter, one opened for its arguments and result, and plots of the last hour or day.
+// Activity: calls as they happen, with a filter, one opened for its arguments and result, and plots of the last hour or
+// day.
 
-import { get } from "../api.js";
+import { explain, get, hasCode } from "../api.js";
 import { button, empty, fill, h, icon, select } from "../dom.js";
 import * as format from "../format.js";
 import { plot } from "../plots.js";
@@ -23,8 +24,24 @@ export default { id: "activity", mount };
 
 function mount(root, app) {
   const plots = h("div", { class: "plots" });
-  const search = h("input", { class: "input", type: "search", placeholder: "Filter: tool, caller, outcome", aria: { label: "Filter the calls" }, on: { input: () => filter() } });
-  const kinds = select([["calls", "Calls"], ["errors", "Errors"], ["events", "Events"], ["all", "Everything"]], "calls", () => filter(), { aria: { label: "What to show" } });
+  const search = h("input", {
+    class: "input",
+    type: "search",
+    placeholder: "Filter: tool, caller, outcome",
+    aria: { label: "Filter the calls" },
+    on: { input: () => filter() },
+  });
+  const kinds = select(
+    [
+      ["calls", "Calls"],
+      ["errors", "Errors"],
+      ["events", "Events"],
+      ["all", "Everything"],
+    ],
+    "calls",
+    () => filter(),
+    { aria: { label: "What to show" } },
+  );
   const own = h("input", { type: "checkbox", on: { change: () => filter() } });
   const counted = h("span", { class: "muted small nowrap", role: "status" });
   const viewport = h("div", { class: "log", tabIndex: 0, role: "region", aria: { label: "Calls, newest first" } });
@@ -38,16 +55,42 @@ function mount(root, app) {
   let timer;
 
   viewport.append(space);
-  const spans = h("div", { class: "tabs", role: "group", aria: { label: "Time of the plots" } }, ["hour", "day"].map((each) => button(`Last ${each}`, () => {
-    span = each;
-    for (const tab of spans.children) tab.setAttribute("aria-pressed", String(tab.dataset.span === span));
-    loadPlots();
-  }, { aria: { pressed: String(each === span) }, data: { span: each } })));
+  const spans = h(
+    "div",
+    { class: "tabs", role: "group", aria: { label: "Time of the plots" } },
+    ["hour", "day"].map((each) =>
+      button(
+        `Last ${each}`,
+        () => {
+          span = each;
+          for (const tab of spans.children) tab.setAttribute("aria-pressed", String(tab.dataset.span === span));
+          loadPlots();
+        },
+        { aria: { pressed: String(each === span) }, data: { span: each } },
+      ),
+    ),
+  );
   fill(
     root,
-    h("div", { class: "page-head" }, h("div", {}, h("h1", {}, "Activity"), h("p", {}, "Every call as it happens, from the audit log.")), spans),
+    h(
+      "div",
+      { class: "page-head" },
+      h("div", {}, h("h1", {}, "Activity"), h("p", {}, "Every call as it happens, from the audit log.")),
+      spans,
+    ),
     plots,
-    h("div", { class: "row between log-head" }, h("div", { class: "row grow" }, h("div", { class: "search" }, icon("search", 16), search), h("div", { class: "kind" }, kinds), h("label", { class: "row small muted" }, own, "Calls of this page too")), counted),
+    h(
+      "div",
+      { class: "row between log-head" },
+      h(
+        "div",
+        { class: "row grow" },
+        h("div", { class: "search" }, icon("search", 16), search),
+        h("div", { class: "kind" }, kinds),
+        h("label", { class: "row small muted" }, own, "Calls of this page too"),
+      ),
+      counted,
+    ),
     h("div", { class: "split" }, h("div", { class: "card log-card" }, viewport), detail),
   );
 
@@ -55,9 +98,19 @@ function mount(root, app) {
     const isCall = line.tool !== undefined;
     if (kind === "calls" && !isCall) return false;
     if (kind === "events" && isCall) return false;
-    if (kind === "errors" && (isCall ? line.outcome === "ok" : !["policy_rejected", "login_refused"].includes(line.event))) return false;
+    if (
+      kind === "errors" &&
+      (isCall ? line.outcome === "ok" : !["policy_rejected", "login_refused"].includes(line.event))
+    )
+      return false;
     if (isCall && !own.checked && line.transport === "page") return false;
-    return !text || `${line.tool ?? ""} ${line.client ?? ""} ${line.program ?? ""} ${line.outcome ?? ""} ${line.event ?? ""} ${line.transport ?? ""} ${line.box ?? ""}`.toLowerCase().includes(text);
+    return (
+      !text ||
+      [line.tool, line.client, line.program, line.outcome, line.event, line.transport, line.box]
+        .join(" ")
+        .toLowerCase()
+        .includes(text)
+    );
   }
 
   function filter() {
@@ -73,12 +126,24 @@ function mount(root, app) {
     frame = undefined;
     if (shown.length === 0) {
       space.style.height = "";
-      fill(space, empty("activity", "Nothing here yet", app.store.state.lines.length ? "No line fits the filter." : "As soon as a client calls a tool, it is listed here."));
+      fill(
+        space,
+        empty(
+          "activity",
+          "Nothing here yet",
+          app.store.state.lines.length
+            ? "No line fits the filter."
+            : "As soon as a client calls a tool, it is listed here.",
+        ),
+      );
       return;
     }
     const first = Math.max(0, Math.floor(viewport.scrollTop / ROW) - EXTRA_ROWS);
     const last = Math.min(shown.length, Math.ceil((viewport.scrollTop + viewport.clientHeight) / ROW) + EXTRA_ROWS);
-    fill(space, shown.slice(first, last).map((line, index) => row(line, first + index)));
+    fill(
+      space,
+      shown.slice(first, last).map((line, index) => row(line, first + index)),
+    );
   }
 
   function row(line, index) {
@@ -89,11 +154,33 @@ function mount(root, app) {
       { class: `log-row ${isOpen ? "is-open" : ""}`, role: "listitem" },
       h(
         "button",
-        { type: "button", class: "log-button", aria: { expanded: String(isOpen) }, data: { line: lineKey(line) }, on: { click: () => open(line) } },
+        {
+          type: "button",
+          class: "log-button",
+          aria: { expanded: String(isOpen) },
+          data: { line: lineKey(line) },
+          on: { click: () => open(line) },
+        },
         h("span", { class: "log-time muted" }, format.clock(line.at)),
-        h("span", { class: `log-tool ${isCall ? "mono" : ""} clip` }, isCall ? line.tool : (EVENTS[line.event] ?? line.event)),
-        h("span", { class: "log-who clip muted" }, isCall ? [line.box && `on ${line.box}`, line.client, line.program].filter(Boolean).join(" · ") : (line.by ?? line.address ?? "")),
-        h("span", { class: "log-outcome" }, isCall ? h("span", { class: `chip ${line.outcome === "ok" ? "good" : "bad"}` }, line.outcome) : h("span", { class: "chip" }, "event")),
+        h(
+          "span",
+          { class: `log-tool ${isCall ? "mono" : ""} clip` },
+          isCall ? line.tool : (EVENTS[line.event] ?? line.event),
+        ),
+        h(
+          "span",
+          { class: "log-who clip muted" },
+          isCall
+            ? [line.box && `on ${line.box}`, line.client, line.program].filter(Boolean).join(" · ")
+            : (line.by ?? line.address ?? ""),
+        ),
+        h(
+          "span",
+          { class: "log-outcome" },
+          isCall
+            ? h("span", { class: `chip ${line.outcome === "ok" ? "good" : "bad"}` }, line.outcome)
+            : h("span", { class: "chip" }, "event"),
+        ),
         h("span", { class: "log-ms number muted" }, isCall ? format.duration(line.ms) : ""),
         h("span", { class: "log-bytes number muted" }, isCall ? format.bytes(line.bytes) : ""),
       ),
@@ -112,15 +199,36 @@ function mount(root, app) {
     opened = lineKey(line);
     detail.hidden = false;
     const result = h("div", {}, h("p", { class: "muted small" }, "Loading…"));
-    const { ts, seq, boot, at, args, ...facts } = line;
+    const { ts: _ts, seq: _seq, boot: _boot, at, args, ...facts } = line;
     fill(
       detail,
-      h("header", {}, h("h2", { class: line.tool ? "mono" : "" }, line.tool ?? EVENTS[line.event] ?? line.event), button("", () => open(line), { icon: "close", label: "Close the call", kind: "ghost" })),
+      h(
+        "header",
+        {},
+        h("h2", { class: line.tool ? "mono" : "" }, line.tool ?? EVENTS[line.event] ?? line.event),
+        button("", () => open(line), { icon: "close", label: "Close the call", kind: "ghost" }),
+      ),
       h(
         "div",
         { class: "body stack" },
-        h("dl", { class: "facts" }, [["Time", new Date(at).toLocaleString("en-GB")], ...Object.entries(facts).filter(([, value]) => value !== "" && value !== null).map(([name, value]) => [name, typeof value === "object" ? JSON.stringify(value) : String(value)])].map(([name, value]) => [h("dt", {}, name), h("dd", { class: "break" }, value)])),
-        args && h("section", { class: "stack" }, h("h3", {}, "Arguments"), h("p", { class: "hint" }, "Texts that may hold secrets are shown as their length."), h("pre", { class: "code wrap" }, JSON.stringify(args, null, 2))),
+        h(
+          "dl",
+          { class: "facts" },
+          [
+            ["Time", new Date(at).toLocaleString("en-GB")],
+            ...Object.entries(facts)
+              .filter(([, value]) => value !== "" && value !== null)
+              .map(([name, value]) => [name, typeof value === "object" ? JSON.stringify(value) : String(value)]),
+          ].map(([name, value]) => [h("dt", {}, name), h("dd", { class: "break" }, value)]),
+        ),
+        args &&
+          h(
+            "section",
+            { class: "stack" },
+            h("h3", {}, "Arguments"),
+            h("p", { class: "hint" }, "Texts that may hold secrets are shown as their length."),
+            h("pre", { class: "code wrap" }, JSON.stringify(args, null, 2)),
+          ),
         line.tool && h("section", { class: "stack" }, h("h3", {}, "Result"), result),
       ),
     );
@@ -128,9 +236,22 @@ function mount(root, app) {
     if (!line.tool) return;
     try {
       const found = await get(`activity/results/${encodeURIComponent(line.req)}`);
-      fill(result, h("pre", { class: "code wrap" }, found.form === "json" ? pretty(found.text) : found.text), found.cut && h("p", { class: "hint" }, "Only its beginning is kept."));
+      fill(
+        result,
+        h("pre", { class: "code wrap" }, found.form === "json" ? pretty(found.text) : found.text),
+        found.cut && h("p", { class: "hint" }, "Only its beginning is kept."),
+      );
     } catch (error) {
-      fill(result, h("p", { class: "muted small" }, error.status === 404 ? "Not kept any more: only the results of the last 200 calls are, since the start of the daemon." : error.message));
+      fill(
+        result,
+        h(
+          "p",
+          { class: "muted small" },
+          hasCode(error, "NOT_FOUND")
+            ? "Not kept any more: only the results of the last 200 calls are, since the start of the daemon."
+            : explain(error),
+        ),
+      );
     }
   }
 
@@ -154,15 +275,64 @@ function mount(root, app) {
     const latest = (name) => points.findLast((point) => point[name] !== null)?.[name];
     fill(
       plots,
-      plot({ title: "Calls", headline: format.count(calls), times, stepText, format: format.short, series: [{ name: "calls", values: column("calls") }] }),
-      plot({ title: "Errors", headline: calls ? `${format.count(errors)} (${((errors / calls) * 100).toFixed(errors && errors / calls < 0.1 ? 1 : 0)} %)` : "0", times, stepText, format: format.short, series: [{ name: "errors", values: column("errors"), class: "bad" }] }),
-      plot({ title: "Latency p50 · p95", headline: latest("p50_ms") === undefined ? "–" : `${format.duration(latest("p50_ms"))} · ${format.duration(latest("p95_ms"))}`, times, stepText, format: format.duration, series: [{ name: "95 %", values: column("p95_ms"), kind: "line", class: "soft" }, { name: "median", values: column("p50_ms"), kind: "line" }] }),
-      plot({ title: "Bytes sent", headline: format.bytes(sum("bytes")), times, stepText, format: format.bytes, series: [{ name: "bytes", values: column("bytes") }] }),
-      plot({ title: "Tokens saved", headline: `≈ ${format.short(sum("saved_tokens"))}`, times, stepText, format: format.short, series: [{ name: "tokens", values: column("saved_tokens"), class: "good" }] }),
+      plot({
+        title: "Calls",
+        headline: format.count(calls),
+        times,
+        stepText,
+        format: format.short,
+        series: [{ name: "calls", values: column("calls") }],
+      }),
+      plot({
+        title: "Errors",
+        headline: calls
+          ? `${format.count(errors)} (${((errors / calls) * 100).toFixed(errors && errors / calls < 0.1 ? 1 : 0)} %)`
+          : "0",
+        times,
+        stepText,
+        format: format.short,
+        series: [{ name: "errors", values: column("errors"), class: "bad" }],
+      }),
+      plot({
+        title: "Latency p50 · p95",
+        headline:
+          latest("p50_ms") === undefined
+            ? "–"
+            : `${format.duration(latest("p50_ms"))} · ${format.duration(latest("p95_ms"))}`,
+        times,
+        stepText,
+        format: format.duration,
+        series: [
+          { name: "95 %", values: column("p95_ms"), kind: "line", class: "soft" },
+          { name: "median", values: column("p50_ms"), kind: "line" },
+        ],
+      }),
+      plot({
+        title: "Bytes sent",
+        headline: format.bytes(sum("bytes")),
+        times,
+        stepText,
+        format: format.bytes,
+        series: [{ name: "bytes", values: column("bytes") }],
+      }),
+      plot({
+        title: "Tokens saved",
+        headline: `≈ ${format.short(sum("saved_tokens"))}`,
+        times,
+        stepText,
+        format: format.short,
+        series: [{ name: "tokens", values: column("saved_tokens"), class: "good" }],
+      }),
     );
   }
 
-  viewport.addEventListener("scroll", () => { frame ??= requestAnimationFrame(paintRows); }, { passive: true });
+  viewport.addEventListener(
+    "scroll",
+    () => {
+      if (frame === undefined) frame = requestAnimationFrame(paintRows);
+    },
+    { passive: true },
+  );
   app.watch(["lines"], () => {
     const before = shown.length;
     const at = viewport.scrollTop;
@@ -170,10 +340,16 @@ function mount(root, app) {
     // What one reads stays where it is while new lines come in above it.
     if (at > ROW && shown.length > before) viewport.scrollTop = at + (shown.length - before) * ROW;
     if (Date.now() - lastPlots > PLOTS_EVERY_MS) loadPlots();
-    else timer ??= setTimeout(() => { timer = undefined; loadPlots(); }, PLOTS_EVERY_MS);
+    else
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        loadPlots();
+      }, PLOTS_EVERY_MS);
   });
   loadPlots();
-  get("activity", { limit: 10_000 }).then(({ lines }) => app.store.addLines(lines)).catch(() => {});
+  get("activity", { limit: 10_000 })
+    .then(({ lines }) => app.store.addLines(lines))
+    .catch(() => {});
   return () => clearTimeout(timer);
 }
 

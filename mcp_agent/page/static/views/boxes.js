@@ -1,6 +1,6 @@
 // Boxes, on a gateway: all machines of the fleet; and one of them, with its sessions, files, calls and facts.
 
-import { get, post } from "../api.js";
+import { explain, get, hasCode, post } from "../api.js";
 import { button, empty, fill, h, icon } from "../dom.js";
 import * as format from "../format.js";
 import { createTerminal } from "../terminal.js";
@@ -10,7 +10,12 @@ const REFRESH_MS = 3_000;
 const OUTPUT_MS = 700;
 const TAIL_BYTES = 48 * 1024;
 const MOST_CALLS = 200;
-const TABS = [["sessions", "Sessions"], ["files", "Files"], ["activity", "Activity"], ["health", "Health"]];
+const TABS = [
+  ["sessions", "Sessions"],
+  ["files", "Files"],
+  ["activity", "Activity"],
+  ["health", "Health"],
+];
 
 export default { id: "boxes", mount };
 
@@ -18,7 +23,7 @@ const call = (tool, args) => post("call", { tool, arguments: args });
 
 function mount(root, app) {
   const [name, tab] = app.rest();
-  return name ? showBox(root, app, name, TABS.some(([id]) => id === tab) ? tab : "sessions") : showList(root, app);
+  return name ? showBox(root, app, name, TABS.some(([id]) => id === tab) ? tab : "sessions") : showList(root);
 }
 
 /** Call `work` now and again a while after each time it has ended. Returns a function that ends it. */
@@ -28,7 +33,10 @@ function repeat(work, pauseMs) {
   (async () => {
     while (!isOver) {
       await work();
-      if (!isOver) await new Promise((resolve) => { timer = setTimeout(resolve, pauseMs); });
+      if (!isOver)
+        await new Promise((resolve) => {
+          timer = setTimeout(resolve, pauseMs);
+        });
     }
   })();
   return () => {
@@ -37,11 +45,26 @@ function repeat(work, pauseMs) {
   };
 }
 
-function showList(root, app) {
-  const search = h("input", { class: "input", type: "search", placeholder: "Filter: name, label, folder", aria: { label: "Filter the boxes" }, on: { input: () => load() } });
+function showList(root) {
+  const search = h("input", {
+    class: "input",
+    type: "search",
+    placeholder: "Filter: name, label, folder",
+    aria: { label: "Filter the boxes" },
+    on: { input: () => load() },
+  });
   const summary = h("p", { role: "status" });
   const list = h("div", { class: "card box-list" });
-  fill(root, h("div", { class: "page-head" }, h("div", {}, h("h1", {}, "Boxes"), summary), h("div", { class: "search" }, icon("search", 16), search)), list);
+  fill(
+    root,
+    h(
+      "div",
+      { class: "page-head" },
+      h("div", {}, h("h1", {}, "Boxes"), summary),
+      h("div", { class: "search" }, icon("search", 16), search),
+    ),
+    list,
+  );
   let turn = 0;
 
   async function load() {
@@ -55,27 +78,57 @@ function showList(root, app) {
   }
 
   function paint(found) {
-    summary.textContent = `${format.plural(found.total, "box", "boxes")} in the fleet of the gateway ${found.gateway}${found.away ? `, ${found.away} not heard of for ${found.away_s} s` : ""}.`;
+    const all = format.plural(found.total, "box", "boxes");
+    const away = found.away ? `, ${found.away} not heard of for ${found.away_s} s` : "";
+    summary.textContent = `${all} in the fleet of the gateway ${found.gateway}${away}.`;
     if (found.boxes.length === 0) {
-      fill(list, search.value.trim() ? empty("box", "No box fits", "Try another word: of a name, a label or a folder.") : empty("box", "No box yet", "A machine joins with mcp-agent serve --fleet and the address of NATS. docs/fleet.md has the steps."));
+      fill(
+        list,
+        search.value.trim()
+          ? empty("box", "No box fits", "Try another word: of a name, a label or a folder.")
+          : empty(
+              "box",
+              "No box yet",
+              "A machine joins with mcp-agent serve --fleet and the address of NATS. docs/fleet.md has the steps.",
+            ),
+      );
       return;
     }
     fill(
       list,
-      h("div", { class: "box-row box-head small muted", aria: { hidden: "true" } }, ["Box", "Labels", "Load", "Sessions", "Calls", "Folder", "Version", "Heard of"].map((text) => h("span", {}, text))),
-      found.boxes.map((box) => h(
-        "a",
-        { class: `box-row ${box.away ? "is-away" : ""}`, href: `#/boxes/${encodeURIComponent(box.name)}/sessions`, data: { box: box.name } },
-        h("span", { class: "row tight box-name" }, dot(box), h("strong", { class: "clip" }, box.name), box.away && h("span", { class: "chip bad" }, "away")),
-        h("span", { class: "row tight box-labels" }, labels(box)),
-        h("span", { class: "box-load", title: "Load of the last minute" }, fact("Load"), box.load.toFixed(2)),
-        h("span", { class: "box-sessions" }, fact("Sessions"), format.count(box.sessions)),
-        h("span", { class: "box-calls" }, fact("Calls"), format.count(box.calls)),
-        h("span", { class: "mono small clip box-folder", title: box.directory }, box.directory),
-        h("span", { class: "small muted box-version" }, box.version),
-        h("span", { class: "small muted nowrap box-heard" }, heard(box)),
-      )),
-      found.found > found.boxes.length && h("p", { class: "muted body" }, `${format.count(found.found - found.boxes.length)} more: filter them.`),
+      h(
+        "div",
+        { class: "box-row box-head small muted", aria: { hidden: "true" } },
+        ["Box", "Labels", "Load", "Sessions", "Calls", "Folder", "Version", "Heard of"].map((text) =>
+          h("span", {}, text),
+        ),
+      ),
+      found.boxes.map((box) =>
+        h(
+          "a",
+          {
+            class: `box-row ${box.away ? "is-away" : ""}`,
+            href: `#/boxes/${encodeURIComponent(box.name)}/sessions`,
+            data: { box: box.name },
+          },
+          h(
+            "span",
+            { class: "row tight box-name" },
+            dot(box),
+            h("strong", { class: "clip" }, box.name),
+            box.away && h("span", { class: "chip bad" }, "away"),
+          ),
+          h("span", { class: "row tight box-labels" }, labels(box)),
+          h("span", { class: "box-load", title: "Load of the last minute" }, fact("Load"), box.load.toFixed(2)),
+          h("span", { class: "box-sessions" }, fact("Sessions"), format.count(box.sessions)),
+          h("span", { class: "box-calls" }, fact("Calls"), format.count(box.calls)),
+          h("span", { class: "mono small clip box-folder", title: box.directory }, box.directory),
+          h("span", { class: "small muted box-version" }, box.version),
+          h("span", { class: "small muted nowrap box-heard" }, heard(box)),
+        ),
+      ),
+      found.found > found.boxes.length &&
+        h("p", { class: "muted body" }, `${format.count(found.found - found.boxes.length)} more: filter them.`),
     );
   }
 
@@ -90,8 +143,22 @@ function showBox(root, app, name, tab) {
     h(
       "div",
       { class: "page-head" },
-      h("div", { class: "stack tight" }, h("a", { class: "row tight small", href: "#/boxes" }, icon("left", 14), "All boxes"), h("h1", {}, name), state),
-      h("nav", { class: "tabs", aria: { label: `Views of ${name}` } }, TABS.map(([id, text]) => button(text, () => app.go(`boxes/${encodeURIComponent(name)}/${id}`), { aria: { pressed: String(id === tab) } }))),
+      h(
+        "div",
+        { class: "stack tight" },
+        h("a", { class: "row tight small", href: "#/boxes" }, icon("left", 14), "All boxes"),
+        h("h1", {}, name),
+        state,
+      ),
+      h(
+        "nav",
+        { class: "tabs", aria: { label: `Views of ${name}` } },
+        TABS.map(([id, text]) =>
+          button(text, () => app.go(`boxes/${encodeURIComponent(name)}/${id}`), {
+            aria: { pressed: String(id === tab) },
+          }),
+        ),
+      ),
     ),
     body,
   );
@@ -103,11 +170,16 @@ function showBox(root, app, name, tab) {
       fill(state, dot(box), h("span", { class: "small muted nowrap" }, heard(box)), labels(box));
       for (const paint of onBox) paint(box);
     } catch (error) {
-      if (error.status === 404) fill(state, h("span", { class: "dot bad" }), h("span", {}, "This box has left the fleet."));
+      if (hasCode(error, "NOT_FOUND"))
+        fill(state, h("span", { class: "dot bad" }), h("span", {}, "This box has left the fleet."));
     }
   }, REFRESH_MS);
   const parts = { sessions: boxSessions, files: boxFiles, activity: boxActivity, health: boxHealth };
-  const endPart = parts[tab](body, app, name, (paint) => { onBox.push(paint); if (box) paint(box); }) ?? (() => {});
+  const endPart =
+    parts[tab](body, app, name, (paint) => {
+      onBox.push(paint);
+      if (box) paint(box);
+    }) ?? (() => {});
   return () => {
     endFacts();
     endPart();
@@ -117,7 +189,21 @@ function showBox(root, app, name, tab) {
 function boxSessions(body, app, name, onBox) {
   const list = h("div", { class: "session-list" });
   const place = h("div", { class: "panes", data: { count: 1 } });
-  fill(body, h("div", { class: "row between" }, h("p", { class: "muted" }, "Looked at every few moments, by calls that the rules of the box allow. At the box itself they are live."), button("Start a session", () => start(), { icon: "plus", kind: "primary" })), list, place);
+  fill(
+    body,
+    h(
+      "div",
+      { class: "row between" },
+      h(
+        "p",
+        { class: "muted" },
+        "Looked at every few moments, by calls that the rules of the box allow. At the box itself they are live.",
+      ),
+      button("Start a session", () => start(), { icon: "plus", kind: "primary" }),
+    ),
+    list,
+    place,
+  );
   let opened;
   let pane;
 
@@ -125,13 +211,32 @@ function boxSessions(body, app, name, onBox) {
     const answer = await app.ask({
       title: `Start a session on ${name}`,
       fields: [
-        { name: "command", label: "Command", value: "bash", maxLength: 4000, hint: "For sh -c; it runs until it ends, or you stop it." },
-        { name: "cwd", label: "Folder", required: false, maxLength: 4000, hint: "The working folder of the daemon there, if you leave it empty." },
+        {
+          name: "command",
+          label: "Command",
+          value: "bash",
+          maxLength: 4000,
+          hint: "For sh -c; it runs until it ends, or you stop it.",
+        },
+        {
+          name: "cwd",
+          label: "Folder",
+          required: false,
+          maxLength: 4000,
+          hint: "The working folder of the daemon there, if you leave it empty.",
+        },
       ],
       action: "Start",
     });
     if (!answer) return;
-    const session = await app.attempt(() => call("shell_start_session", { box: name, command: answer.command, pty: true, ...(answer.cwd ? { cwd: answer.cwd } : {}) }));
+    const session = await app.attempt(() =>
+      call("shell_start_session", {
+        box: name,
+        command: answer.command,
+        pty: true,
+        ...(answer.cwd ? { cwd: answer.cwd } : {}),
+      }),
+    );
     if (!session) return;
     opened = session.session_id;
     await load();
@@ -141,7 +246,7 @@ function boxSessions(body, app, name, onBox) {
     try {
       paint((await get(`boxes/${encodeURIComponent(name)}/sessions`)).sessions);
     } catch (error) {
-      fill(list, h("p", { class: "note warn" }, error.hint ? `${error.message}. ${error.hint}` : error.message));
+      fill(list, h("p", { class: "note warn" }, explain(error)));
     }
   }
 
@@ -150,14 +255,33 @@ function boxSessions(body, app, name, onBox) {
     opened ??= sorted.find((each) => each.running)?.id;
     fill(
       list,
-      sorted.length === 0 && h("div", { class: "card" }, empty("sessions", "No session", "Nothing runs there. Finished ones stay for an hour.")),
-      sorted.map((session) => h(
-        "button",
-        { type: "button", class: "session-chip", aria: { pressed: String(session.id === opened) }, title: session.command, data: { session: session.id }, on: { click: () => { opened = session.id; paint(sessions); } } },
-        h("span", { class: `dot ${session.running ? "live" : session.exit_code === 0 ? "" : "bad"}` }),
-        h("span", { class: "mono clip" }, session.command),
-        h("span", { class: "muted small nowrap" }, session.running ? "running" : `exit ${session.exit_code}`),
-      )),
+      sorted.length === 0 &&
+        h(
+          "div",
+          { class: "card" },
+          empty("sessions", "No session", "Nothing runs there. Finished ones stay for an hour."),
+        ),
+      sorted.map((session) =>
+        h(
+          "button",
+          {
+            type: "button",
+            class: "session-chip",
+            aria: { pressed: String(session.id === opened) },
+            title: session.command,
+            data: { session: session.id },
+            on: {
+              click: () => {
+                opened = session.id;
+                paint(sessions);
+              },
+            },
+          },
+          h("span", { class: `dot ${session.running ? "live" : session.exit_code === 0 ? "" : "bad"}` }),
+          h("span", { class: "mono clip" }, session.command),
+          h("span", { class: "muted small nowrap" }, session.running ? "running" : `exit ${session.exit_code}`),
+        ),
+      ),
     );
     const session = sorted.find((each) => each.id === opened);
     if (session && pane?.id !== session.id) {
@@ -183,15 +307,50 @@ function createPane(session, app, box) {
   const dotOf = h("span", { class: "dot" });
   const state = h("span", { class: "muted small nowrap" });
   const screen = h("div", { class: "screen", data: { session: session.id } });
-  const input = h("input", { class: "input mono", placeholder: "Type a line, and Enter", autocomplete: "off", spellcheck: false, aria: { label: `Input for ${session.command}` } });
+  const input = h("input", {
+    class: "input mono",
+    placeholder: "Type a line, and Enter",
+    autocomplete: "off",
+    spellcheck: false,
+    aria: { label: `Input for ${session.command}` },
+  });
   const send = (text) => app.attempt(() => call("shell_send_input", { session_id: session.id, input: text }));
-  const stop = button("Stop", () => app.attempt(() => call("shell_stop_session", { session_id: session.id }), "The session has ended"), { kind: "tiny danger", icon: "stop" });
+  const stop = button(
+    "Stop",
+    () => app.attempt(() => call("shell_stop_session", { session_id: session.id }), "The session has ended"),
+    { kind: "tiny danger", icon: "stop" },
+  );
   const element = h(
     "section",
     { class: "card pane", aria: { label: `Session ${session.command}` } },
-    h("header", { class: "pane-head" }, h("div", { class: "grow row pane-title" }, dotOf, h("strong", { class: "mono clip", title: `${session.command}\nin ${session.cwd}` }, session.command), state), h("div", { class: "row tight" }, stop)),
+    h(
+      "header",
+      { class: "pane-head" },
+      h(
+        "div",
+        { class: "grow row pane-title" },
+        dotOf,
+        h("strong", { class: "mono clip", title: `${session.command}\nin ${session.cwd}` }, session.command),
+        state,
+      ),
+      h("div", { class: "row tight" }, stop),
+    ),
     screen,
-    h("form", { class: "pane-input", on: { submit: (event) => { event.preventDefault(); send(`${input.value}\n`); input.value = ""; } } }, input, h("button", { class: "button", type: "submit" }, "Send")),
+    h(
+      "form",
+      {
+        class: "pane-input",
+        on: {
+          submit: (event) => {
+            event.preventDefault();
+            send(`${input.value}\n`);
+            input.value = "";
+          },
+        },
+      },
+      input,
+      h("button", { class: "button", type: "submit" }, "Send"),
+    ),
   );
 
   function paint(current) {
@@ -202,17 +361,20 @@ function createPane(session, app, box) {
 
   async function read() {
     try {
-      for (let isMore = true; isMore && !isDisposed;) {
-        const found = await get(`boxes/${encodeURIComponent(box)}/sessions/${encodeURIComponent(session.id)}`, { since: offset });
+      for (let isMore = true; isMore && !isDisposed; ) {
+        const found = await get(`boxes/${encodeURIComponent(box)}/sessions/${encodeURIComponent(session.id)}`, {
+          since: offset,
+        });
         if (isDisposed) return;
-        if (offset >= 0 && found.offset > offset) await terminal.write(`\r\n[${format.bytes(found.offset - offset)} of older output are gone]\r\n`);
+        if (offset >= 0 && found.offset > offset)
+          await terminal.write(`\r\n[${format.bytes(found.offset - offset)} of older output are gone]\r\n`);
         if (found.text) await terminal.write(found.text);
         offset = found.next_offset;
         isMore = Boolean(found.text) && offset < found.session.output_bytes;
         paint(found.session);
       }
     } catch (error) {
-      state.textContent = error.message;
+      state.textContent = explain(error);
     }
   }
 
@@ -240,7 +402,16 @@ function createPane(session, app, box) {
 
 function boxFiles(body, app, name, onBox) {
   const place = h("div", { class: "stack" });
-  fill(body, h("p", { class: "muted" }, "As the tools see them, under the rules of the box. Images, downloads and artifacts are shown on the page of the box itself; box_copy brings a file to another box."), place);
+  fill(
+    body,
+    h(
+      "p",
+      { class: "muted" },
+      "As the tools see them, under the rules of the box. Images, downloads and artifacts are shown on the page of " +
+        "the box itself; box_copy brings a file to another box.",
+    ),
+    place,
+  );
   let isThere = false;
   onBox((box) => {
     if (isThere) return;
@@ -251,23 +422,81 @@ function boxFiles(body, app, name, onBox) {
 
 function boxActivity(body, app, name) {
   const table = h("div", { class: "card scroll-x" });
-  fill(body, h("p", { class: "muted" }, "Calls that this gateway has sent there. The box has a log of its own, with the calls of other gateways and of its own clients too: ", h("code", {}, "mcp-agent audit"), " on the box shows it."), table);
+  fill(
+    body,
+    h(
+      "p",
+      { class: "muted" },
+      "Calls that this gateway has sent there. The box has a log of its own, with the calls of other gateways and of " +
+        "its own clients too: ",
+      h("code", {}, "mcp-agent audit"),
+      " on the box shows it.",
+    ),
+    table,
+  );
   app.watch(["lines"], () => {
     const lines = app.store.state.lines.filter((line) => line.box === name).slice(0, MOST_CALLS);
     if (lines.length === 0) {
       fill(table, empty("activity", "No call yet", "As soon as a client calls a tool there, it is listed here."));
       return;
     }
-    fill(table, h("table", { class: "table" }, h("thead", {}, h("tr", {}, ["Time", "Tool", "Caller", "Outcome", "Took"].map((text, index) => h("th", { scope: "col", class: index === 4 ? "number" : "" }, text)))), h("tbody", {}, lines.map((line) => h("tr", { class: "box-call" }, h("td", { class: "nowrap muted" }, format.clock(line.at)), h("td", { class: "mono" }, line.tool), h("td", {}, [line.client, line.program].filter(Boolean).join(" · ")), h("td", {}, h("span", { class: `chip ${line.outcome === "ok" ? "good" : "bad"}` }, line.outcome)), h("td", { class: "number muted nowrap" }, format.duration(line.ms)))))));
+    fill(
+      table,
+      h(
+        "table",
+        { class: "table" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["Time", "Tool", "Caller", "Outcome", "Took"].map((text, index) =>
+              h("th", { scope: "col", class: index === 4 ? "number" : "" }, text),
+            ),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          lines.map((line) =>
+            h(
+              "tr",
+              { class: "box-call" },
+              h("td", { class: "nowrap muted" }, format.clock(line.at)),
+              h("td", { class: "mono" }, line.tool),
+              h("td", {}, [line.client, line.program].filter(Boolean).join(" · ")),
+              h("td", {}, h("span", { class: `chip ${line.outcome === "ok" ? "good" : "bad"}` }, line.outcome)),
+              h("td", { class: "number muted nowrap" }, format.duration(line.ms)),
+            ),
+          ),
+        ),
+      ),
+    );
   });
 }
 
-function boxHealth(body, app, name, onBox) {
+function boxHealth(body, _app, name, onBox) {
   const facts = h("div", { class: "stack" });
   fill(
     body,
     facts,
-    h("section", { class: "card" }, h("header", {}, h("h2", {}, "Only at the box itself")), h("div", { class: "body stack" }, h("p", {}, "A gateway sees of a box what the box lets gateways do. Its switches, deny rules, tokens, changed files, artifacts, limits and the calls of others are on its own Tools page:"), h("pre", { class: "command" }, `ssh ${name} mcp-agent open`))),
+    h(
+      "section",
+      { class: "card" },
+      h("header", {}, h("h2", {}, "Only at the box itself")),
+      h(
+        "div",
+        { class: "body stack" },
+        h(
+          "p",
+          {},
+          "A gateway sees of a box what the box lets gateways do. Its switches, deny rules, tokens, changed files, " +
+            "artifacts, limits and the calls of others are on its own Tools page:",
+        ),
+        h("pre", { class: "command" }, `ssh ${name} mcp-agent open`),
+      ),
+    ),
   );
   onBox((box) => {
     const byCategory = Map.groupBy ? Map.groupBy(box.tools, (each) => each.category ?? "other") : group(box.tools);
@@ -278,11 +507,35 @@ function boxHealth(body, app, name, onBox) {
         { class: "tiles" },
         tile("State", h("span", { class: "row" }, dot(box), box.away ? "Away" : "There"), heard(box)),
         tile("Load", box.load.toFixed(2), "of the last minute"),
-        tile("Runs", format.plural(box.sessions, "session"), `${format.plural(box.calls, "call")} of gateways under way`),
+        tile(
+          "Runs",
+          format.plural(box.sessions, "session"),
+          `${format.plural(box.calls, "call")} of gateways under way`,
+        ),
         tile("Version", box.version, `start ${box.boot}`),
         tile("Folder", h("span", { class: "mono break box-path" }, box.directory), "relative paths count from here"),
       ),
-      h("section", { class: "card" }, h("header", {}, h("h2", {}, "Tools that gateways may use there")), h("div", { class: "body stack" }, [...byCategory].map(([category, tools]) => h("div", { class: "stack tight" }, h("h3", { class: "small muted" }, category), h("div", { class: "box-tools" }, tools.map((each) => h("span", { class: `chip ${each.effect}` }, each.name))))))),
+      h(
+        "section",
+        { class: "card" },
+        h("header", {}, h("h2", {}, "Tools that gateways may use there")),
+        h(
+          "div",
+          { class: "body stack" },
+          [...byCategory].map(([category, tools]) =>
+            h(
+              "div",
+              { class: "stack tight" },
+              h("h3", { class: "small muted" }, category),
+              h(
+                "div",
+                { class: "box-tools" },
+                tools.map((each) => h("span", { class: `chip ${each.effect}` }, each.name)),
+              ),
+            ),
+          ),
+        ),
+      ),
     );
   });
 }
@@ -298,7 +551,9 @@ function dot(box) {
 }
 
 function heard(box) {
-  return box.away ? `not heard of for ${format.age(box.heard_s)}` : `heard of ${box.heard_s < 1.5 ? "just now" : `${Math.round(box.heard_s)} s ago`}`;
+  return box.away
+    ? `not heard of for ${format.age(box.heard_s)}`
+    : `heard of ${box.heard_s < 1.5 ? "just now" : `${Math.round(box.heard_s)} s ago`}`;
 }
 
 function labels(box) {
@@ -310,5 +565,11 @@ function fact(text) {
 }
 
 function tile(title, value, text) {
-  return h("section", { class: "card tile" }, h("span", { class: "small muted" }, title), h("strong", {}, value), h("span", { class: "small muted break" }, text ?? ""));
+  return h(
+    "section",
+    { class: "card tile" },
+    h("span", { class: "small muted" }, title),
+    h("strong", {}, value),
+    h("span", { class: "small muted break" }, text ?? ""),
+  );
 }

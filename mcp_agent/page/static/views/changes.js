@@ -1,27 +1,48 @@
-// Files changed: the undo journal with the diff of each change, and a button that puts it back, and forth again.
+// Files changed: the undo journal with the diff of each change, and a button that undoes it, and then redoes it.
 
-import { get, post } from "../api.js";
-import { button, empty, fill, h, icon } from "../dom.js";
+import { explain, get, hasCode, post } from "../api.js";
 import { diffView } from "../diff.js";
+import { button, empty, fill, h, icon } from "../dom.js";
 import * as format from "../format.js";
 
-const ACTIONS = { write: ["changed", "accent"], create: ["created", "good"], delete: ["deleted", "bad"], move: ["moved", "warn"] };
+const ACTIONS = {
+  write: ["changed", "accent"],
+  create: ["created", "good"],
+  delete: ["deleted", "bad"],
+  move: ["moved", "warn"],
+};
 
 export default { id: "changes", mount };
 
 function mount(root, app) {
   const list = h("div", { class: "card change-list" });
   const detail = h("section", { class: "card detail change-detail", aria: { label: "The change" } });
-  const search = h("input", { class: "input", type: "search", placeholder: "Filter by path", aria: { label: "Filter by path" }, on: { input: () => paint() } });
+  const search = h("input", {
+    class: "input",
+    type: "search",
+    placeholder: "Filter by path",
+    aria: { label: "Filter by path" },
+    on: { input: () => paint() },
+  });
   let changes;
   let more = 0;
   let chosen;
-  // Changes that an undo of this page has made: each takes the file forth again.
+  // Changes that an undo of this page has made: each redoes the change.
   const undone = new Map();
 
   fill(
     root,
-    h("div", { class: "page-head" }, h("div", {}, h("h1", {}, "Files changed"), h("p", {}, "What tools did to files, newest first. Everything here can be put back as it was.")), h("div", { class: "search" }, icon("search", 16), search)),
+    h(
+      "div",
+      { class: "page-head" },
+      h(
+        "div",
+        {},
+        h("h1", {}, "Files changed"),
+        h("p", {}, "What tools did to files, newest first. Everything here can be put back as it was."),
+      ),
+      h("div", { class: "search" }, icon("search", 16), search),
+    ),
     h("div", { class: "split even" }, list, detail),
   );
 
@@ -40,19 +61,43 @@ function mount(root, app) {
     const found = changes.filter((each) => `${each.path} ${each.source ?? ""}`.toLowerCase().includes(wanted));
     fill(
       list,
-      found.length === 0 && empty("changes", "No change", changes.length ? "No path fits the filter." : "When a tool writes, patches, moves or deletes a file, it is listed here, and can be undone."),
+      found.length === 0 &&
+        empty(
+          "changes",
+          "No change",
+          changes.length
+            ? "No path fits the filter."
+            : "When a tool writes, patches, moves or deletes a file, it is listed here, and can be undone.",
+        ),
       found.map((change) => {
         const [word, kind] = ACTIONS[change.action];
         const parts = change.path.split("/");
         return h(
           "button",
-          { type: "button", class: "change", aria: { current: String(change.id === chosen) }, data: { change: change.id }, on: { click: () => choose(change.id) } },
-          h("span", { class: "row between" }, h("strong", { class: "clip" }, parts.at(-1) || change.path), h("span", { class: `chip ${undone.has(change.id) ? "" : kind}` }, undone.has(change.id) ? "undone" : word)),
+          {
+            type: "button",
+            class: "change",
+            aria: { current: String(change.id === chosen) },
+            data: { change: change.id },
+            on: { click: () => choose(change.id) },
+          },
+          h(
+            "span",
+            { class: "row between" },
+            h("strong", { class: "clip" }, parts.at(-1) || change.path),
+            h("span", { class: `chip ${undone.has(change.id) ? "" : kind}` }, undone.has(change.id) ? "undone" : word),
+          ),
           h("span", { class: "clip small muted", title: change.path }, parts.slice(0, -1).join("/") || "/"),
-          h("span", { class: "small muted row between" }, h("span", { class: "clip" }, who(change)), h("span", { class: "nowrap" }, format.day(change.at * 1000))),
+          h(
+            "span",
+            { class: "small muted row between" },
+            h("span", { class: "clip" }, who(change)),
+            h("span", { class: "nowrap" }, format.day(change.at * 1000)),
+          ),
         );
       }),
-      more > 0 && h("p", { class: "note" }, `${format.plural(more, "older change")} can be undone with mcp-agent undo.`),
+      more > 0 &&
+        h("p", { class: "note" }, `${format.plural(more, "older change")} can be undone with mcp-agent undo.`),
     );
   }
 
@@ -68,7 +113,21 @@ function mount(root, app) {
     const isForth = undone.has(id);
     fill(
       detail,
-      h("header", {}, h("div", { class: "grow" }, h("h2", { class: "break mono" }, change.path), h("p", { class: "small muted break" }, change.source ? `moved from ${change.source}` : `${ACTIONS[change.action][0]} by ${who(change)}`)), button(isForth ? "Put it forth again" : "Put it back", () => undo(change), { icon: "undo", kind: "primary" })),
+      h(
+        "header",
+        {},
+        h(
+          "div",
+          { class: "grow" },
+          h("h2", { class: "break mono" }, change.path),
+          h(
+            "p",
+            { class: "small muted break" },
+            change.source ? `moved from ${change.source}` : `${ACTIONS[change.action][0]} by ${who(change)}`,
+          ),
+        ),
+        button(isForth ? "Redo" : "Undo", () => undo(change), { icon: "undo", kind: "primary" }),
+      ),
       body,
     );
     try {
@@ -76,7 +135,7 @@ function mount(root, app) {
       if (chosen !== id) return;
       fill(body, found.diff ? diffView(found.diff) : h("p", { class: "muted body" }, found.note));
     } catch (error) {
-      fill(body, h("p", { class: "note bad" }, error.message));
+      fill(body, h("p", { class: "note bad" }, explain(error)));
     }
   }
 
@@ -90,19 +149,33 @@ function mount(root, app) {
       await load();
       if (chosen) choose(chosen);
     } catch (error) {
-      const isStale = /changed|STALE|there already/i.test(error.message);
-      if (!overwrite && isStale && (await app.ask({ title: "It has changed since", text: `${error.message} Put it back all the same? What is there now can be brought back too.`, action: "Put it back", kind: "danger" }))) await undo(change, true);
-      else if (!isStale) app.say(error.hint ? `${error.message}. ${error.hint}` : error.message, "bad");
+      const isStale = hasCode(error, "STALE_REV", "ALREADY_EXISTS");
+      if (
+        !overwrite &&
+        isStale &&
+        (await app.ask({
+          title: "It has changed since",
+          text: `${explain(error)} Undo it anyway? What is there now can be brought back too.`,
+          action: "Undo anyway",
+          kind: "danger",
+        }))
+      )
+        await undo(change, true);
+      else if (!isStale) app.say(explain(error), "bad");
     }
   }
 
-  const who = (change) => (change.by ? [change.by.client, change.by.program].filter(Boolean).join(" · ") : "an earlier call");
+  const who = (change) =>
+    change.by ? [change.by.client, change.by.program].filter(Boolean).join(" · ") : "an earlier call";
 
   let waiting;
   app.watch(["lines"], () => {
     const newest = app.store.state.lines.slice(0, 50).find((line) => line.undo);
     if (changes && newest && !changes.some((each) => each.id === newest.undo)) {
-      waiting ??= setTimeout(() => { waiting = undefined; load(); }, 150);
+      waiting ??= setTimeout(() => {
+        waiting = undefined;
+        load();
+      }, 150);
     }
   });
   load();

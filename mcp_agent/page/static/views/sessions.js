@@ -16,14 +16,19 @@ function mount(root, app) {
   const panes = new Map();
   const list = h("div", { class: "session-list" });
   const grid = h("div", { class: "panes" });
-  let closedByHand = new Set();
+  const closedByHand = new Set();
 
   fill(
     root,
     h(
       "div",
       { class: "page-head" },
-      h("div", {}, h("h1", {}, "Sessions"), h("p", {}, "What a model sees, you see, and either can type. Open several to have them side by side.")),
+      h(
+        "div",
+        {},
+        h("h1", {}, "Sessions"),
+        h("p", {}, "What a model sees, you see, and either can type. Open several to have them side by side."),
+      ),
       button("Start a session", () => start(), { icon: "plus", kind: "primary" }),
     ),
     list,
@@ -35,14 +40,28 @@ function mount(root, app) {
     const answer = await app.ask({
       title: "Start a session",
       fields: [
-        { name: "command", label: "Command", value: "bash", maxLength: 4000, hint: "For sh -c; it runs until it ends, or you stop it." },
-        { name: "cwd", label: "Folder", required: false, maxLength: 4000, hint: "The working folder of the daemon, if you leave it empty." },
+        {
+          name: "command",
+          label: "Command",
+          value: "bash",
+          maxLength: 4000,
+          hint: "For sh -c; it runs until it ends, or you stop it.",
+        },
+        {
+          name: "cwd",
+          label: "Folder",
+          required: false,
+          maxLength: 4000,
+          hint: "The working folder of the daemon, if you leave it empty.",
+        },
         { name: "pty", label: "With a terminal", input: pty },
       ],
       action: "Start",
     });
     if (!answer) return;
-    const session = await app.attempt(() => post("sessions", { command: answer.command, cwd: answer.cwd || undefined, pty: pty.checked }));
+    const session = await app.attempt(() =>
+      post("sessions", { command: answer.command, cwd: answer.cwd || undefined, pty: pty.checked }),
+    );
     if (session) open(session);
   }
 
@@ -50,13 +69,15 @@ function mount(root, app) {
     if (panes.has(session.id)) return;
     closedByHand.delete(session.id);
     while (panes.size >= MOST_OPEN) close(panes.keys().next().value);
-    const pane = createPane(session, app, () => {
-      closedByHand.add(session.id);
-      close(session.id);
-    });
+    const pane = createPane(session, app, () => closeByHand(session.id));
     panes.set(session.id, pane);
     grid.append(pane.element);
     arrange();
+  }
+
+  function closeByHand(id) {
+    closedByHand.add(id);
+    close(id);
   }
 
   function close(id) {
@@ -81,7 +102,19 @@ function mount(root, app) {
       else pane.gone();
     }
     if (sorted.length === 0) {
-      fill(list, h("div", { class: "card" }, empty("sessions", "No session", "A client starts one with shell_start_session, or you do. Finished ones stay for an hour.", button("Start a session", () => start(), { icon: "plus" }))));
+      fill(
+        list,
+        h(
+          "div",
+          { class: "card" },
+          empty(
+            "sessions",
+            "No session",
+            "A client starts one with shell_start_session, or you do. Finished ones stay for an hour.",
+            button("Start a session", () => start(), { icon: "plus" }),
+          ),
+        ),
+      );
       return;
     }
     fill(
@@ -90,7 +123,14 @@ function mount(root, app) {
         const isOpen = panes.has(session.id);
         return h(
           "button",
-          { type: "button", class: "session-chip", aria: { pressed: String(isOpen) }, title: session.command, data: { session: session.id }, on: { click: () => (isOpen ? (closedByHand.add(session.id), close(session.id)) : open(session)) } },
+          {
+            type: "button",
+            class: "session-chip",
+            aria: { pressed: String(isOpen) },
+            title: session.command,
+            data: { session: session.id },
+            on: { click: () => (isOpen ? closeByHand(session.id) : open(session)) },
+          },
           h("span", { class: `dot ${session.running ? "live" : session.exit_code === 0 ? "" : "bad"}` }),
           h("span", { class: "mono clip" }, session.command),
           h("span", { class: "muted small nowrap" }, session.running ? "running" : `exit ${session.exit_code}`),
@@ -126,13 +166,32 @@ function createPane(session, app, onClose) {
   const note = h("div", { class: "pane-note", hidden: true });
   const drawer = h("div", { class: "drawer", hidden: true });
   const keyboard = createKeyboard(session.id, app);
-  const input = h("input", { class: "input mono", placeholder: "Type a line, and Enter", autocomplete: "off", spellcheck: false, aria: { label: `Input for ${session.command}` } });
-  const line = h("form", { class: "pane-input", on: { submit: (event) => {
-    event.preventDefault();
-    keyboard.type(`${input.value}\n`);
-    input.value = "";
-  } } }, input, h("button", { class: "button", type: "submit" }, "Send"));
-  const interrupt = button("Ctrl-C", () => (current.pty ? keyboard.type("\u0003") : stop("INT")), { kind: "tiny", title: "Interrupt the program" });
+  const input = h("input", {
+    class: "input mono",
+    placeholder: "Type a line, and Enter",
+    autocomplete: "off",
+    spellcheck: false,
+    aria: { label: `Input for ${session.command}` },
+  });
+  const line = h(
+    "form",
+    {
+      class: "pane-input",
+      on: {
+        submit: (event) => {
+          event.preventDefault();
+          keyboard.type(`${input.value}\n`);
+          input.value = "";
+        },
+      },
+    },
+    input,
+    h("button", { class: "button", type: "submit" }, "Send"),
+  );
+  const interrupt = button("Ctrl-C", () => (current.pty ? keyboard.type("\u0003") : stop("INT")), {
+    kind: "tiny",
+    title: "Interrupt the program",
+  });
   const stopButton = button("Stop", () => stop("TERM"), { kind: "tiny danger", icon: "stop" });
   const earlier = button("", () => showEarlier(), { kind: "ghost", icon: "up", label: "Show earlier output" });
 
@@ -142,8 +201,22 @@ function createPane(session, app, onClose) {
     h(
       "header",
       { class: "pane-head" },
-      h("div", { class: "grow row pane-title" }, dot, h("strong", { class: "mono clip", title: `${session.command}\nin ${session.cwd}` }, session.command), state),
-      h("div", { class: "row tight" }, earlier, interrupt, stopButton, button("", () => toggleSearch(), { icon: "search", label: "Search in the output", kind: "ghost" }), button("", onClose, { icon: "close", label: "Close this pane", kind: "ghost" })),
+      h(
+        "div",
+        { class: "grow row pane-title" },
+        dot,
+        h("strong", { class: "mono clip", title: `${session.command}\nin ${session.cwd}` }, session.command),
+        state,
+      ),
+      h(
+        "div",
+        { class: "row tight" },
+        earlier,
+        interrupt,
+        stopButton,
+        button("", () => toggleSearch(), { icon: "search", label: "Search in the output", kind: "ghost" }),
+        button("", onClose, { icon: "close", label: "Close this pane", kind: "ghost" }),
+      ),
     ),
     drawer,
     note,
@@ -152,7 +225,10 @@ function createPane(session, app, onClose) {
   );
 
   async function stop(signal) {
-    await app.attempt(() => post(`sessions/${encodeURIComponent(session.id)}/stop`, { signal }), signal === "INT" ? undefined : "The session has ended");
+    await app.attempt(
+      () => post(`sessions/${encodeURIComponent(session.id)}/stop`, { signal }),
+      signal === "INT" ? undefined : "The session has ended",
+    );
   }
 
   async function begin() {
@@ -160,7 +236,8 @@ function createPane(session, app, onClose) {
       isPty: session.pty,
       onData: session.pty ? (data) => keyboard.type(data) : undefined,
       onResize: (cols, rows) => {
-        if (session.pty && current.running) post(`sessions/${encodeURIComponent(session.id)}/resize`, { cols, rows }).catch(() => {});
+        if (session.pty && current.running)
+          post(`sessions/${encodeURIComponent(session.id)}/resize`, { cols, rows }).catch(() => {});
       },
     });
     if (isDisposed) {
@@ -192,14 +269,19 @@ function createPane(session, app, onClose) {
 
   function follow() {
     unfollow();
-    unfollow = app.stream.follow(session.id, from, hear, () => say("The daemon was started again, and this session is gone."));
+    unfollow = app.stream.follow(session.id, from, hear, () =>
+      say("The daemon was started again, and this session is gone."),
+    );
   }
 
   async function hear(name, data) {
     if (name === "output") {
       const isPlainError = data.stream === "stderr" && !data.chunk.includes("\u001b");
       await terminal.write(isPlainError ? `\u001b[31m${data.chunk}\u001b[39m` : data.chunk);
-    } else if (name === "gap") await terminal.write(`\r\n\u001b[2m[${format.bytes(data.next_offset - data.offset)} of older output are gone]\u001b[22m\r\n`);
+    } else if (name === "gap")
+      await terminal.write(
+        `\r\n\u001b[2m[${format.bytes(data.next_offset - data.offset)} of older output are gone]\u001b[22m\r\n`,
+      );
     else if (name === "exit") update({ ...current, running: false, exit_code: data.exit_code, signal: data.signal });
   }
 
@@ -236,18 +318,60 @@ function createPane(session, app, onClose) {
     drawer.hidden = !drawer.hidden;
     if (drawer.hidden) return;
     const found = h("div", { class: "found", role: "status" });
-    const wanted = h("input", { class: "input", type: "search", placeholder: "Search all that is kept of the output", aria: { label: "Search in the output" } });
-    fill(drawer, h("form", { class: "row", on: { submit: async (event) => {
-      event.preventDefault();
-      if (!wanted.value) return;
-      const answer = await app.attempt(() => get(`sessions/${encodeURIComponent(session.id)}/search`, { text: wanted.value }));
-      if (!answer) return;
-      fill(
-        found,
-        h("p", { class: "small muted" }, answer.total === 0 ? "No line has that." : `${format.plural(answer.total, "line")}${answer.total > answer.matches.length ? `, the last ${answer.matches.length} of them` : ""}`),
-        answer.matches.map((match) => h("div", { class: "found-line mono" }, h("span", { class: "muted" }, match.line), h("span", {}, match.text.slice(0, match.at), h("mark", {}, match.text.slice(match.at, match.at + wanted.value.length)), match.text.slice(match.at + wanted.value.length)))),
-      );
-    } } }, h("div", { class: "grow" }, wanted), h("button", { class: "button", type: "submit" }, "Search")), found);
+    const wanted = h("input", {
+      class: "input",
+      type: "search",
+      placeholder: "Search all that is kept of the output",
+      aria: { label: "Search in the output" },
+    });
+    fill(
+      drawer,
+      h(
+        "form",
+        {
+          class: "row",
+          on: {
+            submit: async (event) => {
+              event.preventDefault();
+              if (!wanted.value) return;
+              const answer = await app.attempt(() =>
+                get(`sessions/${encodeURIComponent(session.id)}/search`, { text: wanted.value }),
+              );
+              if (!answer) return;
+              const isCut = answer.total > answer.matches.length;
+              fill(
+                found,
+                h(
+                  "p",
+                  { class: "small muted" },
+                  answer.total === 0
+                    ? "No line has that."
+                    : format.plural(answer.total, "line") +
+                        (isCut ? `, the last ${answer.matches.length} of them` : ""),
+                ),
+                answer.matches.map((match) =>
+                  h(
+                    "div",
+                    { class: "found-line mono" },
+                    h("span", { class: "muted" }, match.line),
+                    h(
+                      "span",
+                      {},
+                      match.text.slice(0, match.at),
+                      h("mark", {}, match.text.slice(match.at, match.at + wanted.value.length)),
+                      match.text.slice(match.at + wanted.value.length),
+                    ),
+                  ),
+                ),
+              );
+            },
+          },
+        },
+        h("div", { class: "grow" }, wanted),
+        h("button", { class: "button", type: "submit" }, "Search"),
+      ),
+      found,
+    );
     wanted.focus();
   }
 

@@ -7,7 +7,12 @@ import { readSetting, writeSetting } from "../settings.js";
 
 const PRESETS = [
   { id: "full-access", icon: "tools", title: "Full access dev box", text: "Files, shell, browser: every tool is on." },
-  { id: "browser-only", icon: "connect", title: "Browser-only box", text: "Only the browser tools are on, nothing else." },
+  {
+    id: "browser-only",
+    icon: "connect",
+    title: "Browser-only box",
+    text: "Only the browser tools are on, nothing else.",
+  },
 ];
 const EFFECTS = { read: "Everything that reads", write: "Everything that writes", execute: "Everything that executes" };
 const COLUMNS_KEY = "mcp-agent-columns";
@@ -15,17 +20,42 @@ const COLUMNS_KEY = "mcp-agent-columns";
 export default { id: "tools", mount };
 
 function mount(root, app) {
-  const searchInput = h("input", { class: "input", type: "search", placeholder: "Search tools", aria: { label: "Search tools" }, on: { input: () => paint() } });
+  const searchInput = h("input", {
+    class: "input",
+    type: "search",
+    placeholder: "Search tools",
+    aria: { label: "Search tools" },
+    on: { input: () => paint() },
+  });
   const presets = h("div", { class: "presets" });
   const chips = h("div", { class: "row columns", role: "group", aria: { label: "Profiles to show side by side" } });
-  const board = h("div", { class: "card board-card", tabIndex: 0, role: "region", aria: { label: "Switches of every profile" } });
+  const board = h("div", {
+    class: "card board-card",
+    tabIndex: 0,
+    role: "region",
+    aria: { label: "Switches of every profile" },
+  });
   const rules = h("section", { class: "card" });
   let shown = new Set(JSON.parse(readSetting(COLUMNS_KEY) ?? "[]"));
   let ruleProfile;
 
   fill(
     root,
-    h("div", { class: "page-head" }, h("div", {}, h("h1", {}, "Tools"), h("p", {}, "What each profile lets its clients use. A change is saved at once, and every connected client has it within a second."))),
+    h(
+      "div",
+      { class: "page-head" },
+      h(
+        "div",
+        {},
+        h("h1", {}, "Tools"),
+        h(
+          "p",
+          {},
+          "What each profile lets its clients use. A change is saved at once, and every connected client has it " +
+            "within a second.",
+        ),
+      ),
+    ),
     presets,
     h("div", { class: "row between" }, chips, h("div", { class: "search" }, icon("search", 16), searchInput)),
     h("div", { class: "gap" }),
@@ -46,7 +76,9 @@ function mount(root, app) {
       fill(board, h("div", { class: "empty" }, "Loading…"));
       return;
     }
-    const profiles = state.profiles.filter((each) => isShown(state, each)).sort((a, b) => (b.id === state.active) - (a.id === state.active));
+    const profiles = state.profiles
+      .filter((each) => isShown(state, each))
+      .sort((a, b) => Number(b.id === state.active) - Number(a.id === state.active));
     keepFocus(root, () => {
       paintPresets(state);
       paintChips(state);
@@ -75,7 +107,10 @@ function mount(root, app) {
           h("div", { class: "grow" }, h("h2", {}, preset.title), h("p", {}, preset.text)),
           isInForce
             ? h("span", { class: "chip good" }, icon("check", 13), "In use")
-            : button("Use", () => usePreset(state, preset, profile), { disabled: state.pinned, aria: { label: `Use ${preset.title}` } }),
+            : button("Use", () => usePreset(state, preset, profile), {
+                disabled: state.pinned,
+                aria: { label: `Use ${preset.title}` },
+              }),
         );
       }),
     );
@@ -84,7 +119,7 @@ function mount(root, app) {
   async function usePreset(state, preset, profile) {
     const changes = profile && !isAsShipped(state, profile, preset.id);
     if (changes) {
-      const text = `This also sets every switch of the profile ${profile.label} back to how it was shipped. Its deny rules stay.`;
+      const text = `This also resets every switch of the profile ${profile.label}. Its deny rules stay.`;
       if (!(await app.ask({ title: `Use ${preset.title}?`, text, action: "Use" }))) return;
     }
     await change("profiles/preset", { preset: preset.id }, `${preset.title} is in use`);
@@ -95,17 +130,28 @@ function mount(root, app) {
       chips,
       state.profiles.map((profile) => {
         const isOn = isShown(state, profile);
-        return button(profile.label, () => {
-          if (isNarrow()) shown = new Set([profile.id]);
-          else {
-            if (shown.size === 0) shown = new Set(state.profiles.filter((each) => isShown(state, each)).map((each) => each.id));
-            if (isOn) shown.delete(profile.id);
-            else shown.add(profile.id);
-            shown.add(state.active);
-          }
-          writeSetting(COLUMNS_KEY, JSON.stringify([...shown]));
-          paint();
-        }, { kind: "tiny", aria: { pressed: String(isOn) }, title: profile.description, icon: profile.id === state.active ? "check" : undefined, data: { key: `chip-${profile.id}` } });
+        return button(
+          profile.label,
+          () => {
+            if (isNarrow()) shown = new Set([profile.id]);
+            else {
+              if (shown.size === 0)
+                shown = new Set(state.profiles.filter((each) => isShown(state, each)).map((each) => each.id));
+              if (isOn) shown.delete(profile.id);
+              else shown.add(profile.id);
+              shown.add(state.active);
+            }
+            writeSetting(COLUMNS_KEY, JSON.stringify([...shown]));
+            paint();
+          },
+          {
+            kind: "tiny",
+            aria: { pressed: String(isOn) },
+            title: profile.description,
+            icon: profile.id === state.active ? "check" : undefined,
+            data: { key: `chip-${profile.id}` },
+          },
+        );
       }),
     );
   }
@@ -113,42 +159,92 @@ function mount(root, app) {
   function paintBoard(state, profiles) {
     const wanted = searchInput.value.trim().toLowerCase();
     const matches = (tool) => !wanted || `${tool.name} ${tool.description}`.toLowerCase().includes(wanted);
-    const categories = state.categories.map((each) => ({ ...each, found: each.tools.filter(matches) })).filter((each) => each.found.length > 0 || (!wanted && each.mounted));
+    const categories = state.categories
+      .map((each) => ({ ...each, found: each.tools.filter(matches) }))
+      .filter((each) => each.found.length > 0 || (!wanted && each.mounted));
     const facts = h("th", { class: "facts-head number", scope: "col" }, "Tokens");
     const used = h("th", { class: "facts-head number", scope: "col" }, "Used");
     const table = h(
       "table",
       { class: "board" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, `${format.plural(state.categories.reduce((sum, each) => sum + each.tools.length, 0), "tool")}`), facts, used, profiles.map((profile) => profileHead(state, profile)))),
-      !wanted && h("tbody", { class: "group" }, h("tr", {}, h("th", { scope: "rowgroup" }, h("span", { class: "category-name" }, "By effect")), h("td", { class: "fact" }), h("td", { class: "fact" }), profiles.map((profile) => h("td", { class: active(state, profile) })) ), state.effects.map((effect) => effectRow(state, profiles, effect))),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h(
+            "th",
+            { scope: "col" },
+            `${format.plural(
+              state.categories.reduce((sum, each) => sum + each.tools.length, 0),
+              "tool",
+            )}`,
+          ),
+          facts,
+          used,
+          profiles.map((profile) => profileHead(state, profile)),
+        ),
+      ),
+      !wanted &&
+        h(
+          "tbody",
+          { class: "group" },
+          h(
+            "tr",
+            {},
+            h("th", { scope: "rowgroup" }, h("span", { class: "category-name" }, "By effect")),
+            h("td", { class: "fact" }),
+            h("td", { class: "fact" }),
+            profiles.map((profile) => h("td", { class: active(state, profile) })),
+          ),
+          state.effects.map((effect) => effectRow(state, profiles, effect)),
+        ),
       categories.map((category) => categoryBody(state, profiles, category)),
     );
-    fill(board, table, categories.length === 0 && empty("search", "No tool fits", `Nothing is called or described like “${searchInput.value.trim()}”.`));
+    fill(
+      board,
+      table,
+      categories.length === 0 &&
+        empty("search", "No tool fits", `Nothing is called or described like “${searchInput.value.trim()}”.`),
+    );
   }
 
   const active = (state, profile) => (profile.id === state.active ? "is-active" : "");
 
   function profileHead(state, profile) {
     const isActive = profile.id === state.active;
-    const cost = state.categories.flatMap((each) => each.tools).filter((tool) => profile.visible.includes(tool.name)).reduce((sum, tool) => sum + tool.tokens, 0);
+    const cost = state.categories
+      .flatMap((each) => each.tools)
+      .filter((tool) => profile.visible.includes(tool.name))
+      .reduce((sum, tool) => sum + tool.tokens, 0);
     return h(
       "th",
       { scope: "col", class: active(state, profile) },
       h(
         "div",
         { class: "profile-head" },
-        h("span", { class: "profile-name" }, h("span", { class: "clip", title: profile.id }, profile.label), profileMenu(state, profile, isActive)),
+        h(
+          "span",
+          { class: "profile-name" },
+          h("span", { class: "clip", title: profile.id }, profile.label),
+          profileMenu(profile, isActive),
+        ),
         h("span", { class: "small muted nowrap" }, `${profile.visible.length} on · ${format.short(cost)} tokens`),
         !profile.enabled
           ? button("Switch on", () => change("profiles/update", { profile: profile.id, enabled: true }), { kind: "tiny" })
           : isActive
             ? h("span", { class: "chip accent" }, icon("check", 13), state.pinned ? "Active (pinned)" : "Active")
-            : button("Make active", () => change("profiles/use", { profile: profile.id }, `${profile.label} is active`), { kind: "tiny", disabled: state.pinned, aria: { label: `Make ${profile.label} active` } }),
+            : button("Make active", () => change("profiles/use", { profile: profile.id }, `${profile.label} is active`), {
+                kind: "tiny",
+                disabled: state.pinned,
+                aria: { label: `Make ${profile.label} active` },
+              }),
       ),
     );
   }
 
-  function profileMenu(state, profile, isActive) {
+  function profileMenu(profile, isActive) {
     const inFile = !profile.shipped;
     const act = (work) => () => {
       menu.open = false;
@@ -156,26 +252,70 @@ function mount(root, app) {
     };
     const menu = h(
       "details",
-      { class: "menu", data: { key: `menu-${profile.id}` }, on: { toggle: () => { if (menu.open) closeOnOutside(menu); } } },
-      h("summary", { class: "button ghost tiny", role: "button", aria: { label: `More for ${profile.label}` } }, icon("more", 16)),
+      {
+        class: "menu",
+        data: { key: `menu-${profile.id}` },
+        on: {
+          toggle: () => {
+            if (menu.open) closeOnOutside(menu);
+          },
+        },
+      },
+      h(
+        "summary",
+        { class: "button ghost tiny", role: "button", aria: { label: `More for ${profile.label}` } },
+        icon("more", 16),
+      ),
       h(
         "div",
         { class: "menu-list" },
-        button("Duplicate…", act(async () => {
-          const answer = await app.ask({ title: `Duplicate ${profile.label}`, fields: [{ name: "label", label: "Name of the copy", value: `${profile.label} copy`, maxLength: 80 }], action: "Duplicate" });
-          if (!answer) return;
-          await change("profiles/create", { from: profile.id, label: answer.label }, `${answer.label} is there`);
-        }), { icon: "copy" }),
-        button("Rename…", act(async () => {
-          const answer = await app.ask({ title: `Rename ${profile.label}`, text: `Its id stays ${profile.id}: tokens and addresses name it.`, fields: [{ name: "label", label: "Name", value: profile.label, maxLength: 80 }], action: "Rename" });
-          if (answer) await change("profiles/update", { profile: profile.id, label: answer.label }, `It is called ${answer.label} now`);
-        })),
-        button(profile.enabled ? "Switch the profile off" : "Switch the profile on", act(() => change("profiles/update", { profile: profile.id, enabled: !profile.enabled }))),
-        inFile && button(profile.builtin ? "Reset to built-in…" : "Delete…", act(async () => {
-          const title = profile.builtin ? `Reset ${profile.label}?` : `Delete ${profile.label}?`;
-          const text = profile.builtin ? "Its switches and rules become those that it was shipped with." : "Clients whose token names it will see no tools.";
-          if (await app.ask({ title, text, action: profile.builtin ? "Reset" : "Delete", kind: "danger" })) await change("profiles/delete", { profile: profile.id }, profile.builtin ? `${profile.label} is reset` : `${profile.label} is deleted`);
-        }), { kind: "danger", disabled: isActive, title: isActive ? "Make another profile active first" : undefined }),
+        button(
+          "Duplicate…",
+          act(async () => {
+            const answer = await app.ask({
+              title: `Duplicate ${profile.label}`,
+              fields: [{ name: "label", label: "Name of the copy", value: `${profile.label} copy`, maxLength: 80 }],
+              action: "Duplicate",
+            });
+            if (!answer) return;
+            await change("profiles/create", { from: profile.id, label: answer.label }, `Created ${answer.label}`);
+          }),
+          { icon: "copy" },
+        ),
+        button(
+          "Rename…",
+          act(async () => {
+            const answer = await app.ask({
+              title: `Rename ${profile.label}`,
+              text: `Its id stays ${profile.id}: tokens and addresses name it.`,
+              fields: [{ name: "label", label: "Name", value: profile.label, maxLength: 80 }],
+              action: "Rename",
+            });
+            if (answer)
+              await change("profiles/update", { profile: profile.id, label: answer.label }, `It is called ${answer.label} now`);
+          }),
+        ),
+        button(
+          profile.enabled ? "Switch the profile off" : "Switch the profile on",
+          act(() => change("profiles/update", { profile: profile.id, enabled: !profile.enabled })),
+        ),
+        inFile &&
+          button(
+            profile.builtin ? "Reset to built-in…" : "Delete…",
+            act(async () => {
+              const title = profile.builtin ? `Reset ${profile.label}?` : `Delete ${profile.label}?`;
+              const text = profile.builtin
+                ? "Its switches and rules become those that it was shipped with."
+                : "Clients whose token names it will see no tools.";
+              if (await app.ask({ title, text, action: profile.builtin ? "Reset" : "Delete", kind: "danger" }))
+                await change(
+                  "profiles/delete",
+                  { profile: profile.id },
+                  profile.builtin ? `${profile.label} is reset` : `${profile.label} is deleted`,
+                );
+            }),
+            { kind: "danger", disabled: isActive, title: isActive ? "Make another profile active first" : undefined },
+          ),
       ),
     );
     return menu;
@@ -186,11 +326,24 @@ function mount(root, app) {
     return h(
       "tr",
       {},
-      h("th", { scope: "row" }, h("span", { class: "effect-name" }, h("span", { class: `chip ${effect}` }, effect), EFFECTS[effect])),
+      h(
+        "th",
+        { scope: "row" },
+        h("span", { class: "effect-name" }, h("span", { class: `chip ${effect}` }, effect), EFFECTS[effect]),
+      ),
       h("td", { class: "fact" }),
       h("td", { class: "fact" }, format.plural(tools.length, "tool")),
       profiles.map((profile) =>
-        h("td", { class: active(state, profile) }, toggle(profile.effects[effect], `${EFFECTS[effect]} in ${profile.label}`, (enabled) => change("switch", { profile: profile.id, effects: [effect], enabled }), { data: { key: `effect-${effect}-${profile.id}` } })),
+        h(
+          "td",
+          { class: active(state, profile) },
+          toggle(
+            profile.effects[effect],
+            `${EFFECTS[effect]} in ${profile.label}`,
+            (enabled) => change("switch", { profile: profile.id, effects: [effect], enabled }),
+            { data: { key: `effect-${effect}-${profile.id}` } },
+          ),
+        ),
       ),
     );
   }
@@ -204,36 +357,72 @@ function mount(root, app) {
       h(
         "tr",
         {},
-        h("th", { scope: "rowgroup" }, h("span", { class: "row" }, h("span", { class: "category-name" }, category.label), h("span", { class: "small muted" }, format.plural(category.tools.length, "tool")), mount && h("span", { class: `chip ${mount.state === "failed" ? "bad" : ""}` }, `mounted · ${mount.state}`))),
+        h(
+          "th",
+          { scope: "rowgroup" },
+          h(
+            "span",
+            { class: "row" },
+            h("span", { class: "category-name" }, category.label),
+            h("span", { class: "small muted" }, format.plural(category.tools.length, "tool")),
+            mount && h("span", { class: `chip ${mount.state === "failed" ? "bad" : ""}` }, `mounted · ${mount.state}`),
+          ),
+        ),
         h("td", { class: "fact" }, format.short(tokens)),
         h("td", { class: "fact" }),
         profiles.map((profile) => {
           const isOn = profile.categories[category.id] ?? true;
-          return h("td", { class: active(state, profile) }, toggle(isOn, `${category.label} in ${profile.label}`, (enabled) => change("switch", { profile: profile.id, target: category.id, enabled }), { class: `switch ${profile.enabled ? "" : "overruled"}`, data: { key: `category-${category.id}-${profile.id}` } }));
+          return h(
+            "td",
+            { class: active(state, profile) },
+            toggle(
+              isOn,
+              `${category.label} in ${profile.label}`,
+              (enabled) => change("switch", { profile: profile.id, target: category.id, enabled }),
+              {
+                class: `switch ${profile.enabled ? "" : "overruled"}`,
+                data: { key: `category-${category.id}-${profile.id}` },
+              },
+            ),
+          );
         }),
       ),
-      category.found.map((tool) => toolRow(state, profiles, category, tool)),
+      category.found.map((tool) => toolRow(state, profiles, tool)),
     );
   }
 
-  function toolRow(state, profiles, category, tool) {
+  function toolRow(state, profiles, tool) {
     return h(
       "tr",
       {},
-      h("th", { scope: "row" }, h("span", { class: "tool-name" }, tool.name, h("span", { class: `chip ${tool.effect}` }, tool.effect)), h("span", { class: "tool-text" }, tool.description)),
+      h(
+        "th",
+        { scope: "row" },
+        h("span", { class: "tool-name" }, tool.name, h("span", { class: `chip ${tool.effect}` }, tool.effect)),
+        h("span", { class: "tool-text" }, tool.description),
+      ),
       h("td", { class: "fact" }, format.count(tool.tokens)),
       h("td", { class: "fact" }, tool.used ? `${format.short(tool.used)}×` : "–"),
       profiles.map((profile) => {
         const isOn = profile.on.includes(tool.name);
         const isOverruled = isOn && !profile.visible.includes(tool.name);
         const label = `${tool.name} in ${profile.label}${isOverruled ? ", overruled by a switch above it" : ""}`;
-        return h("td", { class: active(state, profile) }, toggle(isOn, label, (enabled) => change("switch", { profile: profile.id, target: tool.name, enabled }), { class: `switch ${isOverruled ? "overruled" : ""}`, title: isOverruled ? "On, but a switch above it is off" : undefined, data: { key: `tool-${tool.name}-${profile.id}` } }));
+        return h(
+          "td",
+          { class: active(state, profile) },
+          toggle(isOn, label, (enabled) => change("switch", { profile: profile.id, target: tool.name, enabled }), {
+            class: `switch ${isOverruled ? "overruled" : ""}`,
+            title: isOverruled ? "On, but a switch above it is off" : undefined,
+            data: { key: `tool-${tool.name}-${profile.id}` },
+          }),
+        );
       }),
     );
   }
 
   function paintRules(state, profiles) {
-    if (rules.contains(document.activeElement) && ["INPUT", "TEXTAREA"].includes(document.activeElement.tagName)) return;
+    if (rules.contains(document.activeElement) && ["INPUT", "TEXTAREA"].includes(document.activeElement?.tagName ?? ""))
+      return;
     const profile = state.profiles.find((each) => each.id === ruleProfile) ?? profiles[0];
     fill(
       rules,
@@ -241,39 +430,128 @@ function mount(root, app) {
         "header",
         {},
         h("div", { class: "row" }, icon("shield", 20), h("h2", {}, "Deny rules")),
-        h("div", { class: "row" }, h("span", { class: "small muted" }, "of the profile"), select(state.profiles.map((each) => [each.id, each.label]), profile.id, (id) => { ruleProfile = id; paint(); }, { aria: { label: "Profile of the rules" } })),
+        h(
+          "div",
+          { class: "row" },
+          h("span", { class: "small muted" }, "of the profile"),
+          select(
+            state.profiles.map((each) => [each.id, each.label]),
+            profile.id,
+            (id) => {
+              ruleProfile = id;
+              paint();
+            },
+            { aria: { label: "Profile of the rules" } },
+          ),
+        ),
       ),
       h(
         "div",
         { class: "body stack" },
-        h("p", { class: "note" }, "Rules stop mistakes, not attackers: a client that may run commands can reach whatever your user can. What a client must not reach belongs on another machine, or in a container."),
-        h("div", { class: "rules" }, ruleList(profile, "paths", "Paths", "Globs such as .env* or ~/.ssh; a ! in front makes an exception."), ruleList(profile, "commands", "Commands", "Regular expressions such as git push .*--force.")),
+        h(
+          "p",
+          { class: "note" },
+          "Rules stop mistakes, not attackers: a client that may run commands can reach whatever your user can. " +
+            "What a client must not reach belongs on another machine, or in a container.",
+        ),
+        h(
+          "div",
+          { class: "rules" },
+          ruleList(profile, "paths", "Paths", "Globs such as .env* or ~/.ssh; a ! in front makes an exception."),
+          ruleList(profile, "commands", "Commands", "Regular expressions such as git push .*--force."),
+        ),
       ),
     );
   }
 
   function ruleList(profile, kind, title, hint) {
     const found = profile.deny[kind];
-    const probe = h("input", { class: "input", placeholder: kind === "paths" ? "~/project/.env" : "git push --force", aria: { label: kind === "paths" ? "Path to try" : "Command to try" } });
+    const probe = h("input", {
+      class: "input",
+      placeholder: kind === "paths" ? "~/project/.env" : "git push --force",
+      aria: { label: kind === "paths" ? "Path to try" : "Command to try" },
+    });
     const verdict = h("div", { role: "status" });
     const tryIt = async (event) => {
       event.preventDefault();
       if (!probe.value.trim()) return;
-      const answer = await app.attempt(() => post("rules/try", { profile: profile.id, kind, text: probe.value }));
+      const answer = await app.attempt(() =>
+        post("rules/try", { profile: profile.id, kind, text: probe.value }),
+      );
       if (!answer) return;
-      const why = answer.rule ? `Denied by the rule ${answer.rule}: ${answer.reason}. It matches ${answer.matched}` : answer.message;
-      fill(verdict, h("p", { class: `note break ${answer.denied ? "bad" : "good"}` }, answer.denied ? why : `No rule of ${profile.label} is against ${answer.text}`));
+      const why = answer.rule
+        ? `Denied by the rule ${answer.rule}: ${answer.reason}. It matches ${answer.matched}`
+        : answer.message;
+      fill(
+        verdict,
+        h(
+          "p",
+          { class: `note break ${answer.denied ? "bad" : "good"}` },
+          answer.denied ? why : `No rule of ${profile.label} is against ${answer.text}`,
+        ),
+      );
     };
     return h(
       "section",
       { class: "stack" },
-      h("div", { class: "row between" }, h("h3", {}, title), button("Add a rule", () => addRule(profile, kind, hint), { icon: "plus", kind: "tiny", aria: { label: `Add a rule for ${kind}` } })),
+      h(
+        "div",
+        { class: "row between" },
+        h("h3", {}, title),
+        button("Add a rule", () => addRule(profile, kind, hint), {
+          icon: "plus",
+          kind: "tiny",
+          aria: { label: `Add a rule for ${kind}` },
+        }),
+      ),
       found.length === 0
         ? h("p", { class: "muted small" }, `No rule. ${hint}`)
-        : h("div", {}, found.map((rule) => h("div", { class: "rule" }, h("div", { class: "grow" }, h("div", { class: "row" }, h("strong", {}, rule.id), rule.patterns.map((pattern) => h("code", { class: "chip break" }, pattern))), h("p", { class: "small muted" }, rule.reason)), button("", async () => {
-            if (await app.ask({ title: `Remove the rule ${rule.id}?`, text: rule.reason, action: "Remove", kind: "danger" })) await change("rules/remove", { profile: profile.id, kind, id: rule.id }, `The rule ${rule.id} is gone`);
-          }, { icon: "close", kind: "ghost", label: `Remove the rule ${rule.id}` })))),
-      h("form", { class: "row", on: { submit: tryIt } }, h("div", { class: "grow" }, probe), h("button", { class: "button", type: "submit" }, "Try")),
+        : h(
+            "div",
+            {},
+            found.map((rule) =>
+              h(
+                "div",
+                { class: "rule" },
+                h(
+                  "div",
+                  { class: "grow" },
+                  h(
+                    "div",
+                    { class: "row" },
+                    h("strong", {}, rule.id),
+                    rule.patterns.map((pattern) => h("code", { class: "chip break" }, pattern)),
+                  ),
+                  h("p", { class: "small muted" }, rule.reason),
+                ),
+                button(
+                  "",
+                  async () => {
+                    if (
+                      await app.ask({
+                        title: `Remove the rule ${rule.id}?`,
+                        text: rule.reason,
+                        action: "Remove",
+                        kind: "danger",
+                      })
+                    )
+                      await change(
+                        "rules/remove",
+                        { profile: profile.id, kind, id: rule.id },
+                        `The rule ${rule.id} is gone`,
+                      );
+                  },
+                  { icon: "close", kind: "ghost", label: `Remove the rule ${rule.id}` },
+                ),
+              ),
+            ),
+          ),
+      h(
+        "form",
+        { class: "row", on: { submit: tryIt } },
+        h("div", { class: "grow" }, probe),
+        h("button", { class: "button", type: "submit" }, "Try"),
+      ),
       verdict,
     );
   }
@@ -289,7 +567,8 @@ function mount(root, app) {
       ],
       action: "Add",
     });
-    if (answer) await change("rules/add", { profile: profile.id, kind, ...answer }, `The rule ${answer.id} is in force`);
+    if (answer)
+      await change("rules/add", { profile: profile.id, kind, ...answer }, `The rule ${answer.id} is in force`);
   }
 
   app.watch(["board"], paint);
@@ -308,7 +587,8 @@ function isAsShipped(state, profile, preset) {
 
 /** Paint anew, and leave the keyboard where it was. */
 function keepFocus(root, paint) {
-  const key = root.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
+  const key = root.contains(focused) ? focused?.dataset.key : undefined;
   const scroll = root.querySelector(".board-card")?.scrollLeft;
   const open = root.querySelector("details[open]")?.dataset.key;
   paint();

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.process import process_tree
-from mcp_agent.process.process_tree import Member
 from tests.support.daemon import COMMAND, Daemon, environment, running
 from tests.support.pruner_http import PRUNER
 from tests.support.shell_host import ShellHost
 from tests.support.waiting import PATIENCE_S, eventually, eventually_sync
+from tools.sessions import process_tree
+from tools.sessions.process_tree import ProcessId
 
 _ESCAPES = {
     "setsid": "setsid sleep 300 & sleep 300",
@@ -52,9 +52,9 @@ async def test_a_process_that_took_over_a_number_is_never_signalled() -> None:
     try:
         began = process_tree.start_time(stranger.pid)
         assert began is not None
-        assert process_tree.send(Member(stranger.pid, began - 1), signal.SIGKILL) is False
+        assert process_tree.send(ProcessId(stranger.pid, began - 1), signal.SIGKILL) is False
         assert stranger.poll() is None
-        assert process_tree.send(Member(stranger.pid, began), signal.SIGKILL) is True
+        assert process_tree.send(ProcessId(stranger.pid, began), signal.SIGKILL) is True
         assert stranger.wait(PATIENCE_S) == -signal.SIGKILL
     finally:
         stranger.kill()

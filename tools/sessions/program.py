@@ -8,13 +8,12 @@ import signal
 
 from msgspec import Struct, field
 
-from mcp_agent.process import process_tree
-from mcp_agent.process.process_tree import Tree
-from mcp_agent.sessions import process_end
-from mcp_agent.sessions.process import Child
+from tools.sessions import process_end, process_tree
+from tools.sessions.process import Child
+from tools.sessions.process_tree import Tree
 
 
-class Program(Struct, eq=False):
+class OwnProgram(Struct, eq=False):
     """A running program and the tag of all processes that it starts."""
 
     child: Child

@@ -18,11 +18,10 @@ from pathlib import Path
 
 import orjson
 
-from mcp_agent.process import process_tree
-from mcp_agent.process.logs import event
-from mcp_agent.process.process_tree import Member
-from mcp_agent.sessions import process_end
 from tools.files import disk
+from tools.kit.log_events import event
+from tools.sessions import process_end, process_tree
+from tools.sessions.process_tree import ProcessId
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +160,7 @@ def _is_in_use(folder: Path) -> bool:
     pid, started = owner.get("pid"), owner.get("started")
     if owner.get("machine") != _boot_id() or not isinstance(pid, int) or not isinstance(started, int):
         return False
-    return process_tree.is_alive(Member(pid, started))
+    return process_tree.is_alive(ProcessId(pid, started))
 
 
 def _end_processes(folder: Path) -> int:
@@ -181,14 +180,14 @@ def _end_processes(folder: Path) -> int:
     return count
 
 
-def _processes(folder: Path) -> set[Member]:
+def _processes(folder: Path) -> set[ProcessId]:
     found = set()
     with contextlib.suppress(OSError):
         for line in disk.read_small_file(folder / "processes").decode("utf-8", "replace").splitlines():
             # A daemon that dies, or whose disk is full, may leave half a line.
             with contextlib.suppress(ValueError):
                 pid, start_time = line.split()
-                found.add(Member(int(pid), int(start_time)))
+                found.add(ProcessId(int(pid), int(start_time)))
     return found
 
 

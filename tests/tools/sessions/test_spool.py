@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.sessions.spool import HEAD_BYTES, Spool
+from tools.sessions.spool import HEAD_BYTES, Spool
 
 _MIB = 1024 * 1024
 

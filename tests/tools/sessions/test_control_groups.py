@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.process import process_tree
-from mcp_agent.process.process_tree import Member
 from tests.support.daemon import COMMAND, Daemon, running
 from tests.support.event_stream import call, start
 from tests.support.waiting import eventually, eventually_sync
+from tools.sessions import process_tree
+from tools.sessions.process_tree import ProcessId
 
 # Its environment is empty, its session is its own, and its parent is gone: no search finds it.
 _ESCAPES = "env -i setsid sh -c 'trap \"\" TERM; sleep 60 & echo $! > {path}' & wait"
@@ -62,10 +62,10 @@ async def test_the_end_of_the_daemon_ends_what_a_call_left_running(daemon: Daemo
     assert not process_tree.is_alive(escaped)
 
 
-async def _escaped(path: Path) -> Member:
+async def _escaped(path: Path) -> ProcessId:
     await eventually(lambda: path.exists() and path.read_text().strip())
     pid = int(path.read_text())
     await eventually(lambda: b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes())
     began = process_tree.start_time(pid)
     assert began is not None
-    return Member(pid, began)
+    return ProcessId(pid, began)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from mcp_agent.events.hub import EventHub
-from mcp_agent.sessions.crash_record import CrashRecord
-from mcp_agent.sessions.manager import Limits, SessionManager
-from mcp_agent.sessions.session import Session
 from tests.support.waiting import PATIENCE_S, eventually
-from tools.context import Origin
+from tools.sessions.crash_record import CrashRecord
+from tools.sessions.manager import SessionLimits, SessionManager
+from tools.sessions.origin import Origin
+from tools.sessions.session import Session
 
 _NOBODY = Origin(connection="")
 
@@ -28,7 +28,7 @@ def no_garbage_collector() -> Iterator[None]:
 
 @pytest.fixture
 async def manager(tmp_path: Path) -> SessionManager:
-    return SessionManager(EventHub(), CrashRecord(tmp_path / "sessions"), Limits(keep_s=0.0))
+    return SessionManager(EventHub(), CrashRecord(tmp_path / "sessions"), SessionLimits(keep_s=0.0), secret="")
 
 
 def _sessions() -> int:

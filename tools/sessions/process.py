@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from mcp_agent.sessions.output_log import Stream
 from tools.files import disk, utf8
+from tools.sessions.output_log import Stream
 
 READ_BYTES = 64 * 1024
 # The most reads in one callback, so that one child does not block the event loop.
@@ -57,7 +57,7 @@ class Status(Struct, frozen=True):
         return cls(128 - returncode, name)
 
 
-class Reader(Struct, eq=False):
+class ChildOutput(Struct, eq=False):
     """An output of a child that is read."""
 
     descriptor: int
@@ -83,7 +83,7 @@ class Child(Struct, eq=False):
     is_paused: bool = False
     # The dead leader stays a zombie while its process tree is being ended, so that no new process gets its pid.
     keeps_zombie: bool = False
-    _readers: dict[int, Reader] = field(default_factory=dict)
+    _readers: dict[int, ChildOutput] = field(default_factory=dict)
     _stdin: int | None = None
     _terminal: int | None = None
     _is_dead: bool = False
@@ -183,7 +183,7 @@ class Child(Struct, eq=False):
             os.close(self.pidfd)
             self.pidfd = -1
 
-    def watch(self, readers: list[Reader], *, stdin: int | None = None, terminal: int | None = None) -> None:
+    def watch(self, readers: list[ChildOutput], *, stdin: int | None = None, terminal: int | None = None) -> None:
         """Begin to read its output and to wait for its end. These descriptors are its own from now on.
 
         `terminal` is the child's end of a terminal. It stays open until the leader is dead: before the leader opens it,
@@ -195,7 +195,7 @@ class Child(Struct, eq=False):
             _loop().add_reader(reader.descriptor, self._on_readable, reader)
         _loop().add_reader(self.pidfd, self._on_leader_exit)
 
-    def _on_readable(self, reader: Reader) -> None:
+    def _on_readable(self, reader: ChildOutput) -> None:
         for _ in range(_READS_AT_ONCE):
             try:
                 data = self._read(reader)
@@ -220,7 +220,7 @@ class Child(Struct, eq=False):
                 reader.is_wide = True
                 disk.widen_pipe(reader.descriptor)
 
-    def _read(self, reader: Reader) -> bytes:
+    def _read(self, reader: ChildOutput) -> bytes:
         """What there is, up to READ_BYTES. Raises OSError.
 
         Most programs print little at a time. To ask for a block of READ_BYTES for each of their reads would leave holes
@@ -231,7 +231,7 @@ class Child(Struct, eq=False):
         count = os.readv(reader.descriptor, [_buffer])
         return bytes(_buffer[:count])
 
-    def _deliver(self, reader: Reader, data: bytes) -> None:
+    def _deliver(self, reader: ChildOutput, data: bytes) -> None:
         if reader.incomplete:
             data, reader.incomplete = reader.incomplete + data, b""
         if data[-1] >= 0x80 and (cut := utf8.incomplete_bytes(data)):
@@ -264,7 +264,7 @@ class Child(Struct, eq=False):
         if self.has_closed_output:
             self._report_closed_output()
 
-    def _drain(self, reader: Reader) -> None:
+    def _drain(self, reader: ChildOutput) -> None:
         """Deliver what is in the pipe now. A grandchild may go on writing, so we read no more than that.
 
         The kernel hands the output of a terminal over in the background: FIONREAD may say that there is none yet. Only
@@ -289,7 +289,7 @@ class Child(Struct, eq=False):
             for each in self._readers:
                 _loop().add_reader(each, self._on_readable, self._readers[each])
 
-    def _close_reader(self, reader: Reader) -> None:
+    def _close_reader(self, reader: ChildOutput) -> None:
         if self._readers.pop(reader.descriptor, None) is None:
             return
         _loop().remove_reader(reader.descriptor)

@@ -6,16 +6,19 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
-from mcp_agent.sessions.output_log import OutputLog, Stream
-from mcp_agent.sessions.process import Child, Status, Terminal
-from tools.context import EndedBy, Ending, Origin
 from tools.files import utf8
+from tools.sessions.origin import EndedBy, Ending, Origin
+from tools.sessions.output_log import OutputLog, Stream
+from tools.sessions.process import Child, Status, Terminal
+
+if TYPE_CHECKING:
+    from tools.sessions.manager import SessionManager
 
 _RETRY_S = 0.05
 _MOST_READERS = 256
@@ -82,22 +85,6 @@ class OutputListener(Protocol):
     def is_needed(self, log: OutputLog, to: int, release: Callable[[], None]) -> bool: ...
 
 
-class SessionOwner(Protocol):
-    """Owns sessions and ends them: the session manager."""
-
-    def on_exit(self, session: Session) -> None: ...
-
-    def promote(self, session: Session, ends_in_s: float | None) -> bool: ...
-
-    def release(self, session: Session, *, keeps_output: bool) -> None: ...
-
-    def abandon(self, session: Session, grace_s: float) -> None: ...
-
-    async def stop(
-        self, session: Session, number: int, grace_s: float | None = None, ended_by: EndedBy | None = None
-    ) -> Ending: ...
-
-
 class Session(Struct, eq=False):
     """A running or ended command. Clients get its events once it is published; before that it belongs to one call."""
 
@@ -107,7 +94,7 @@ class Session(Struct, eq=False):
     log: OutputLog
     hub: OutputListener
     origin: Origin
-    owner: SessionOwner
+    owner: SessionManager
     captures: dict[Stream, HeadTailBuffer] = field(default_factory=dict)
     has_terminal: bool = False
     is_published: bool = False
@@ -225,14 +212,6 @@ class Session(Struct, eq=False):
         capture = self.captures.get(stream)
         return ("", "", 0) if capture is None else capture.text()
 
-    def stored_output(self) -> Iterator[bytes]:
-        """All of its output that is still stored. Any thread may iterate. Raises OSError, also during the iteration."""
-        return self.log.stored_output()
-
-    def complete_file(self) -> Path | None:
-        """The file with all of its output, closed for writing; None if some is lost or in another file."""
-        return self.log.complete_file()
-
     async def write(self, data: bytes) -> int:
         begun = self._input_line + data
         self._input_line = begun[max((end.end() for end in _LINE_END.finditer(begun)), default=0) :][-_MOST_LINE_BYTES:]
@@ -312,6 +291,26 @@ class Session(Struct, eq=False):
         finally:
             waiters.discard(waiter)
         return True
+
+
+def describe_session(session: Session) -> dict[str, Any]:
+    """A session as the Tools page and the command line show it."""
+    return {
+        "id": session.id,
+        "command": session.command,
+        "cwd": str(session.cwd),
+        "pid": session.pid,
+        "age_s": round(session.age_s, 1),
+        "running": session.is_running,
+        "exit_code": session.exit_code,
+        "signal": session.signal,
+        "ended_by": session.ended_by if not session.is_running else None,
+        "output_bytes": session.end,
+        "output_path": session.output_path,
+        "pty": session.has_terminal,
+        "started_at": session.started_at,
+        "kept_from": session.log.kept_from,
+    }
 
 
 def _wake(waiters: set[asyncio.Future[None]]) -> None:

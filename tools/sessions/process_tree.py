@@ -25,7 +25,7 @@ _USUAL_BYTES = 8_191
 _MOST_BYTES = 6 * 1024 * 1024
 
 
-class Member(NamedTuple):
+class ProcessId(NamedTuple):
     """A process by pid and start time, which together name one process and no other."""
 
     pid: int
@@ -57,7 +57,7 @@ def start_time(pid: int) -> int | None:
     return None if entry is None else entry.start_time
 
 
-def is_alive(member: Member) -> bool:
+def is_alive(member: ProcessId) -> bool:
     """Whether exactly this process still runs; a zombie does not."""
     entry = _entry(member.pid)
     return entry is not None and entry.start_time == member.start_time and not entry.has_ended
@@ -68,7 +68,7 @@ def environment_entry(value: str) -> bytes:
     return f"{TAG}={value}".encode()
 
 
-def find(tag: bytes, leaders: Iterable[int] = ()) -> set[Member]:
+def find(tag: bytes, leaders: Iterable[int] = ()) -> set[ProcessId]:
     """As `Tree.look`, once."""
     return Tree(tag, lambda: leaders).look()
 
@@ -90,7 +90,7 @@ class Tree:
         self._own = os.getpid()
         self._strangers: set[int] = {self._own}
 
-    def look(self) -> set[Member]:
+    def look(self) -> set[ProcessId]:
         """Every running process that has the tag, is in the session or group of a leader, or descends from one of
         those. Raises OSError if there are no descriptors left to look with."""
         leading = frozenset(self.leaders())
@@ -119,7 +119,7 @@ class Tree:
                     found.add(child)
                     waiting.append(child)
         self._strangers -= found
-        return {Member(pid, entries[pid].start_time) for pid in found if not entries[pid].has_ended}
+        return {ProcessId(pid, entries[pid].start_time) for pid in found if not entries[pid].has_ended}
 
     def _has_tag(self, entry: _Entry) -> bool | None:
         """Whether its environment has the tag. None if it shows no environment now.
@@ -140,7 +140,7 @@ class Tree:
         return None
 
 
-def command_line(member: Member) -> str:
+def command_line(member: ProcessId) -> str:
     """The pid of a process and its command line, or its name where it shows none."""
     try:
         words = Path(f"/proc/{member.pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
@@ -150,7 +150,7 @@ def command_line(member: Member) -> str:
     return f"{member.pid} {text[:200].decode('utf-8', 'replace')}".rstrip()
 
 
-def send(member: Member, number: int) -> bool:
+def send(member: ProcessId, number: int) -> bool:
     """Signal exactly this process. False if it has ended, even if another process has its pid now."""
     try:
         descriptor = os.pidfd_open(member.pid)
@@ -167,11 +167,11 @@ def send(member: Member, number: int) -> bool:
     return True
 
 
-def orphan_zombies(own_session: int) -> set[Member]:
+def orphan_zombies(own_session: int) -> set[ProcessId]:
     """Zombies that are our children only because we are a subreaper: they are of another session than ours."""
     own = os.getpid()
     return {
-        Member(entry.pid, entry.start_time)
+        ProcessId(entry.pid, entry.start_time)
         for entry in _entries()
         if entry.parent == own and entry.has_ended and entry.session != own_session
     }

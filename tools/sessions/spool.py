@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mcp_agent.process.logs import event
+from tools.kit.log_events import event
 
 log = logging.getLogger(__name__)
 

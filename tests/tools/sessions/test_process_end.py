@@ -19,15 +19,15 @@ from typing import Any
 import pytest
 
 from mcp_agent.events.hub import EventHub
-from mcp_agent.process import process_tree
-from mcp_agent.process.process_tree import Member
-from mcp_agent.sessions import process_end
-from mcp_agent.sessions.crash_record import CrashRecord
-from mcp_agent.sessions.manager import Limits, SessionManager
 from tests.support.shell_host import ShellHost
 from tests.support.waiting import PATIENCE_S, eventually, eventually_sync
-from tools.context import Origin, ToolContext
+from tools.context import ToolContext
 from tools.files.paths import OpenPaths
+from tools.sessions import process_end, process_tree
+from tools.sessions.crash_record import CrashRecord
+from tools.sessions.manager import SessionLimits, SessionManager
+from tools.sessions.origin import Origin
+from tools.sessions.process_tree import ProcessId
 from tools.shell.session_tools import shell_stop_session
 
 _NOBODY = 65_534
@@ -140,7 +140,7 @@ def test_a_stop_names_what_it_cannot_end(root_folder: Path) -> None:
 
 
 async def _stop_as_nobody(folder: Path, become_root: Path) -> dict[str, Any]:
-    manager = SessionManager(EventHub(), CrashRecord(folder / "sessions"), Limits(grace_s=0.1))
+    manager = SessionManager(EventHub(), CrashRecord(folder / "sessions"), SessionLimits(grace_s=0.1), secret="")
     # Once as root, so that all modules are loaded: the other user may not be able to read them.
     warm = manager.start("true", folder, origin=Origin(connection=""))
     await warm.wait_for_exit(PATIENCE_S)
@@ -216,10 +216,10 @@ def test_a_process_without_an_environment_does_not_hold_up_a_stop() -> None:
         process.wait()
 
 
-def _without_first_thread(pid: int) -> Member | None:
+def _without_first_thread(pid: int) -> ProcessId | None:
     """The process, once its first thread has ended and others go on."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return Member(pid, int(fields[19])) if fields[0] == "Z" and int(fields[17]) > 1 else None
+    return ProcessId(pid, int(fields[19])) if fields[0] == "Z" and int(fields[17]) > 1 else None
 
 
 def _first_child(pid: int) -> bytes:

@@ -13,8 +13,8 @@ import os
 import sys
 from collections.abc import Callable
 
-from mcp_agent.process import process_tree
-from mcp_agent.process.process_tree import Member
+from tools.sessions import process_tree
+from tools.sessions.process_tree import ProcessId
 
 _SET_CHILD_SUBREAPER = 36
 _SCAN_EVERY_S = 1.0
@@ -28,7 +28,7 @@ class Subreaper:
 
     def __init__(self, own_pids: Callable[[], set[int]]) -> None:
         self._own_pids = own_pids
-        self._seen: set[Member] = set()
+        self._seen: set[ProcessId] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -50,7 +50,7 @@ class Subreaper:
         A child that other code of ours started is reaped by that code between two scans. If we were faster, we would
         steal its exit status.
         """
-        zombies: set[Member] = set()
+        zombies: set[ProcessId] = set()
         with contextlib.suppress(ChildProcessError):
             if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 own = self._own_pids()

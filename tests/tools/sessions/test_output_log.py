@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_agent.sessions import output_log as logs
-from mcp_agent.sessions.output_log import Lost, OutputLog, Piece
-from mcp_agent.sessions.spool import HEAD_BYTES
+from tools.sessions import output_log as logs
+from tools.sessions.output_log import Lost, OutputLog, Piece
+from tools.sessions.spool import HEAD_BYTES
 
 _MIB = 1024 * 1024
 

@@ -19,10 +19,10 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from mcp_agent.process.logs import event
-from mcp_agent.sessions.spool import HEAD_BYTES, Spool
-from tools.context import EndedBy
 from tools.files import disk, utf8
+from tools.kit.log_events import event
+from tools.sessions.origin import EndedBy
+from tools.sessions.spool import HEAD_BYTES, Spool
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
         return self.offset + len(self.data)
 
 
-class Mark(NamedTuple):
+class PieceSpan(NamedTuple):
     """The position of a piece, without its bytes. A reader that has the bytes already need not read them again."""
 
     number: int
@@ -171,7 +171,7 @@ class OutputLog:
         self._drop(head, last)
         self.spool.free(self._lost_to)
 
-    def mark(self, offset: int) -> Mark | Lost | None:
+    def mark(self, offset: int) -> PieceSpan | Lost | None:
         """The position of the piece that covers `offset`, from there on. None at the end; Lost if it is not stored."""
         if offset >= self.end:
             return None
@@ -187,9 +187,9 @@ class OutputLog:
         if (self.spool is None or end > self.spool.written) and entry >> 1 not in self._recent:
             # The file is full, and the piece was evicted from memory.
             return Lost(offset, min(next(iter(self._recent), self.end), self.end))
-        return Mark(self._numbers[index], offset, end, _STREAMS[entry & 1])
+        return PieceSpan(self._numbers[index], offset, end, _STREAMS[entry & 1])
 
-    def data(self, mark: Mark) -> bytes:
+    def data(self, mark: PieceSpan) -> bytes:
         """The bytes of a piece; fewer if the file was deleted from outside."""
         recent = self._recent.get(mark.offset)
         if recent is not None:
@@ -248,7 +248,7 @@ class OutputLog:
         return b"".join(parts).decode("utf-8", "replace"), offset, at
 
     def stored_output(self) -> Iterator[bytes]:
-        """What is stored now, with a note where bytes are lost. Any thread may iterate. Raises OSError."""
+        """What is stored now, with a note where bytes are lost. Any thread may iterate. Raises OSError, also then."""
         self.start_spool()
         if self.spool is None:
             raise OSError(errno.ENOENT, "there is no file for it")

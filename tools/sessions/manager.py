@@ -17,22 +17,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcp_agent.process import process_tree
-from mcp_agent.process.logs import event
-from mcp_agent.process.process_tree import Tree
-from mcp_agent.sessions import process_end
-from mcp_agent.sessions.child_environment import ChildEnvironment
-from mcp_agent.sessions.control_groups import ControlGroups, delegated_group
-from mcp_agent.sessions.crash_record import CrashRecord
-from mcp_agent.sessions.output_log import OutputLog, Stream
-from mcp_agent.sessions.process import OnOutput, Status, Terminal
-from mcp_agent.sessions.program import Program
-from mcp_agent.sessions.session import HeadTailBuffer, OutputListener, Session
-from mcp_agent.sessions.spawn import SHELL, spawn
-from mcp_agent.sessions.spawn_errors import spawn_error
-from mcp_agent.sessions.subreaper import Subreaper
-from tools.context import EndedBy, Ending, Origin
 from tools.kit.errors import SessionLimit, SessionNotFound
+from tools.kit.log_events import event
+from tools.sessions import process_end, process_tree
+from tools.sessions.control_groups import ControlGroups, delegated_group
+from tools.sessions.crash_record import CrashRecord
+from tools.sessions.origin import EndedBy, Ending, Origin
+from tools.sessions.output_log import OutputLog, Stream
+from tools.sessions.process import OnOutput, Status, Terminal
+from tools.sessions.process_tree import Tree
+from tools.sessions.program import OwnProgram
+from tools.sessions.session import HeadTailBuffer, OutputListener, Session
+from tools.sessions.spawn import SHELL, ChildEnvironment, spawn, spawn_error
+from tools.sessions.subreaper import Subreaper
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +38,7 @@ _MOST_FINISHED = 200
 _MOST_KEPT_BYTES = 1024 * 1024 * 1024
 
 
-class Limits(Struct, frozen=True):
+class SessionLimits(Struct, frozen=True):
     """The limits of sessions. `grace_s` is the time between SIGTERM and SIGKILL."""
 
     sessions: int = 10
@@ -59,11 +56,13 @@ class Limits(Struct, frozen=True):
 class SessionManager:
     """Creates sessions and owns them, together with the tasks that end them."""
 
-    def __init__(self, hub: OutputListener, record: CrashRecord, limits: Limits) -> None:
+    def __init__(self, hub: OutputListener, record: CrashRecord, limits: SessionLimits, *, secret: str) -> None:
+        """`secret` is the environment variable that no child gets."""
         self.limits = limits
         self.is_closed = False
         self.started_count = 0
         self._hub = hub
+        self._secret = secret
         self._record = record
         self._sessions: dict[str, Session] = {}
         # Ended sessions that can still be read, oldest first; also commands of calls whose result names their file.
@@ -73,7 +72,7 @@ class SessionManager:
         self._environment: ChildEnvironment | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: dict[Session, asyncio.TimerHandle] = {}
-        self._programs: list[Program] = []
+        self._programs: list[OwnProgram] = []
         self._subreaper = Subreaper(self._own_children)
         self._groups = ControlGroups(None, record.boot)
 
@@ -235,13 +234,13 @@ class SessionManager:
         on_output: OnOutput,
         on_exit: Callable[[Status], None],
         terminal: Terminal | None = None,
-    ) -> Program:
+    ) -> OwnProgram:
         """Start a program of the daemon itself. The caller ends it; `end_all` ends it, too. Raises OSError."""
         if self.is_closed:
             raise OSError("the daemon is stopping and starts no more programs")
         self._record.open()
         tag = f"{self._record.boot}-{name}"
-        program: Program
+        program: OwnProgram
 
         def end(status: Status) -> None:
             self._record.remove(program.child.pid)
@@ -259,7 +258,7 @@ class SessionManager:
             terminal=terminal,
             has_input=True,
         )
-        program = Program(child, tag)
+        program = OwnProgram(child, tag)
         self._programs.append(program)
         self._record.add(child.pid)
         return program
@@ -373,7 +372,7 @@ class SessionManager:
             )
         except OSError as error:
             self._groups.remove(session.id)
-            raise spawn_error(error, session) from error
+            raise spawn_error(error, session.command, session.cwd) from error
 
     def _publish(self, session: Session, ends_in_s: float | None = None) -> None:
         self._sessions[session.id] = session
@@ -447,7 +446,7 @@ class SessionManager:
     def _prepare(self) -> ChildEnvironment:
         """The environment of every process. Before the first one, become a subreaper and find our control group."""
         if self._environment is None:
-            self._environment = ChildEnvironment()
+            self._environment = ChildEnvironment(self._secret)
             self._groups = ControlGroups(delegated_group(), self._record.boot)
             self._subreaper.start()
         return self._environment

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from mcp_agent.process.process_tree import Member, command_line, is_alive, send, start_time
-from tools.context import Ending
+from tools.sessions.origin import Ending
+from tools.sessions.process_tree import ProcessId, command_line, is_alive, send, start_time
 
 _LAST_RESORT_S = 3.0
 _EMPTY_LOOKS = 2
@@ -25,7 +25,7 @@ _EMPTY_LOOKS = 2
 _PAUSE_S = 0.02
 
 
-class Processes(Protocol):
+class ProcessSet(Protocol):
     """The processes to end: a `process_tree.Tree`."""
 
     @property
@@ -34,27 +34,27 @@ class Processes(Protocol):
     @property
     def may_have_missed_one(self) -> bool: ...
 
-    def look(self) -> set[Member]: ...
+    def look(self) -> set[ProcessId]: ...
 
 
 class OneProcess(Struct, frozen=True):
-    """A process without its descendants, as `Processes`."""
+    """A process without its descendants, as `ProcessSet`."""
 
-    member: Member
+    member: ProcessId
     leaders: Callable[[], Iterable[int]] = tuple
     may_have_missed_one: bool = False
 
-    def look(self) -> set[Member]:
+    def look(self) -> set[ProcessId]:
         return {self.member} if is_alive(self.member) else set()
 
 
 async def end(
-    processes: Processes, number: int, grace_s: float, kill_group: Callable[[], None] | None = None
+    processes: ProcessSet, number: int, grace_s: float, kill_group: Callable[[], None] | None = None
 ) -> Ending:
     """Signal all processes until there are none; after the grace, kill them, first of all by `kill_group`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + (grace_s if number != signal.SIGKILL else 0.0)
-    signalled: set[Member] = set()
+    signalled: set[ProcessId] = set()
     looks = empty_looks = 0
     while (left_s := deadline - loop.time()) > 0:
         found, is_empty = await asyncio.to_thread(_signal, processes, number, signalled)
@@ -70,10 +70,10 @@ async def end(
     return Ending(escalated=bool(killed) and number != signal.SIGKILL, left=lines)
 
 
-def end_blocking(processes: Processes, grace_s: float) -> int:
+def end_blocking(processes: ProcessSet, grace_s: float) -> int:
     """As `end`, without an event loop. Returns the number of processes."""
     deadline = time.monotonic() + grace_s
-    seen: set[Member] = set()
+    seen: set[ProcessId] = set()
     empty_looks = 0
     while time.monotonic() < deadline:
         _, is_empty = _signal(processes, signal.SIGTERM, seen)
@@ -86,7 +86,7 @@ def end_blocking(processes: Processes, grace_s: float) -> int:
     return len(seen | killed)
 
 
-def _signal(processes: Processes, number: int, signalled: set[Member]) -> tuple[set[Member], bool]:
+def _signal(processes: ProcessSet, number: int, signalled: set[ProcessId]) -> tuple[set[ProcessId], bool]:
     """Signal the processes that are not in `signalled` yet. Gives all of them, and whether there are certainly none."""
     found = _look(processes, number, signalled)
     for member in _eldest_first(found - signalled):
@@ -97,12 +97,12 @@ def _signal(processes: Processes, number: int, signalled: set[Member]) -> tuple[
     return found, not found and not processes.may_have_missed_one
 
 
-def _kill(processes: Processes, kill_group: Callable[[], None] | None = None) -> tuple[set[Member], set[Member]]:
+def _kill(processes: ProcessSet, kill_group: Callable[[], None] | None = None) -> tuple[set[ProcessId], set[ProcessId]]:
     """Stop all processes, then kill them, until there are none. Gives those that were seen, and those that are left."""
     deadline = time.monotonic() + _LAST_RESORT_S
-    seen: set[Member] = set()
-    stopped: set[Member] = set()
-    found: set[Member] = set()
+    seen: set[ProcessId] = set()
+    stopped: set[ProcessId] = set()
+    found: set[ProcessId] = set()
     empty_looks = 0
     if kill_group is not None:
         seen |= _look(processes, signal.SIGKILL)
@@ -123,7 +123,7 @@ def _kill(processes: Processes, kill_group: Callable[[], None] | None = None) ->
     return seen, {member for member in found if is_alive(member)}
 
 
-def _look(processes: Processes, number: int, signalled: Container[Member] = ()) -> set[Member]:
+def _look(processes: ProcessSet, number: int, signalled: Container[ProcessId] = ()) -> set[ProcessId]:
     """The processes. With no descriptors left to look with, the groups of the leaders are signalled: that frees some.
 
     Then the start time of a leader cannot be read and is 0: `send` signals nobody by it.
@@ -131,7 +131,7 @@ def _look(processes: Processes, number: int, signalled: Container[Member] = ()) 
     try:
         return processes.look()
     except OSError:
-        leaders = {Member(leader, 0) for leader in processes.leaders()}
+        leaders = {ProcessId(leader, 0) for leader in processes.leaders()}
         for leader in leaders:
             if leader not in signalled:
                 with contextlib.suppress(OSError):
@@ -140,18 +140,18 @@ def _look(processes: Processes, number: int, signalled: Container[Member] = ()) 
         return leaders
 
 
-def _eldest_first(members: Iterable[Member]) -> list[Member]:
+def _eldest_first(members: Iterable[ProcessId]) -> list[ProcessId]:
     """A shell comes before its children: otherwise it would see them die and exit with their exit code."""
     return sorted(members, key=lambda member: (member.start_time, member.pid))
 
 
-def _wait_until_dead(members: Iterable[Member], within_s: float) -> None:
+def _wait_until_dead(members: Iterable[ProcessId], within_s: float) -> None:
     deadline = time.monotonic() + within_s
     while any(map(is_alive, members)) and time.monotonic() < deadline:
         time.sleep(0.002)
 
 
-async def _wait_for_death(members: Iterable[Member], within_s: float) -> None:
+async def _wait_for_death(members: Iterable[ProcessId], within_s: float) -> None:
     """Wait until all of them have ended, at most `within_s`."""
     loop = asyncio.get_running_loop()
     held: list[int] = []

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from mcp_agent.sessions.spawn import SHELL
+from tools.sessions.spawn import SHELL
 
 _MARKS = ("user.delegate", "trusted.delegate")
 _JOIN = 'echo $$ 2>/dev/null > "$0/cgroup.procs"; exec "$@"'

@@ -1,0 +1,32 @@
+"""Who a command was started for, and how it was ended: what tools and wires know of a session without having one."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+EndedBy = Literal["timeout", "age", "disconnect", "shutdown"]
+
+
+class Origin(NamedTuple):
+    """Who a command was started for: the token, and what the client says of its connection, its user and its chat."""
+
+    token: str = ""
+    connection: str = ""
+    user: str = ""
+    chat: str = ""
+
+    @property
+    def conversations(self) -> tuple[str, ...]:
+        """What identifies the conversation, closest first: output that one has read is still new for another."""
+        chat = f"{self.token}/{self.chat}" if self.chat else ""
+        return tuple(filter(None, (self.connection, chat)))
+
+
+class Ending(Struct, frozen=True):
+    """How the processes of a command were ended: whether SIGKILL was needed after the grace, and what is alive in spite
+    of it, each by its pid and command line."""
+
+    escalated: bool = False
+    left: tuple[str, ...] = ()
