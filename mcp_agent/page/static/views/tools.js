@@ -232,14 +232,20 @@ function mount(root, app) {
         ),
         h("span", { class: "small muted nowrap" }, `${profile.visible.length} on · ${format.short(cost)} tokens`),
         !profile.enabled
-          ? button("Switch on", () => change("profiles/update", { profile: profile.id, enabled: true }), { kind: "tiny" })
+          ? button("Switch on", () => change("profiles/update", { profile: profile.id, enabled: true }), {
+              kind: "tiny",
+            })
           : isActive
             ? h("span", { class: "chip accent" }, icon("check", 13), state.pinned ? "Active (pinned)" : "Active")
-            : button("Make active", () => change("profiles/use", { profile: profile.id }, `${profile.label} is active`), {
-                kind: "tiny",
-                disabled: state.pinned,
-                aria: { label: `Make ${profile.label} active` },
-              }),
+            : button(
+                "Make active",
+                () => change("profiles/use", { profile: profile.id }, `${profile.label} is active`),
+                {
+                  kind: "tiny",
+                  disabled: state.pinned,
+                  aria: { label: `Make ${profile.label} active` },
+                },
+              ),
       ),
     );
   }
@@ -292,7 +298,11 @@ function mount(root, app) {
               action: "Rename",
             });
             if (answer)
-              await change("profiles/update", { profile: profile.id, label: answer.label }, `It is called ${answer.label} now`);
+              await change(
+                "profiles/update",
+                { profile: profile.id, label: answer.label },
+                `It is called ${answer.label} now`,
+              );
           }),
         ),
         button(
@@ -475,9 +485,7 @@ function mount(root, app) {
     const tryIt = async (event) => {
       event.preventDefault();
       if (!probe.value.trim()) return;
-      const answer = await app.attempt(() =>
-        post("rules/try", { profile: profile.id, kind, text: probe.value }),
-      );
+      const answer = await app.attempt(() => post("rules/try", { profile: profile.id, kind, text: probe.value }));
       if (!answer) return;
       const why = answer.rule
         ? `Denied by the rule ${answer.rule}: ${answer.reason}. It matches ${answer.matched}`
