@@ -21,7 +21,7 @@ def describe_change(
     before: Profiles, after: Profiles, edit: Edit, catalog: Catalog, *, is_pinned: bool = False
 ) -> dict[str, Any]:
     """What `edit` made different, and in `notes` what the person who asked for it may not expect."""
-    profile = after[edit.profile or after.active]
+    profile = edit.changed_profile(after)
     flags = f" --profile {profile.id}" if is_pinned or profile.id != after.active else ""
     notes: list[str] = []
     if isinstance(edit, Switch):

@@ -52,6 +52,10 @@ class Edit(Struct, frozen=True, kw_only=True):
         """Change the document, which means `profiles`, in place. Raises UnknownName and BadArguments."""
         raise NotImplementedError
 
+    def changed_profile(self, profiles: Profiles) -> Profile:
+        """The profile that is different now; the active one where that is gone, or is not one alone."""
+        return profiles.by_id.get(self.profile or profiles.active) or profiles[profiles.active]
+
     def entry(self, document: Document, profiles: Profiles, catalog: Catalog) -> Document:
         """The entry of the profile that is changed."""
         return profile_entry(document, profiles[self.profile or profiles.active], catalog)

@@ -259,8 +259,8 @@ def seconds(most: float) -> Kind:
     return checked(fits, f"a number of seconds, at most {most:g}")
 
 
-def by_name(kind: Kind, fits: Callable[[str], bool] = lambda _: True, what: str = "") -> Kind:
-    """A kind: an object with values of one kind under names that fit; `what` describes such a name."""
+def by_name(kind: Kind, fits: Callable[[str], bool] = lambda _: True, problem: str = "") -> Kind:
+    """A kind: an object with values of one kind under names that fit; `problem` is said of one that does not."""
 
     def read(value: Any, pointer: str, report: Report) -> Mapping[str, Any] | None:
         if _OBJECT(value, pointer, report) is None:
@@ -269,7 +269,7 @@ def by_name(kind: Kind, fits: Callable[[str], bool] = lambda _: True, what: str 
         for name, each in value.items():
             at = f"{pointer}/{escape(name)}"
             if not fits(name):
-                report.problem(at, f"{_cut(name)!r} is no {what}")
+                report.problem(at, f"{_cut(name)!r} {problem}")
             found[name] = kind(each, at, report)
         return MappingProxyType(found)
 

@@ -131,12 +131,12 @@ WRAP = Level(
             by_name(
                 TEXT,
                 lambda name: len(name.split()) == 1 and not name.startswith("-") and name == name.strip(),
-                "subcommand, so it would block nothing: a subcommand is one word and no option",
+                "would block nothing: a subcommand is one word and no option",
             )
         ),
         "value_options": Key(TEXTS),
         "timeout_seconds": Key(seconds(3_600)),
-        "env": Key(by_name(TEXT, is_variable, "name of a variable")),
+        "env": Key(by_name(TEXT, is_variable, "is no name of a variable")),
         "cwd_required": Key(BOOLEAN),
         "description": Key(TEXT),
         "identity": Key(_IDENTITY),
@@ -152,7 +152,7 @@ MOUNT = Level(
     {
         "command": Key(TEXT),
         "args": Key(TEXTS),
-        "env": Key(by_name(_SECRET, is_variable, "name of a variable")),
+        "env": Key(by_name(_SECRET, is_variable, "is no name of a variable")),
         "cwd": Key(TEXT),
         "url": Key(TEXT),
         "headers": Key(by_name(_SECRET)),

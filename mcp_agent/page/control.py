@@ -76,7 +76,7 @@ class Control:
         if edit.stop_sessions:
             await asyncio.gather(*(each.stop(signal.SIGTERM) for each in running))
         after, catalog = daemon.gate.profiles, daemon.gate.catalog
-        profile = after[edit.profile or after.active]
+        profile = edit.changed_profile(after)
         has_shell = any(profile.allows(tool) for tool in catalog.categories.get("shell", ()))
         return {
             **describe_change(before, after, edit, catalog, is_pinned=daemon.config.profile is not None),

@@ -465,7 +465,7 @@ async def test_a_relative_program_is_the_same_in_every_folder(tmp_path: Path, mo
 def test_what_would_block_nothing_is_a_problem(name: str) -> None:
     report = Report()
     WRAP({"id": "run", "command": "git", "blocked": {name: "No."}}, "/wrap", report)
-    problem = f"{name!r} is no subcommand, so it would block nothing: a subcommand is one word and no option"
+    problem = f"{name!r} would block nothing: a subcommand is one word and no option"
     assert [str(each) for each in report.found] == [f"/wrap/blocked/{name}: {problem}"]
 
 
