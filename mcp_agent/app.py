@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mcp_agent.answers.fit import Answers
 from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace, Metrics, RecentResults
-from mcp_agent.calls.shaping import Shaper
-from mcp_agent.compact.compactor import Compactor
-from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon, pin_profile
 from mcp_agent.events.hub import EventHub
 from mcp_agent.host import Host
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import Methods
-from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.resources.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.resources.mounted_resources import MountedResources
+from mcp_agent.resources.prompts import MountedPrompts, Prompts
 from mcp_agent.resources.resources import HostResources, Resources, SessionResources
 from mcp_agent.resources.wrapped_resources import WrappedResources
 from mcp_agent.security import auth_tokens
@@ -47,7 +45,7 @@ from tools.context import ToolContext
 from tools.files.paths import OpenPaths
 from tools.files.protected import Protected
 from tools.journal.journal import Journal
-from tools.journal.journal_records import Limits as JournalLimits
+from tools.journal.journal_records import JournalLimits
 from tools.search.engine import find_engine
 from tools.sessions.crash_record import CrashRecord
 from tools.sessions.manager import SessionLimits, SessionManager
@@ -82,7 +80,7 @@ def compose_daemon(
         built_in = Catalog(gateway.own_tools)
         every_tool = Catalog((*every_tool.tools, *gateway.own_tools))
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
-    file = RegistryFile(config.config, every_tool)
+    file = RegistryFile(config.tools_file, every_tool)
     profiles = file.load_or_create()
     if config.profile is not None and config.profile not in profiles.by_id:
         # Said here and not by `pin_profile`: at the start it is the setting that is wrong, and not tools.json.
@@ -163,7 +161,7 @@ def compose_daemon(
             gate,
             dispatcher,
             every_kind,
-            prompts,
+            [MountedPrompts(gate, mounts), *prompts],
             directory if gateway is None else None,
             lambda: sessions.live,
             auditor.observe_client,
@@ -224,9 +222,8 @@ def _dispatcher(
     is_literal: bool = False,
     kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
-    compactor = Compactor(artifacts, Cursors(config.cursor_key, config.box_name))
-    shaper = Shaper(artifacts, compactor, gate.catalog, text_bytes=text_bytes, visible=gate.visible)
-    return kind(gate, SharedContext(shared, artifacts, is_literal), shaper, threads, (CallTrace(), *observers))
+    answers = Answers(artifacts, gate.visible, text_bytes=text_bytes, box=config.box_name)
+    return kind(gate, SharedContext(shared, artifacts, is_literal), answers, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:

@@ -8,16 +8,16 @@ from functools import cache
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.daemon import Daemon
-from mcp_agent.page.health import Health
+from mcp_agent.page.health import HealthRoute
 from mcp_agent.page.metrics_page import MetricsPage
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import BrowserLogins
 from mcp_agent.security.guard import Guard
-from mcp_agent.transports.artifact_download import Artifacts
+from mcp_agent.transports.artifact_download import ArtifactDownload
 from mcp_agent.transports.connection import WEBSOCKET_PATH
 from mcp_agent.transports.events import Events, EventsWire
-from mcp_agent.transports.http import Routes, header, send_error
+from mcp_agent.transports.http import PathTable, header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
 from mcp_agent.transports.openapi import OpenApi
 from mcp_agent.transports.prune import Prune
@@ -37,7 +37,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     names = (*config.allow_host, *(addresses.own_names() if is_open else ()))
     records = SessionRecords(config.mcp_sessions_file)
     sessions = HttpSessions(daemon.hub, daemon.sessions.on_disconnect, records=records)
-    health = Health(daemon, sessions)
+    health = HealthRoute(daemon, sessions)
     streamable = StreamableHttp(daemon.methods, daemon.gate, daemon.hub, sessions)
     sse = Sse(daemon.methods, daemon.gate, daemon.hub, daemon.sessions.on_disconnect)
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
@@ -50,10 +50,10 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         return owner_api(daemon, tokens, health, logins, lambda: [*sessions.callers, *daemon.streams.listeners])
 
     def make_page() -> ASGIApp:
-        from mcp_agent.page.page_files import Page
+        from mcp_agent.page.page_files import PageRoute
         from mcp_agent.page.page_stream import PageStream
 
-        return Page(logins, api, PageStream(daemon))
+        return PageRoute(logins, api, PageStream(daemon))
 
     api, page = _AtFirstUse(make_api), _AtFirstUse(make_page)
     plain: dict[str, ASGIApp] = {
@@ -94,7 +94,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
             default=_not_found,
         )
 
-    routes = Routes(plain, patterns)
+    routes = PathTable(plain, patterns)
     return Guard(
         routes,
         tokens,
@@ -116,9 +116,9 @@ def _events(daemon: Daemon) -> EventsWire:
     return FleetEvents(daemon.hub, daemon.gate, daemon.gateway)
 
 
-def _artifacts(daemon: Daemon) -> Artifacts:
+def _artifacts(daemon: Daemon) -> ArtifactDownload:
     if daemon.gateway is None:
-        return Artifacts(daemon.artifacts)
+        return ArtifactDownload(daemon.artifacts)
     from mcp_agent.fleet.fleet_artifacts import FleetArtifacts
 
     return FleetArtifacts(daemon.artifacts, daemon.gateway)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcp_agent.process.logs import LEVELS
-from registry.user_error import UserError
+from registry.user_error import UsageError
 
 PREFIX = "MCP_AGENT_"
 DEFAULT_SERVICE = "http://localhost:8000/prune"
@@ -25,11 +25,11 @@ _MOST_LABELS = 32
 # In the text form of NATS.
 
 
-class BadConfig(UserError):
+class BadConfig(UsageError):
     """A setting has a value that cannot be used. The message names the flag, the variable or the file."""
 
 
-class Kind(NamedTuple):
+class SettingKind(NamedTuple):
     """The type of a setting. `parse` raises ValueError with the end of a sentence: "needs …"."""
 
     name: str
@@ -67,14 +67,14 @@ def _parse_switch(value: Any) -> bool:
     return text in ("true", "1")
 
 
-def _one_of(what: str, values: tuple[str, ...]) -> Kind:
+def _one_of(what: str, values: tuple[str, ...]) -> SettingKind:
     def parse(value: Any) -> str:
         chosen = _parse_text(value).lower()
         if chosen not in values:
             raise ValueError(f"the {what} must be one of {', '.join(values)}, not {chosen!r}")
         return chosen
 
-    return Kind(" or ".join(values), parse)
+    return SettingKind(" or ".join(values), parse)
 
 
 def _parse_host_names(value: Any) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def parse_service_url(value: Any) -> str:
     return url
 
 
-def _number(least: int, most: int | None = None) -> Kind:
+def _number(least: int, most: int | None = None) -> SettingKind:
     bounds = f", {least} or more" if most is None else f" from {least} to {most}"
 
     def parse(value: Any) -> int:
@@ -141,7 +141,7 @@ def _number(least: int, most: int | None = None) -> Kind:
             raise ValueError(f"needs a whole number{bounds}, not {text[:60] if isinstance(value, str) else value!r}")
         return int(text)
 
-    return Kind(f"whole number{bounds}", parse)
+    return SettingKind(f"whole number{bounds}", parse)
 
 
 def _parse_box_name(value: Any) -> str:
@@ -179,20 +179,20 @@ def _parse_keys(value: Any) -> tuple[str, ...]:
     return tuple(key.strip() for key in keys if key.strip())
 
 
-_TEXT = Kind("text", _parse_text)
-_PATH = Kind("path", _parse_path)
-_FOLDER = Kind("folder", _parse_folder)
-_FILE = Kind("file", _parse_file)
-_SWITCH = Kind("true or false", _parse_switch)
+_TEXT = SettingKind("text", _parse_text)
+_PATH = SettingKind("path", _parse_path)
+_FOLDER = SettingKind("folder", _parse_folder)
+_FILE = SettingKind("file", _parse_file)
+_SWITCH = SettingKind("true or false", _parse_switch)
 _LEVEL = _one_of("level", LEVELS)
 _LANGUAGE = _one_of("language", ("fr", "en"))
-_HOST_NAMES = Kind("names", _parse_host_names)
-_ORIGINS = Kind("URLs", _parse_origins)
-_SERVICE_URL = Kind("URL", parse_service_url)
+_HOST_NAMES = SettingKind("names", _parse_host_names)
+_ORIGINS = SettingKind("URLs", _parse_origins)
+_SERVICE_URL = SettingKind("URL", parse_service_url)
 _PORT = _number(0, 65_535)
-_BOX_NAME = Kind("name", _parse_box_name)
-_LABELS = Kind("labels", _parse_labels)
-_KEYS = Kind("keys", _parse_keys)
+_BOX_NAME = SettingKind("name", _parse_box_name)
+_LABELS = SettingKind("labels", _parse_labels)
+_KEYS = SettingKind("keys", _parse_keys)
 
 
 class Setting(NamedTuple):
@@ -203,13 +203,15 @@ class Setting(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: SettingKind
     default: Any
     help: str
     default_help: str = ""
     pruner_variable: str = ""
     # Its key in the table [fleet] of config.toml, for a setting that is there.
     fleet_key: str = ""
+    # What its flag, its variable and its key were called before; they are still read.
+    old_name: str = ""
 
     @property
     def key(self) -> str:
@@ -219,6 +221,16 @@ class Setting(NamedTuple):
     @property
     def variable(self) -> str:
         return self.pruner_variable or f"{PREFIX}{self.name.upper()}"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its key, and the older one."""
+        return (self.key, self.old_name) if self.old_name else (self.key,)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Its variable, and the older one."""
+        return (self.variable, f"{PREFIX}{self.old_name.upper()}") if self.old_name else (self.variable,)
 
     @property
     def flag(self) -> str:
@@ -240,11 +252,12 @@ SETTINGS = (
     Setting("host", _TEXT, "127.0.0.1", "address to listen on; 0.0.0.0 is every network of this machine"),
     Setting("port", _PORT, 8765, "port to listen on; 0 takes a free one"),
     Setting(
-        "config",
+        "tools_file",
         _PATH,
         None,
         "the tools.json with profiles and switches",
         "tools.json in the user's config folder",
+        old_name="config",
     ),
     Setting(
         "profile", _TEXT, None, "profile to use instead of the active one of tools.json", "the file's activeProfile"

@@ -19,7 +19,7 @@ from registry.catalog import Catalog
 from registry.profiles import DEFAULT_PROFILE, EFFECTS, SHIPPED, Profile, Profiles, UnknownName, describe_profile
 from registry.schema import Level, Report
 from registry.tools_json import MOST_KEYS, MOUNT, WRAP, read_mount, read_wrap
-from registry.user_error import UserError
+from registry.user_error import UsageError
 from tools.kit.spec import Effect
 
 # The two kinds of machine that people set up most often, and the built-in profile of each.
@@ -31,7 +31,7 @@ _MOST_LABEL_CHARS = 80
 Document = dict[str, Any]
 
 
-class BadArguments(UserError):
+class BadArguments(UsageError):
     """The arguments of a change do not fit it."""
 
 

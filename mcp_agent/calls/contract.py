@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
 from msgspec import Struct
 
 from mcp_agent.calls.call import Caller, Refusal
-from mcp_agent.compact.fitting import fitting_elements
-from tools.context import ToolContext
 from tools.kit.errors import Denied, InvalidParams, ToolError
-from tools.kit.results import PruningMetadata, Reason, Result
+from tools.kit.results import Result
 from tools.kit.spec import Tool
 from tools.pruning.bash import BashOutput
 
@@ -124,16 +123,11 @@ class Contract(Struct, frozen=True):
         except InvalidParams as error:
             raise self._bad_arguments(error) from error
 
-    def result(self, result: Result, arguments: Mapping[str, Any]) -> Result:
-        """The result as it is answered. Raises ToolError for a command that failed."""
+    def check(self, result: Result, arguments: Mapping[str, Any]) -> None:
+        """Raise ContractError for a command that failed."""
         if not isinstance(result, BashOutput) or result.running:
-            return result
-        fields = {
-            "tool": self.tool.name,
-            "stdout": result.stdout,
-            "stderr": result.stderr,
-            "pruning": result.pruning.as_object(),
-        }
+            return
+        fields = {"tool": self.tool.name, "stdout": result.stdout, "stderr": result.stderr}
         if result.timed_out:
             limit_ms = arguments["timeout_ms"]
             message = f"the command did not end within {limit_ms} ms, and was ended"
@@ -141,10 +135,9 @@ class Contract(Struct, frozen=True):
         if self.is_literal and result.exit_code:
             message = f"the command ended with exit code {result.exit_code}"
             raise ContractError("nonzero_exit", message, fields=fields, exit_code=result.exit_code)
-        return result
 
-    def error(self, error: ToolError, context: ToolContext, question: str | None) -> ToolError | Refused:
-        """What is raised in the place of an error of the tool."""
+    def error(self, error: ToolError) -> ToolError | Refused:
+        """What the call is answered with in the place of an error of the tool."""
         if self.is_literal and isinstance(error, InvalidParams):
             return self._bad_arguments(error)
         if self.is_literal and self.tool.name == "recover_text" and error.code in _RECOVERY:
@@ -154,17 +147,11 @@ class Contract(Struct, frozen=True):
         code = _READING.get(self.tool.name, {}).get(error.code)
         if code is None:
             return error
-        is_pruning = context.pruner is not None and context.pruner.is_on
-        reason: Reason = "disabled_or_unconfigured"
-        if question is None:
-            reason = "no_focus_question"
-        elif is_pruning:
-            reason = "output_empty"
         facts = dict(error.fields)
         return ContractError(
             code,
             error.message_with_hint if isinstance(error, Denied) else error.message,
-            fields={"tool": self.tool.name, "pruning": PruningMetadata.of_skip(reason, 0).as_object()},
+            fields={"tool": self.tool.name},
             exit_code=facts.get("exit_code"),
             timeout_ms=facts.get("timeout_ms"),
             rule=error.rule,
@@ -172,7 +159,7 @@ class Contract(Struct, frozen=True):
 
     def _bad_arguments(self, error: InvalidParams) -> Refused:
         data = issues_data("tools/call", self.tool.name, error.issues)
-        if self.is_short and (left_out := len(error.issues) - fitting_elements(error.issues, _ISSUES_BYTES)):
+        if self.is_short and (left_out := len(error.issues) - _fitting(error.issues, _ISSUES_BYTES)):
             data |= {"issues": error.issues[:-left_out], "issues_left_out": left_out}
         return Refused(INVALID_PARAMS, "Invalid params", data, error.message)
 
@@ -193,3 +180,12 @@ def issues_data(method: str, tool: str | None, issues: Sequence[Mapping[str, str
     """The data of the JSON-RPC error for parameters that do not fit."""
     named = {} if tool is None else {"tool": tool}
     return {"jeeves": SCHEMA_VERSION, "method": method, **named, "issues": list(issues)}
+
+
+def _fitting(values: Sequence[Any], room: int) -> int:
+    """How many elements from the start of a list take no more than `room` as JSON."""
+    for index, value in enumerate(values):
+        room -= len(orjson.dumps(value)) + 1
+        if room < 0:
+            return index
+    return len(values)

@@ -11,9 +11,8 @@ from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from tools.context import ToolContext
 from tools.kit.errors import InvalidParams, NotFound
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Item, Result, quantity
 from tools.kit.spec import Tool, tool
-from tools.kit.summaries import Item, quantity
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway
@@ -42,8 +41,8 @@ class Boxes(Result, frozen=True):
         return "\n".join(lines)
 
     @property
-    def list_field(self) -> str:
-        return "boxes"
+    def body(self) -> Body:
+        return Body("boxes", "list")
 
     @classmethod
     def item(cls, entry: Any) -> Item:
@@ -75,8 +74,8 @@ class BoxRows(Result, frozen=True):
         return "\n".join(lines)
 
     @property
-    def list_field(self) -> str:
-        return "rows"
+    def body(self) -> Body:
+        return Body("rows", "list")
 
     @classmethod
     def item(cls, entry: Any) -> Item:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.shaping import choose_form
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
@@ -228,7 +227,7 @@ class Gateway:
         if isinstance(outcome, Failure):
             return {**row, "error": outcome.error.as_object()["error"]}
         assert isinstance(outcome, Success), "a new call has no further page"
-        result = outcome.result.as_object()
+        result = outcome.reply.as_object()
         output = "\n".join(text.rstrip("\n") for name in ("stdout", "stderr") if (text := result.get(name)))
         facts = {
             name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None
@@ -255,7 +254,7 @@ class Gateway:
             box, Call(new_call_id(), program, name, arguments, report), grant._replace(form="json")
         )
         if isinstance(outcome, Success):
-            return outcome.result.as_object()
+            return outcome.reply.as_object()
         if isinstance(outcome, Failure):
             raise outcome.error
         raise BoxUnreachable(
@@ -355,8 +354,7 @@ class _GatewayDispatcher(Dispatcher):
         except UnknownTool:
             error = self.gateway.disabled_everywhere(call.tool)
             if error is not None:
-                form = choose_form(self._gate.form(call.caller.access), call.caller)
-                return await self._fail(error, call, form)
+                return await self._fail(error, self._answers.budget(call, None, self._gate.form(call.caller.access)))
             return await super()._carry_out(call)
         except ToolDisabled:
             return await super()._carry_out(call)
@@ -374,7 +372,7 @@ class _GatewayDispatcher(Dispatcher):
             name = box.name
             return await self.gateway.calls.call(box, call, grant)
         except ToolError as error:
-            return replace(await self._fail(error, call, choose_form(grant.form, call.caller)), box=name)
+            return replace(await self._fail(error, self._answers.budget(call, tool, grant.form)), box=name)
 
 
 def labels_of(text: str) -> Mapping[str, str]:

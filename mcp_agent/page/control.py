@@ -11,7 +11,7 @@ from typing import Any
 from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Endpoint, Routes
-from mcp_agent.page.health import Health
+from mcp_agent.page.health import HealthRoute
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from registry.catalog import label
 from registry.consequences import describe_change
@@ -31,7 +31,9 @@ _WIRES = {"http": "mcp"}
 class Control:
     """What is asked of a running daemon, and switched in it. Each change is answered when it is in force."""
 
-    def __init__(self, daemon: Daemon, tokens: Tokens, health: Health, connected: Callable[[], list[Caller]]) -> None:
+    def __init__(
+        self, daemon: Daemon, tokens: Tokens, health: HealthRoute, connected: Callable[[], list[Caller]]
+    ) -> None:
         """`connected` gives the clients that are connected now."""
         self._daemon = daemon
         self._tokens = tokens

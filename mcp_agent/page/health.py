@@ -9,7 +9,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
+from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.daemon import Daemon
 from mcp_agent.security.guard import MOST_BODY_BYTES
 from mcp_agent.transports.events import MOST_CLIENTS
@@ -17,7 +17,7 @@ from mcp_agent.transports.http import send_error, send_object
 from mcp_agent.transports.http_sessions import MOST_SESSIONS, HttpSessions
 
 
-class Health:
+class HealthRoute:
     def __init__(self, daemon: Daemon, sessions: HttpSessions) -> None:
         self._daemon = daemon
         self._sessions = sessions

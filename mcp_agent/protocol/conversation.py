@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct, field
 
-from mcp_agent.calls.text_clients import text_client
+from mcp_agent.answers.budget import text_client
 from mcp_agent.events.types import (
     Event,
     Gap,

@@ -84,7 +84,7 @@ class HostPruner:
 
     async def focus(
         self,
-        text: str | Callable[[], str],
+        text: str,
         question: str | None,
         *,
         tool: str,
@@ -97,15 +97,14 @@ class HostPruner:
         is_line: Callable[[str], bool] | None = None,
     ) -> Focused:
         if question is None:
-            return _skip(await _read(text), "no_focus_question")
+            return _skip(text, "no_focus_question")
         if not self.is_on:
-            return _skip(await _read(text), "disabled_or_unconfigured")
+            return _skip(text, "disabled_or_unconfigured")
         if self._remote is not None and self._remote.is_breaker_open:
-            return _skip(await _read(text), "disabled_or_unconfigured", "circuit_open")
+            return _skip(text, "disabled_or_unconfigured", "circuit_open")
         question = question.strip()
         if self._remote is not None:
-            whole = await _read(text)
-            return await self._focus_remotely(whole, question, self._remote, is_line, tool=tool, call_id=call_id)
+            return await self._focus_remotely(text, question, self._remote, is_line, tool=tool, call_id=call_id)
         focused = partial(
             self._focus_locally,
             text,
@@ -118,7 +117,7 @@ class HostPruner:
             is_output=is_output,
             keep=keep,
         )
-        return focused() if isinstance(text, str) and _is_short(text) else await self.workers.run(focused)
+        return focused() if _is_short(text) else await self.workers.run(focused)
 
     def close(self) -> None:
         self.workers.close()
@@ -148,7 +147,7 @@ class HostPruner:
 
     def _focus_locally(
         self,
-        source: str | Callable[[], str],
+        text: str,
         question: str,
         *,
         tool: str,
@@ -159,8 +158,7 @@ class HostPruner:
         is_output: bool,
         keep: float | None,
     ) -> Focused:
-        """Read the text and prune it with a worker, in the calling thread."""
-        text = source if isinstance(source, str) else source()
+        """Prune the text with a worker, in the calling thread."""
         if not text:
             return _skip(text, "output_empty")
         if len(text) > self.max_input_chars:
@@ -257,10 +255,6 @@ class _Attempt:
         took_ms = round((time.perf_counter() - self._began) * 1000)
         self._log(level, name, pruner_duration_ms=took_ms, **facts)
         return took_ms
-
-
-async def _read(text: str | Callable[[], str]) -> str:
-    return text if isinstance(text, str) else await asyncio.to_thread(text)
 
 
 def _skip(text: str, reason: Reason, detail: Detail | None = None) -> Focused:

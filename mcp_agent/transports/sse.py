@@ -20,7 +20,7 @@ from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOu
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, asked_event_form
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
-from mcp_agent.protocol.methods import Methods, Request
+from mcp_agent.protocol.methods import McpRequest, Methods
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -170,6 +170,6 @@ class Sse:
         finally:
             client.in_flight.pop(request_id, None)
 
-    def _request(self, client: SseClient, message: Message) -> Request:
+    def _request(self, client: SseClient, message: Message) -> McpRequest:
         who = client.who.with_client(client.conversation.client)
-        return Request(message, who, client.conversation, client.report)
+        return McpRequest(message, who, client.conversation, client.report)

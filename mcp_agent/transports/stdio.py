@@ -26,10 +26,10 @@ from mcp_agent.process.logs import event
 from mcp_agent.process.memory import collect_as_usual
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, event_form
-from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Message, RequestId, RpcError, TooLarge
+from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Message, MessageTooLarge, RequestId, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
-from mcp_agent.protocol.methods import Request
+from mcp_agent.protocol.methods import McpRequest
 from registry.gate import Access
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class _StdioServer:
         value: Any = None
         try:
             if len(line) > MOST_LINE_BYTES:
-                raise TooLarge(f"this message is longer than {MOST_LINE_BYTES} bytes, and so is not read", line)
+                raise MessageTooLarge(f"this message is longer than {MOST_LINE_BYTES} bytes, and so is not read", line)
             value = jsonrpc.decode(line)
             if isinstance(value, list):
                 await self._serve_batch(value)
@@ -176,12 +176,12 @@ class _StdioServer:
         if body is not None:
             self._out.write(body)
 
-    def _request(self, message: Message) -> Request:
+    def _request(self, message: Message) -> McpRequest:
         if eras.is_stateless(message):
             caller = self._caller.with_client(eras.envelope(message).client)
-            return Request(message, caller, None, self._out.notify)
+            return McpRequest(message, caller, None, self._out.notify)
         caller = self._caller.with_client(self._conversation.client)
-        return Request(message, caller, self._conversation, self._out.notify)
+        return McpRequest(message, caller, self._conversation, self._out.notify)
 
     def _on_notification(self, message: Message) -> None:
         if message.method == "notifications/initialized":
@@ -315,7 +315,7 @@ async def read_lines() -> AsyncIterator[bytes]:
     except PermissionError:
         # No loop can wait for a regular file or /dev/null, and reading them does not wait.
         is_waited_for = False
-    line = _Line()
+    line = _UnfinishedLine()
     try:
         while True:
             if is_waited_for:
@@ -342,7 +342,7 @@ async def read_lines() -> AsyncIterator[bytes]:
         yield last
 
 
-class _Line:
+class _UnfinishedLine:
     """A line as it comes in. Of one that is too long the two ends are kept, together longer than a line may be."""
 
     def __init__(self) -> None:

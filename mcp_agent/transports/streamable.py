@@ -10,7 +10,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import BRIDGE_HEADER, MOUNTED_BY_HEADER
-from mcp_agent.calls.text_clients import text_client
+from mcp_agent.answers.budget import text_client
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOutput
 from mcp_agent.process.logs import event
@@ -19,8 +19,8 @@ from mcp_agent.protocol.conversation import Conversation, asked_event_form, even
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
-from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.protocol.methods import McpRequest, Methods
+from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -64,7 +64,6 @@ class StreamableHttp:
         # What this daemon says of itself to the servers that it mounts.
         self._own_mark = hub.boot.encode()
         self._sessions = sessions
-        self._monitor = DisconnectMonitor()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         profile = scope["path_params"].get("profile") if "path_params" in scope else None
@@ -108,9 +107,7 @@ class StreamableHttp:
             await send_empty(send, 202)
             return
         version = header_text(scope, b"mcp-protocol-version")
-        exchange = Exchange(
-            scope, receive, send, self._monitor, accepts_json=accepts_json, accepts_stream=accepts_stream
-        )
+        exchange = Exchange(scope, receive, send, accepts_json=accepts_json, accepts_stream=accepts_stream)
         if is_stateless or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
             await self._stateless(message, exchange, scope, receive, send)
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
@@ -157,7 +154,7 @@ class StreamableHttp:
             await send_frames(frames, scope, receive, send)
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
-        request = Request(message, who, None, exchange.notify)
+        request = McpRequest(message, who, None, exchange.notify)
         await exchange.run(message.id, self._methods.answer(request))
 
     async def _handshake(
@@ -185,7 +182,7 @@ class StreamableHttp:
             return
         connection = session.id if session else ""
         who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection)
-        request = Request(message, who, conversation, exchange.notify)
+        request = McpRequest(message, who, conversation, exchange.notify)
         if session is None:
             await exchange.run(message.id, self._methods.answer(request))
             return
@@ -210,7 +207,7 @@ class StreamableHttp:
         if conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, f"MCP {conversation.version} has no batches: send one message at a time")
         who = caller(scope, _TRANSPORT, client=conversation.client, connection="" if session is None else session.id)
-        body = await self._methods.answer_batch(values, lambda message: Request(message, who, conversation))
+        body = await self._methods.answer_batch(values, lambda message: McpRequest(message, who, conversation))
         await (send_empty(send, 202) if body is None else send_json(send, 200, body))
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_agent.process.logs import event
 from mcp_agent.upstream.connecting import START_S, Listeners, Surroundings, connect, envelope
-from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected, Progress, is_plain
+from mcp_agent.upstream.direct_calls import DirectCalls, Progress, ServerDisconnected, is_plain
 from mcp_agent.upstream.process_transport import ServerProcess
 from registry.mounts import Mount
 from tools.kit.errors import ToolError, UpstreamFailed, UpstreamUnavailable
@@ -104,6 +104,13 @@ class Upstream:
             templates = await _every(lambda cursor: client.list_resource_templates(cursor=cursor), "resource_templates")
             return listed, templates
 
+    async def list_prompts(self) -> list[dict[str, Any]]:
+        """The prompts of the server; none where it offers none. Raises a ToolError."""
+        async with self._use("prompts/list") as client:
+            if client.server_capabilities.prompts is None:
+                return []
+            return await _every(lambda cursor: client.list_prompts(cursor=cursor), "prompts")
+
     async def call(
         self, tool: str, arguments: dict[str, Any], report: Progress | None, *, has_schema: bool = True
     ) -> dict[str, Any]:
@@ -149,6 +156,12 @@ class Upstream:
         async with self._use("resources/read") as client:
             read = await asyncio.wait_for(client.read_resource(uri), self.mount.timeout_seconds)
         return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in read.contents]
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """The result of `prompts/get`. Raises a ToolError."""
+        async with self._use("prompts/get") as client:
+            prompt = await asyncio.wait_for(client.get_prompt(name, arguments), self.mount.timeout_seconds)
+        return prompt.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def restart(self) -> None:
         """End the server, and forget that it failed: the next use starts it."""
@@ -298,7 +311,7 @@ class Upstream:
         if told == _SESSION_UNKNOWN:
             ended.set()
             return _SessionUnknown(f"{name} does not know this connection any more")
-        if ended.is_set() or told == _CONNECTION_CLOSED or isinstance(error, Disconnected):
+        if ended.is_set() or told == _CONNECTION_CLOSED or isinstance(error, ServerDisconnected):
             ended.set()
             return self._unavailable(during=what)
         if isinstance(error, TimeoutError):
@@ -320,7 +333,7 @@ class Upstream:
         message = f"the mounted server {name} {happened}" + (f": {reason}" if reason else "")
         hint = None
         if self.has_given_up:
-            again = f"its owner can start it: mcp-agent mount --restart {name}"
+            again = f"its owner can start it: mcp-agent mount restart {name}"
             hint = f"it failed {self._failures} times and is not started again; {again}"
         return UpstreamUnavailable(message, hint=hint, stderr=self.process.last_lines)
 

@@ -11,13 +11,15 @@ from contextlib import AbstractContextManager, contextmanager
 
 import orjson
 
-from mcp_agent.compact.compactor import Compactor
-from mcp_agent.compact.cursors import Cursors, Origin
+from mcp_agent.answers.fit import Answers
+from mcp_agent.answers.reply import Reply
+from mcp_agent.calls.call import Call, Caller
 from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.catalog import discover
+from registry.gate import Access
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
-from tools.filesystem.fs_grep import Match, Matches
-from tools.filesystem.fs_list import Entry, Listing
+from tools.filesystem.fs_grep import FoundLine, FoundLines
+from tools.filesystem.fs_list import FolderListing, ListedEntry
 from tools.kit.results import Result
 from tools.shell.shell_exec import Executed
 
@@ -49,11 +51,18 @@ def _contest(tool: str, make: Callable[[], Result]) -> Callable[[Bench], Abstrac
     @contextmanager
     def contest(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         artifacts = ArtifactStore(bench.folder / "artifacts")
-        compactor = Compactor(artifacts, Cursors(bench.folder / "cursor.key"))
-        result, found = make(), discover().by_name.get(tool)
-        origin = Origin.of(tool, "owner", {"path": "/srv"})
+        catalog = discover()
+        answers = Answers(artifacts, lambda _: catalog.tools)
+        call = Call("bench", Caller("owner", Access(), "http"), tool, {"path": "/srv"})
+        result, budget = make(), answers.budget(call, catalog.by_name.get(tool), "compact")
         assert abs(len(orjson.dumps(result.as_object())) - _BYTES) < _BYTES * 0.1
-        shortened = _metered(lambda: compactor.shorten(result, found, origin, "bench"))
+
+        def shorten() -> None:
+            fitted = answers.fit(Reply(result), budget)
+            assert callable(fitted), "it is too large to be written at once"
+            fitted()
+
+        shortened = _metered(shorten)
 
         def ours() -> float:
             took_ms = shortened()
@@ -78,17 +87,17 @@ def _metered(work: Callable[[], object]) -> Meter:
     return meter
 
 
-def _listing() -> Listing:
-    entries: list[Entry] = [
+def _listing() -> FolderListing:
+    entries: list[ListedEntry] = [
         {"path": f"/srv/shop/src/part-{n:06}.py", "type": "file", "size": n, "modified": "2026-11-16T04:18:01Z"}
         for n in range(_BYTES // 103)
     ]
-    return Listing("/srv/shop", entries)
+    return FolderListing("/srv/shop", entries)
 
 
-def _matches() -> Matches:
+def _matches() -> FoundLines:
     paths = [f"/srv/shop/src/part-{n:03}.py" for n in range(400)]
-    matches: list[Match] = [
+    matches: list[FoundLine] = [
         {
             "path": paths[n * 400 // _MATCHES],
             "line": n,
@@ -97,7 +106,7 @@ def _matches() -> Matches:
         }
         for n in range(_MATCHES)
     ]
-    return Matches(matches)
+    return FoundLines(matches)
 
 
 def _output() -> Executed:

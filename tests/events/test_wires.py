@@ -16,7 +16,7 @@ import pytest
 from mcp import ClientSession, types
 from mcp.client.sse import sse_client
 
-from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
+from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.events.hub import RATE_BYTES
 from tests.support.daemon import COMMAND, Daemon, environment, running
 from tests.support.event_stream import EventStream, call, start

@@ -29,7 +29,7 @@ class ShellHost:
         caller = Caller("owner", Access(), wire, client, connection=connection)
         outcome = await self.daemon.dispatcher.call(Call("test", caller, tool, arguments))
         assert isinstance(outcome, Success | Failure), outcome
-        return outcome.answer.as_object()
+        return outcome.reply.as_object()
 
     async def start(self, command: str, **arguments: Any) -> str:
         """The id of a new session."""
@@ -52,7 +52,7 @@ class ShellHost:
 
 @contextlib.asynccontextmanager
 async def shell_host(folder: Path, **settings: Any) -> AsyncIterator[ShellHost]:
-    flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json"), **settings}
+    flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json"), **settings}
     daemon = compose_daemon(load(flags, {}), working_directory=folder)
     host = ShellHost(daemon, folder)
     try:

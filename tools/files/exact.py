@@ -62,7 +62,7 @@ def path_of_open(descriptor: int) -> Path | None:
 
 
 def path_through(descriptor: int, path: Path) -> Path:
-    """A path of the open folder, which is at `path`, that means this folder also if its name changes its meaning."""
+    """A /proc path of the open folder, which is at `path`; it stays valid after a rename."""
     return Path(f"/proc/self/fd/{descriptor}") if _has_descriptor_paths() else path
 
 

@@ -21,14 +21,13 @@ from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_folder
 from tools.kit.errors import Denied, InvalidPath
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import Item, folder_count, quantity, short_path
 
 _CHECK_EVERY = 500
 
 
-class Entry(TypedDict):
+class ListedEntry(TypedDict):
     path: str
     type: Literal["file", "directory"]
     size: NotRequired[int]
@@ -38,9 +37,9 @@ class Entry(TypedDict):
     error: NotRequired[str]
 
 
-class Listing(Result, frozen=True):
+class FolderListing(Result, frozen=True):
     path: str
-    entries: list[Entry]
+    entries: list[ListedEntry]
     truncated: bool | None = None
     next: str | None = None
 
@@ -53,33 +52,25 @@ class Listing(Result, frozen=True):
         return "\n".join([header, *(_line(entry, prefix) for entry in self.entries)])
 
     def summary(self) -> str:
-        folders = folder_count(self.entries)
+        folders = sum(entry["type"] == "directory" for entry in self.entries)
         kinds = [(folders, "folder"), (len(self.entries) - folders, "file")]
         counts = " and ".join(quantity(number, noun) for number, noun in kinds if number) or "nothing"
         return f"{counts} in {short_path(self.path)}{', and more follow' if self.next is not None else ''}"
 
     @property
-    def extent(self) -> int:
-        return len(self.entries)
+    def facts(self) -> Facts:
+        return Facts(next_call=None if self.next is None else "fs_list, after: next")
 
-    def cut(self, most: int) -> Listing | None:
+    @property
+    def body(self) -> Body:
+        return Body("entries", "list", cut=self._cut)
+
+    def _cut(self, most: int) -> FolderListing | None:
         entries = self.entries[:most]
         return replace(self, entries=entries, truncated=True, next=entries[-1]["path"]) if entries else None
 
-    @property
-    def way_on(self) -> str | None:
-        return None if self.next is None else "fs_list, after: the `next` of this answer"
-
-    @property
-    def beyond(self) -> str:
-        return "" if self.next is None else "Go on with fs_list, after: next."
-
-    @property
-    def list_field(self) -> str:
-        return "entries"
-
     @classmethod
-    def item(cls, entry: Entry) -> Item:
+    def item(cls, entry: ListedEntry) -> Item:
         size = "folder" if entry["type"] == "directory" else f"{entry.get('size', 0):,} bytes"
         return Item(entry["path"], " · ".join([size, *_notes(entry), entry.get("modified", "")]))
 
@@ -98,7 +89,7 @@ def fs_list(
     max_depth: Annotated[int, Field(description="Levels, if recursive.", minimum=1)] = 3,
     max_entries: Annotated[int, Field(minimum=1, maximum=1_000_000, is_size=True)] = 1_000,
     after: Annotated[str | None, Field(description="The `next` of an earlier answer.")] = None,
-) -> Listing:
+) -> FolderListing:
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
     shown = to_wire(base)
@@ -111,8 +102,8 @@ def fs_list(
     entries = walk.entries
     if walk.is_full:
         # Absolute, so that it cannot be taken for a place in another folder.
-        return Listing(path=shown, entries=entries, truncated=True, next=entries[-1]["path"])
-    return Listing(path=shown, entries=entries)
+        return FolderListing(path=shown, entries=entries, truncated=True, next=entries[-1]["path"])
+    return FolderListing(path=shown, entries=entries)
 
 
 def _place(after: str, base: Path, real: Path) -> tuple[str, ...]:
@@ -142,7 +133,7 @@ class _Walk:
     ) -> None:
         self._ctx, self._limit, self._descent, self._why_closed = ctx, limit, descent, why_closed
         self._checked = 0
-        self.entries: list[Entry] = []
+        self.entries: list[ListedEntry] = []
         self.is_full = False
 
     def enter(self, shown: str, depth: int, after: tuple[str, ...]) -> None:
@@ -194,7 +185,7 @@ class _Walk:
         self._ctx.check()
         self._checked = len(self.entries)
 
-    def _entry(self, name: str, prefix: str, relative: str) -> tuple[Entry, bool]:
+    def _entry(self, name: str, prefix: str, relative: str) -> tuple[ListedEntry, bool]:
         """The entry, and whether a walk may go into it."""
         shown = prefix + (name if name.isascii() and "\\" not in name else to_wire(name))
         try:
@@ -211,7 +202,7 @@ class _Walk:
             return {"path": shown, "type": "directory" if stat.S_ISDIR(mode) else "file", "error": why}, False
         modified = _time(int(status.st_mtime))
         if stat.S_ISDIR(mode):
-            entry: Entry = {"path": shown, "type": "directory", "modified": modified}
+            entry: ListedEntry = {"path": shown, "type": "directory", "modified": modified}
         else:
             entry = {"path": shown, "type": "file", "size": status.st_size, "modified": modified}
         if is_link:
@@ -251,12 +242,12 @@ def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:
     return "socket" if stat.S_ISSOCK(mode) else "device"
 
 
-def _line(entry: Entry, prefix: str) -> str:
+def _line(entry: ListedEntry, prefix: str) -> str:
     facts: list[Any] = ["folder" if entry["type"] == "directory" else entry.get("size", "?"), entry.get("modified", "")]
     name = on_one_line(entry["path"].removeprefix(prefix)) + ("/" if entry["type"] == "directory" else "")
     return "\t".join([name, *(str(fact) for fact in facts), *_notes(entry)])
 
 
-def _notes(entry: Entry) -> list[str]:
+def _notes(entry: ListedEntry) -> list[str]:
     notes = (entry.get("special"), "symlink" if entry.get("symlink") else None, entry.get("error"))
     return [note for note in notes if note]

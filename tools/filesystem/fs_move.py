@@ -11,12 +11,11 @@ from tools.context import ToolContext
 from tools.files.paths import to_wire
 from tools.filesystem.changes import make_parents, resolve_name, undo_note
 from tools.filesystem.own_folders import check_not_own
-from tools.journal.journal_records import Entry
+from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts
+from tools.kit.results import Facts, Result, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import short_path
 
 _UNDO = "undo://"
 
@@ -30,8 +29,8 @@ class Moved(Result, frozen=True):
     why: str | None = None
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
+    def facts(self) -> Facts:
+        return Facts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.from_} moved to {self.to} · {undo_note(self.undo_id, self.why)}"
@@ -105,7 +104,7 @@ def _undo_change(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> 
     return Moved(reference, to_wire(path), True, **receipt.fields())
 
 
-def _check_undo(ctx: ToolContext, entry: Entry, target: Path) -> None:
+def _check_undo(ctx: ToolContext, entry: JournalEntry, target: Path) -> None:
     """Raise Denied if taking the change back, or putting what was there to `target`, touches what is off limits."""
     own = Path(entry.path)
     ctx.paths.check_tree(own, *([Path(entry.source)] if entry.source is not None else ()))

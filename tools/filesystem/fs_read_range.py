@@ -26,16 +26,15 @@ from tools.files.text import (
 )
 from tools.kit.errors import InvalidParams, IoError, OutOfRange
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Facts, Result, line_cut, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import line_cut, short_path
 
 _MOST_BYTES = 400_000
 # Counting to the end of a file of this size costs less than a round trip to ask how long it is.
 _COUNTED_BYTES = 8 * 1024 * 1024
 
 
-class Lines(Result, frozen=True):
+class LineRange(Result, frozen=True):
     path: str
     start_line: int
     end_line: int
@@ -65,17 +64,21 @@ class Lines(Result, frozen=True):
         return f"lines {self.start_line:,} to {self.end_line:,}{total} of {short_path(self.path)}{cut}"
 
     @property
-    def extent(self) -> int:
-        return len(self.content)
+    def facts(self) -> Facts:
+        return Facts(next_call=f"fs_read_range {self._next_place}" if self.truncated else None)
 
-    def cut(self, most: int) -> Lines:
+    @property
+    def body(self) -> Body:
+        return Body("content", cut=self._cut, is_asked=True)
+
+    def _cut(self, most: int) -> LineRange:
         # One character more than stays: it may be the end of the last line, which the content does not have.
         end = line_cut(self.content, most + 1)
         if end > 0 and self.content[end - 1] == "\n" and end < len(self.content):
             return self.up_to(self.content[: end - 1], is_whole=True)
         return self.up_to(self.content[: min(most, len(self.content))], is_whole=False)
 
-    def up_to(self, content: str, *, is_whole: bool) -> Lines:
+    def up_to(self, content: str, *, is_whole: bool) -> LineRange:
         """The lines as far as `content` has them. If its last line `is_whole`, the next one is where to go on."""
         end_line = self.start_line + content.count("\n")
         if is_whole:
@@ -89,24 +92,16 @@ class Lines(Result, frozen=True):
         )
 
     @property
-    def way_on(self) -> str | None:
-        return f"fs_read_range {self._next_place}" if self.truncated else None
-
-    @property
     def _next_place(self) -> str:
         inside = "" if self.next_byte is None else f" start_byte={self.next_byte}"
         return f"start_line={self.next_line}{inside}"
-
-    @property
-    def text_field(self) -> str:
-        return "content"
 
 
 @tool(
     "filesystem",
     effect="read",
     title="Read lines of a file",
-    focus="content",
+    focus="allowed",
     known_as=("read_lines", "read_file_lines", "view_range"),
 )
 def fs_read_range(
@@ -116,7 +111,7 @@ def fs_read_range(
     start_line: Annotated[int, Field(description="From 1; negative counts from the end.")],
     end_line: Annotated[int, Field(description="Inclusive; -1 is the last line.")],
     start_byte: Annotated[int, Field(description="Byte of start_line to begin at.", minimum=0)] = 0,
-) -> Lines:
+) -> LineRange:
     """Read some lines of a text file, however large it is."""
     _check_order(start_line, end_line)
     origin = ctx.source(path)
@@ -163,7 +158,7 @@ def fs_read_range(
         if rev is not None and whole is not None:
             ctx.revs.hand_out(rev, whole)
     text, name = _decode(data, encoding, origin.shown, size, splits_line=is_cut == "byte")
-    lines = Lines(
+    lines = LineRange(
         path=origin.shown,
         start_line=first,
         end_line=first + count - 1,
@@ -289,7 +284,7 @@ def _decode(data: bytes, encoding: Encoding, shown: str, size: int, *, splits_li
         return decoded.text, decoded.encoding.name
 
 
-def _of_text(text: str, shown: str, start_line: int, end_line: int, start_byte: int) -> Lines:
+def _of_text(text: str, shown: str, start_line: int, end_line: int, start_byte: int) -> LineRange:
     lines = text.removesuffix("\n").split("\n")
     total = len(lines)
     if start_line > total:
@@ -297,4 +292,4 @@ def _of_text(text: str, shown: str, start_line: int, end_line: int, start_byte: 
     first = max(total + 1 + start_line, 1) if start_line < 0 else start_line
     last = min(total + 1 + end_line if end_line < 0 else end_line, total)
     content = "\n".join(lines[first - 1 : last]).encode()[start_byte:].decode("utf-8", "replace")
-    return Lines(shown, first, last, content, total, start_byte=start_byte or None)
+    return LineRange(shown, first, last, content, total, start_byte=start_byte or None)

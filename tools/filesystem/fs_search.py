@@ -14,9 +14,8 @@ from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_files_below, open_folder
 from tools.kit.errors import Timeout
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import Item, folder_count, quantity, short_path
 from tools.search.engine import TIME_LIMIT_S
 from tools.search.globs import glob_below, read_glob
 from tools.search.walk import Walk
@@ -27,7 +26,7 @@ class Found(TypedDict):
     type: Literal["file", "directory"]
 
 
-class Matches(Result, frozen=True):
+class FoundPaths(Result, frozen=True):
     matches: list[Found]
     truncated: bool | None = None
 
@@ -42,25 +41,21 @@ class Matches(Result, frozen=True):
     def summary(self) -> str:
         if not self.matches:
             return "nothing of that name"
-        folders = folder_count(self.matches)
+        folders = sum(match["type"] == "directory" for match in self.matches)
         kinds = [(len(self.matches) - folders, "file"), (folders, "folder")]
         counts = " and ".join(quantity(number, noun) for number, noun in kinds if number)
         return f"{counts}{', and more' if self.truncated else ''}; the first is {short_path(self.matches[0]['path'])}"
 
     @property
-    def extent(self) -> int:
-        return len(self.matches)
+    def facts(self) -> Facts:
+        return Facts(rest_hint="Raise max_results, or narrow the glob: there is more." if self.truncated else "")
 
-    def cut(self, most: int) -> Matches:
+    @property
+    def body(self) -> Body:
+        return Body("matches", "list", cut=self._cut)
+
+    def _cut(self, most: int) -> FoundPaths:
         return replace(self, matches=self.matches[:most], truncated=True)
-
-    @property
-    def beyond(self) -> str:
-        return "Raise max_results, or narrow the glob: there is more." if self.truncated else ""
-
-    @property
-    def list_field(self) -> str:
-        return "matches"
 
     @classmethod
     def item(cls, entry: Found) -> Item:
@@ -89,7 +84,7 @@ def fs_search(
     recursive: bool = True,
     sort: Annotated[Literal["path", "mtime"], Field(description="mtime: newest first.", audited=True)] = "path",
     ignored: Annotated[bool, Field(description="Include what .gitignore leaves out.")] = False,
-) -> Matches:
+) -> FoundPaths:
     """Find files and folders by a glob. Symbolic links are not followed."""
     folder = ctx.paths.resolve(base)
     real = ctx.paths.real(folder)
@@ -120,7 +115,7 @@ def fs_search(
         found = _first(walk, str(folder).rstrip("/") + "/", admits, None if sort == "mtime" else max_results + 1)
     if sort == "mtime":
         found.sort(key=lambda match: (-_mtime(match["path"]), match["path"]))
-    return Matches(found[:max_results], True if len(found) > max_results else None)
+    return FoundPaths(found[:max_results], True if len(found) > max_results else None)
 
 
 def _first(walk: Walk, base: str, admits: Callable[[bytes], bool] | None, count: int | None) -> list[Found]:

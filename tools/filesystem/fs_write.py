@@ -16,14 +16,13 @@ from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import make_parents, undo_note
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts
+from tools.kit.results import Facts, Result, quantity, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import quantity, short_path
 
 Mode = Literal["overwrite", "append", "create_if_missing"]
 
 
-class Written(Result, frozen=True):
+class WrittenFile(Result, frozen=True):
     path: str
     bytes_written: int
     existed: bool | None = None
@@ -34,8 +33,8 @@ class Written(Result, frozen=True):
     why: str | None = None
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
+    def facts(self) -> Facts:
+        return Facts(change_id=self.undo_id)
 
     def render(self) -> str:
         if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:
@@ -67,7 +66,7 @@ def fs_write(
     create_dirs: Annotated[bool, Field(description="Make missing folders.")] = True,
     mode: Annotated[Mode, Field(audited=True)] = "overwrite",
     if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
-) -> Written:
+) -> WrittenFile:
     """Create, replace or extend a file. A replaced file keeps its encoding and mode."""
     # Links are followed: a write goes through a link and leaves it in place.
     target = ctx.paths.real(ctx.paths.resolve(path))
@@ -81,7 +80,7 @@ def fs_write(
             return _write(ctx, target, shown, _encode(content, UTF_8, shown), UTF_8, None)
         descriptor, status = found
         if mode == "create_if_missing":
-            return Written(shown, 0, existed=True, rev=_rev(ctx, target))
+            return WrittenFile(shown, 0, existed=True, rev=_rev(ctx, target))
         if if_rev is not None:
             ctx.revs.check(if_rev, descriptor, shown)
         encoding = _encoding(descriptor, status, shown)
@@ -105,7 +104,7 @@ def _write(
     found: OpenFile | None,
     *,
     appends: bool = False,
-) -> Written:
+) -> WrittenFile:
     try:
         if found is not None and appends:
             receipt = ctx.journal.append(target, data, seen=found.status)
@@ -118,7 +117,7 @@ def _write(
         rev = ctx.revs.of_bytes(data) if not appends and len(data) <= HASHED_BYTES else _rev(ctx, target)
     except OSError as error:
         raise from_os_error(error, shown) from error
-    return Written(
+    return WrittenFile(
         path=shown,
         bytes_written=len(data),
         existed=None if found is None else True,

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -34,7 +35,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _ID = re.compile(r"[0-9a-z]+(?:-[a-z0-9][a-z0-9_-]*)?")
 
 
-class Limits(Struct, frozen=True):
+class JournalLimits(Struct, frozen=True):
     """How much the journal keeps, and for how long. `copy_bytes` bounds an image on another file system."""
 
     total_bytes: int = 200 * 1024 * 1024
@@ -58,7 +59,7 @@ class Receipt(Struct, frozen=True):
         return {"undoable": False, "why": self.not_undoable}
 
 
-class Entry(Struct, frozen=True):
+class JournalEntry(Struct, frozen=True):
     """One change as it is kept. `after` is what the change left, to know whether it is still that."""
 
     id: str
@@ -132,7 +133,7 @@ class Pending(Struct, eq=False):
 class Records:
     """The records of one journal. Called from the threads that tools run in."""
 
-    def __init__(self, folder: Path | None, limits: Limits) -> None:
+    def __init__(self, folder: Path | None, limits: JournalLimits) -> None:
         self.limits = limits
         self._folder = folder
         self._kept_bytes: int | None = None
@@ -258,7 +259,7 @@ class Records:
             status = disk.lstat(image)
             size = None if status is None else trees.tree_bytes(image, status, self.limits.total_bytes)
         after = disk.lstat(target) if target is not None else None
-        entry = Entry(
+        entry = JournalEntry(
             change.id,
             change.action,
             change.path,
@@ -273,16 +274,16 @@ class Records:
             disk.write_all(descriptor, json.dumps(asdict(entry)).encode())
         return size or 0
 
-    def entry(self, undo_id: str) -> Entry:
+    def entry(self, undo_id: str) -> JournalEntry:
         found = self._read(undo_id)
         if found is None:
             raise NotFound(
                 f"there is nothing to undo under the id {undo_id[:40]!r}",
-                hint=f"changes are kept for {self.limits.age_s / 86400:g} days; `mcp-agent undo --list` shows them",
+                hint=f"changes are kept for {self.limits.age_s / 86400:g} days; `mcp-agent undo` shows them",
             )
         return found
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Everything that can be undone, newest first."""
         return [entry for undo_id in self._ids() if (entry := self._read(undo_id)) is not None]
 
@@ -380,14 +381,13 @@ class Records:
             digits = _DIGITS[digit] + digits
         return f"{digits}{self.limits.id_suffix}"
 
-    def _read(self, undo_id: str) -> Entry | None:
+    def _read(self, undo_id: str) -> JournalEntry | None:
         if self._folder is None or _ID.fullmatch(undo_id) is None:
             return None
         try:
-            # A text: a Path would put the name of each file into Python's table of names, which is made anew when it is
-            # full of those that are gone, and is 2 MB.
-            return Entry(**json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")))
-        except (OSError, ValueError, TypeError):
+            # `str`, not `Path`: pathlib interns every name.
+            return msgspec.convert(json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")), JournalEntry)
+        except (OSError, ValueError):
             return None
 
 

@@ -17,14 +17,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Literal
 
+from msgspec.structs import replace
+
 from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import InvalidPath, IoError, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue, invalid_params
-from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
+from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result
 from tools.kit.spec import tool
-from tools.pruning.failures import open_confined, raw_metadata
+from tools.pruning.failures import open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.sessions.session import Session
 from tools.shell.shell_exec import command_summary, is_due, wait_for_end
@@ -50,7 +52,6 @@ class BashOutput(Result, frozen=True):
     timed_out: bool
     truncated: bool
     duration_ms: int
-    pruning: PruningMetadata
     running: bool | None = None
     session_id: str | None = None
     output_path: str | None = None
@@ -59,8 +60,6 @@ class BashOutput(Result, frozen=True):
         facts = [self._how, f"{self.duration_ms} ms"]
         if self.truncated:
             facts.append("cut")
-        if self.pruning.note:
-            facts.append(self.pruning.note)
         text = f"[{' · '.join(facts)}]\n{self.stdout}"
         if self.stderr:
             text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
@@ -72,7 +71,7 @@ class BashOutput(Result, frozen=True):
             self.duration_ms / 1000,
             self.stdout,
             self.stderr,
-            has_failed=not self.succeeded,
+            has_failed=not self.facts.succeeded,
         )
 
     @property
@@ -82,16 +81,14 @@ class BashOutput(Result, frozen=True):
         return f"exit {self.exit_code}"
 
     @property
-    def succeeded(self) -> bool:
-        return bool(self.running) or self.exit_code == 0
+    def facts(self) -> Facts:
+        has_succeeded = bool(self.running) or (self.exit_code == 0 and not self.timed_out)
+        rest = ASK_FOR_LESS if self.truncated else ""
+        return Facts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest)
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(exit_status=self.exit_code, saved_bytes=self.pruning.saved_bytes)
-
-    @property
-    def is_text(self) -> bool:
-        return True
+    def body(self) -> Body:
+        return Body("stdout" if self.stdout else "stderr")
 
 
 @tool(
@@ -100,6 +97,7 @@ class BashOutput(Result, frozen=True):
     title="Run a command with a question",
     destructive=True,
     deadline_s=600,
+    focus="always",
 )
 async def bash(
     ctx: ToolContext,
@@ -118,15 +116,12 @@ async def bash(
     env: Annotated[dict[str, str] | None, Field(description="Added variables.")] = None,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     max_output_bytes: OutputBytes = None,
-    context_focus_question: FocusQuestion = None,
-    keep: KeepShare = None,
 ) -> BashOutput:
     """Run a command to its end; with a question, only the lines of its output that answer it."""
     began = time.monotonic()
     root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
     _check(root, command, cwd, env)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
-    question = context_focus_question
     ctx.check_command(command)
     async with _session(ctx, root, command, cwd, env, limit) as session:
         timeout_s = timeout_ms / 1000
@@ -136,53 +131,22 @@ async def bash(
             await session.stop(signal.SIGTERM, _GRACE_S, "timeout")
         stdout, out_cut = _output(session, "stdout", limit)
         stderr, error_cut = _output(session, "stderr", limit)
-        exit_code = session.exit_code
+        result = BashOutput(
+            tool="bash",
+            command=command,
+            cwd=root.absolute(cwd or "."),
+            stdout=stdout,
+            stderr=stderr,
+            exit_code=session.exit_code,
+            timed_out=not is_over and not is_session,
+            truncated=out_cut or error_cut,
+            duration_ms=round((time.monotonic() - began) * 1000),
+        )
         if is_session:
             session.set_read_position(ctx.conversations, session.end)
-            return BashOutput(
-                tool="bash",
-                command=command,
-                cwd=root.absolute(cwd or "."),
-                stdout=stdout,
-                stderr=stderr,
-                exit_code=None,
-                timed_out=False,
-                truncated=out_cut or error_cut,
-                duration_ms=_elapsed_ms(began),
-                pruning=raw_metadata(ctx, question, len(stdout.encode()), "still_running"),
-                running=True,
-                session_id=session.id,
-                output_path=session.output_path,
-            )
+            return replace(result, exit_code=None, running=True, session_id=session.id, output_path=session.output_path)
         session.release(keeps_output=False)
-    stream = "stdout" if stdout else "stderr"
-    printed = {"stdout": stdout, "stderr": stderr}
-    assert ctx.pruner is not None, "every host has a pruner"
-    if (is_over and exit_code == 0) or ctx.pruner.prunes_failures:
-        seen = await ctx.pruner.focus(
-            printed[stream],
-            question,
-            tool="bash",
-            call_id=ctx.call_id,
-            owner=ctx.owner,
-            is_output=True,
-            keep=keep,
-        )
-        printed[stream], pruning = seen.text, seen.pruning
-    else:
-        pruning = raw_metadata(ctx, question, len(printed[stream].encode()), "command_failed")
-    return BashOutput(
-        tool="bash",
-        command=command,
-        cwd=root.absolute(cwd or "."),
-        stdout=printed["stdout"],
-        stderr=printed["stderr"],
-        exit_code=exit_code,
-        timed_out=not is_over,
-        truncated=out_cut or error_cut,
-        duration_ms=_elapsed_ms(began),
-        pruning=pruning,
-    )
+        return result
 
 
 def _check(root: ConfinedRoot, command: str, cwd: str | None, env: dict[str, str] | None) -> None:
@@ -240,10 +204,6 @@ async def _session(
     except asyncio.CancelledError:
         session.abandon(_GRACE_S)
         raise
-
-
-def _elapsed_ms(began: float) -> int:
-    return round((time.monotonic() - began) * 1000)
 
 
 def _shell() -> tuple[str, ...]:

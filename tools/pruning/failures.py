@@ -1,4 +1,4 @@
-"""What `read`, `bash` and `grep` share: opening a path below their root, and what is said of output that is raw."""
+"""Opening a path below the root of `bash` and `grep`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,6 @@ from collections.abc import Iterator
 from tools.context import ToolContext
 from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.kit.errors import Denied, InvalidPath, ToolError
-from tools.kit.results import Detail, PruningMetadata
-
-
-def raw_metadata(ctx: ToolContext, question: str | None, raw_bytes: int, detail: Detail) -> PruningMetadata:
-    """Why the output of a command that `detail` is said of is not pruned."""
-    if question is None:
-        return PruningMetadata.of_skip("no_focus_question", raw_bytes)
-    if ctx.pruner is None or not ctx.pruner.is_on:
-        return PruningMetadata.of_skip("disabled_or_unconfigured", raw_bytes)
-    if raw_bytes == 0:
-        return PruningMetadata.of_skip("output_empty", 0)
-    return PruningMetadata.of_skip("disabled_or_unconfigured", raw_bytes, detail)
 
 
 @contextlib.contextmanager

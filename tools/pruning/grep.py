@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,22 +18,22 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
+from tools.filesystem.fs_grep import matches_summary
 from tools.kit.errors import InvalidPath, InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field, Issue, invalid_params
-from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
+from tools.kit.results import ASK_FOR_LESS, Body, Facts, Item, Result
 from tools.kit.spec import tool
-from tools.kit.summaries import Item, matches_summary
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.failures import open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
-from tools.search.engine import Bounds, EngineError, Hit, Question
+from tools.search.engine import Bounds, EngineError, Hit, SearchQuery
 from tools.search.ripgrep import search
 
 DEFAULT_MATCHES = 500
 _RENDERED = re.compile(r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)?(?P<text>.*)", re.DOTALL)
 
 
-class Match(TypedDict):
+class PrunerMatch(TypedDict):
     path: str
     line: int
     column: int | None
@@ -45,46 +44,40 @@ class GrepMatches(Result, frozen=True):
     tool: str
     pattern: str
     paths: list[str]
-    matches: list[Match]
-    match_count: int
+    matches: list[PrunerMatch]
     truncated: bool
     duration_ms: int
-    pruning: PruningMetadata
+
+    def as_object(self) -> dict[str, Any]:
+        return {**Result.as_object(self), "match_count": len(self.matches)}
 
     def render(self) -> str:
-        facts = [f"{self.match_count} match{'' if self.match_count == 1 else 'es'}"]
+        facts = [f"{len(self.matches)} match{'' if len(self.matches) == 1 else 'es'}"]
         if self.truncated:
             facts.append("there are more")
-        if self.pruning.note:
-            facts.append(self.pruning.note)
         return "\n".join([f"[{' · '.join(facts)}]", *map(render_match, self.matches)])
 
     def summary(self) -> str:
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(saved_bytes=self.pruning.saved_bytes)
+    def facts(self) -> Facts:
+        return Facts(rest_hint=ASK_FOR_LESS if self.truncated else "")
 
     @property
-    def extent(self) -> int:
-        return len(self.matches)
+    def body(self) -> Body:
+        return Body("matches", "list", cut=self._cut, line=render_match, parse=_parse_match)
 
-    def cut(self, most: int) -> GrepMatches:
-        matches = self.matches[:most]
-        return replace(self, matches=matches, match_count=len(matches), truncated=True)
-
-    @property
-    def list_field(self) -> str:
-        return "matches"
+    def _cut(self, most: int) -> GrepMatches:
+        return replace(self, matches=self.matches[:most], truncated=True)
 
     @classmethod
-    def item(cls, entry: Match) -> Item:
+    def item(cls, entry: PrunerMatch) -> Item:
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip())
 
 
-@tool("pruning", effect="read", title="Search with a question", deadline_s=600)
-async def grep(
+@tool("pruning", effect="read", title="Search with a question", deadline_s=600, focus="always")
+def grep(
     ctx: ToolContext,
     *,
     pattern: Annotated[str, Field(description="Regex.", min_length=1, max_length=10_000, aliases=("query", "regex"))],
@@ -102,8 +95,6 @@ async def grep(
         int, Field(minimum=1, maximum=5_000, is_size=True, aliases=("max_results", "head_limit"))
     ] = DEFAULT_MATCHES,
     max_output_bytes: OutputBytes = None,
-    context_focus_question: FocusQuestion = None,
-    keep: KeepShare = None,
 ) -> GrepMatches:
     """Search for lines in files; with a question, only the matches that answer it."""
     began = time.perf_counter()
@@ -120,53 +111,29 @@ async def grep(
         max_output_bytes or MOST_OUTPUT_BYTES,
     )
     wanted = paths or [path if path is not None else cwd or "."]
-    matches, is_cut = await asyncio.to_thread(grep_search.run, wanted, cwd)
-    lines = [render_match(match) for match in matches]
-    by_line = dict(zip(lines, matches, strict=True))
-    assert ctx.pruner is not None, "every host has a pruner"
-    seen = await ctx.pruner.focus(
-        "\n".join(lines),
-        context_focus_question,
-        tool="grep",
-        call_id=ctx.call_id,
-        owner=ctx.owner,
-        markers=False,
-        keep=keep,
-        is_line=lambda line: line in by_line or _parse_match(line) is not None,
-    )
-    shown = matches
-    if seen.pruning.applied:
-        shown = _kept_matches(seen.text, by_line) if seen.kept is None else [matches[index] for index in seen.kept]
+    matches, is_cut = grep_search.run(wanted, cwd)
     return GrepMatches(
         tool="grep",
         pattern=pattern,
         paths=wanted,
-        matches=shown,
-        match_count=len(shown),
+        matches=matches,
         truncated=is_cut,
         duration_ms=round((time.perf_counter() - began) * 1000),
-        pruning=seen.pruning,
     )
 
 
-def render_match(match: Match) -> str:
+def render_match(match: PrunerMatch) -> str:
     """One line: `path:line:column:text`, or without the column where there is none."""
     column = "" if match["column"] is None else f"{match['column']}:"
     return f"{match['path']}:{match['line']}:{column}{match['text']}".replace("\n", " ")
 
 
-def _kept_matches(text: str, by_line: Mapping[str, Match]) -> list[Match]:
-    """The matches in the lines that a service kept. A line that it changed is taken as it is."""
-    found = (by_line.get(line) or _parse_match(line) for line in text.split("\n"))
-    return [match for match in found if match is not None]
-
-
-def _parse_match(line: str) -> Match | None:
+def _parse_match(line: str) -> PrunerMatch | None:
     found = _RENDERED.fullmatch(line)
     if found is None:
         return None
     column = None if found["column"] is None else int(found["column"])
-    return Match(path=found["path"], line=int(found["line"]), column=column, text=found["text"])
+    return PrunerMatch(path=found["path"], line=int(found["line"]), column=column, text=found["text"])
 
 
 def _check(root: ConfinedRoot, pattern: str, path: str | None, paths: list[str] | None, cwd: str | None) -> None:
@@ -197,10 +164,10 @@ class Search(Struct, eq=False):
     most_matches: int
     bytes_left: int
 
-    def run(self, paths: Sequence[str], cwd: str | None) -> tuple[list[Match], bool]:
+    def run(self, paths: Sequence[str], cwd: str | None) -> tuple[list[PrunerMatch], bool]:
         """The matches, and whether there are more. Raises InvalidPath, InvalidPattern, Timeout, IoError."""
         deadline = time.monotonic() + self.timeout_ms / 1000
-        matches: list[Match] = []
+        matches: list[PrunerMatch] = []
         if cwd is not None:
             with open_confined(self.ctx, self.root, cwd) as (_, status):
                 if not stat.S_ISDIR(status.st_mode):
@@ -211,13 +178,15 @@ class Search(Struct, eq=False):
                     return matches, True
         return matches, False
 
-    def _add_matches(self, descriptor: int, is_folder: bool, path: str, deadline: float, matches: list[Match]) -> bool:
+    def _add_matches(
+        self, descriptor: int, is_folder: bool, path: str, deadline: float, matches: list[PrunerMatch]
+    ) -> bool:
         """Add the matches in a file or folder. True if there are more than may be given."""
         shown = self.root.absolute(path)
         # By descriptor: so what was checked is what is searched, also if its name means something else by now.
         place = Path(shown)
         real = path_of_open(descriptor) or place
-        question = Question(
+        query = SearchQuery(
             pattern=self.pattern,
             base=real,
             folder=descriptor if is_folder else None,
@@ -229,7 +198,7 @@ class Search(Struct, eq=False):
         )
         bounds = Bounds(self.most_matches - len(matches), deadline, self.ctx.check, self.bytes_left)
         try:
-            found = search(self.ctx.engine, question, bounds)
+            found = search(self.ctx.engine, query, bounds)
         except EngineError as error:
             raise self._engine_failure(error) from error
         for hit in found.hits:
@@ -238,10 +207,10 @@ class Search(Struct, eq=False):
             data = hit.text.encode("utf-8", "surrogatepass")
             if len(data) > self.bytes_left:
                 text = data[: utf8.boundary(data, self.bytes_left)].decode("utf-8", "replace")
-                matches.append(Match(path=full, line=hit.line, column=self._column(hit), text=text))
+                matches.append(PrunerMatch(path=full, line=hit.line, column=self._column(hit), text=text))
                 return True
             self.bytes_left -= len(data)
-            matches.append(Match(path=full, line=hit.line, column=self._column(hit), text=hit.text))
+            matches.append(PrunerMatch(path=full, line=hit.line, column=self._column(hit), text=hit.text))
         return found.is_cut
 
     def _column(self, hit: Hit) -> int | None:

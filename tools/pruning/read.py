@@ -12,9 +12,8 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
 from tools.kit.errors import InvalidPath, NotAFile, from_os_error
 from tools.kit.params import Field, Issue, invalid_params
-from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
+from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result, line_count, quantity, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import line_count, quantity, short_path
 from tools.pruning.engine import SourceType
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
@@ -42,70 +41,46 @@ class ReadText(Result, frozen=True):
     truncated: bool
     bytes: int
     duration_ms: int
-    pruning: PruningMetadata
 
     def render(self) -> str:
-        facts = [self.file_path, f"{self.bytes} bytes{', the start of it' if self.truncated else ''}"]
-        if self.pruning.note:
-            facts.append(self.pruning.note)
-        return f"{' · '.join(facts)}\n{self.content}"
+        return f"{self.file_path} · {self.bytes} bytes{', the start of it' if self.truncated else ''}\n{self.content}"
 
     def summary(self) -> str:
         lines = quantity(line_count(self.content), "line")
-        of = f"{lines} kept of" if self.pruning.applied else f"the first {lines} of" if self.truncated else f"{lines},"
+        of = f"the first {lines} of" if self.truncated else f"{lines},"
         return f"{of} {self.bytes:,} bytes of {short_path(self.file_path)}"
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(saved_bytes=self.pruning.saved_bytes)
+    def facts(self) -> Facts:
+        return Facts(rest_hint=ASK_FOR_LESS if self.truncated else "")
 
     @property
-    def is_text(self) -> bool:
-        return True
+    def body(self) -> Body:
+        return Body("content", source_type_of(self.file_path))
 
 
-@tool("pruning", effect="read", title="Read a file with a question")
-async def read(
+@tool("pruning", effect="read", title="Read a file with a question", focus="always")
+def read(
     ctx: ToolContext,
     *,
     file_path: Annotated[str, Field.of_path("File.", min_length=1)],
     encoding: Literal["utf-8"] = "utf-8",
     max_output_bytes: OutputBytes = None,
-    context_focus_question: FocusQuestion = None,
-    keep: KeepShare = None,
 ) -> ReadText:
     """Read a text file; with a question, only the lines that answer it."""
     began = time.perf_counter()
     limit = max_output_bytes or MOST_OUTPUT_BYTES
-    size, is_cut = 0, False
-
-    def text() -> str:
-        nonlocal size, is_cut
-        data = _data(ctx, file_path, limit)
-        is_cut = len(data) > limit
-        kept = data[: utf8.boundary(data, limit)] if is_cut else data
-        size = len(kept)
-        return kept.decode("utf-8", "replace")
-
-    assert ctx.pruner is not None, "every host has a pruner"
-    seen = await ctx.pruner.focus(
-        text,
-        context_focus_question,
-        tool="read",
-        call_id=ctx.call_id,
-        owner=ctx.owner,
-        source_type=source_type_of(file_path),
-        keep=keep,
-    )
+    data = _data(ctx, file_path, limit)
+    is_cut = len(data) > limit
+    kept = data[: utf8.boundary(data, limit)] if is_cut else data
     return ReadText(
         tool="read",
         file_path=file_path,
         encoding=encoding,
-        content=seen.text,
+        content=kept.decode("utf-8", "replace"),
         truncated=is_cut,
-        bytes=size,
+        bytes=len(kept),
         duration_ms=round((time.perf_counter() - began) * 1000),
-        pruning=seen.pruning,
     )
 
 

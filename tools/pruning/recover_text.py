@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,9 +13,8 @@ from msgspec.structs import asdict, replace
 from tools.context import ToolContext
 from tools.kit.errors import NotFound, OutOfRange, TooLarge
 from tools.kit.params import Field
-from tools.kit.results import Result, largest_part
+from tools.kit.results import Body, Result, line_count, quantity
 from tools.kit.spec import tool
-from tools.kit.summaries import line_count, quantity
 from tools.pruning.prune_text import SMALL_CHARS
 
 # The longest text that a client can send to be pruned. Ranges may overlap, so more could be asked for.
@@ -39,21 +38,16 @@ class Recovered(Result, frozen=True):
         return f"{quantity(line_count(self.raw_text), 'line')} of {self.metadata['prune_id']} brought back"
 
     @property
-    def extent(self) -> int:
-        return len(self.raw_text)
+    def body(self) -> Body:
+        return Body("raw_text", cut=self._cut, refuse=self._refuse, is_asked=True)
 
-    def cut(self, most: int) -> Recovered:
+    def _cut(self, most: int) -> Recovered:
         return replace(self, raw_text=self.raw_text[:most])
 
-    def refusal(self, fits: Callable[[Result], bool]) -> TooLarge:
+    def _refuse(self, part: Result | None) -> TooLarge:
         """Part of a range is of no use to a client that puts the answer in the place of a marker."""
-        part = largest_part(self, fits, self.extent)
         whole_lines = part.raw_text.count("\n") if isinstance(part, Recovered) else 0
         return _too_large(self.metadata["ranges"], whole_lines, len(self.raw_text.encode("utf-8", "replace")))
-
-    @property
-    def text_field(self) -> str:
-        return "raw_text"
 
 
 @tool(

@@ -10,7 +10,7 @@ from mcp_agent import __version__
 from mcp_agent.calls.contract import SCHEMA_VERSION, issues_data
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, NoParams, Payload, RpcError
-from mcp_agent.protocol.methods import Methods, Request
+from mcp_agent.protocol.methods import McpRequest, Methods
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class PruningMethods(Methods):
 
     lists_bounds = True
 
-    async def result(self, request: Request) -> Payload:
+    async def result(self, request: McpRequest) -> Payload:
         if request.message.method == "notifications/initialized":
             # Proxies that know no notifications send it with an id.
             return {}
@@ -55,7 +55,7 @@ class ReadingMethods(Methods):
             return _invalid(error.method, {}, [("", "invalid_type")])
         return error
 
-    async def result(self, request: Request) -> Payload:
+    async def result(self, request: McpRequest) -> Payload:
         method, params = request.message.method, request.message.params
         if method not in _ANSWERED:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")

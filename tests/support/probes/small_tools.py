@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from tools.context import ToolContext
 from tools.kit.params import Field
-from tools.kit.results import Block, Result
+from tools.kit.results import Block, Body, Content, Result
 from tools.kit.spec import tool
 
 
@@ -106,8 +106,9 @@ class Pieces(Result, frozen=True):
     def render(self) -> str:
         return f"[{len(self.pieces)} pieces]"
 
-    def blocks(self) -> tuple[Block, ...]:
-        return self.pieces
+    @property
+    def body(self) -> Body:
+        return Body(content=Content(self.pieces))
 
 
 @tool("mounted", effect="read")
