@@ -168,7 +168,7 @@ class Level:
         return Names(self.keys, most)
 
 
-class ListOf:
+class ArrayOf:
     """A kind: an array of objects whose `id`, if they have one, is their own. A bad one is None in the list."""
 
     def __init__(self, level: Level, *, may_be_one: bool = False) -> None:

@@ -38,9 +38,9 @@ from registry.schema import (
     TEXTS,
     TOOL_NAME,
     VARIABLE,
+    ArrayOf,
     Key,
     Level,
-    ListOf,
     Names,
     Report,
     by_name,
@@ -93,7 +93,7 @@ _RULE = Level(
 _DENY = Level(
     "deny",
     "in deny",
-    {"paths": Key(ListOf(_RULE), guards=True), "commands": Key(ListOf(_RULE), guards=True)},
+    {"paths": Key(ArrayOf(_RULE), guards=True), "commands": Key(ArrayOf(_RULE), guards=True)},
 )
 _IDENTITY = Level(
     "an identity",
@@ -140,7 +140,7 @@ WRAP = Level(
         "cwd_required": Key(BOOLEAN),
         "description": Key(TEXT),
         "identity": Key(_IDENTITY),
-        "resources": Key(ListOf(_RESOURCE)),
+        "resources": Key(ArrayOf(_RESOURCE)),
     },
     is_strict=True,
 )
@@ -185,9 +185,9 @@ _CATEGORY = Level(
         "label": Key(),
         "description": Key(),
         "enabled": Key(BOOLEAN, guards=True),
-        "tools": Key(ListOf(_TOOL), guards=True),
+        "tools": Key(ArrayOf(_TOOL), guards=True),
         "mount": Key(MOUNT),
-        "wrap": Key(ListOf(WRAP, may_be_one=True)),
+        "wrap": Key(ArrayOf(WRAP, may_be_one=True)),
     },
 )
 _RESPONSE = Level(
@@ -209,7 +209,7 @@ _PROFILE = Level(
         "label": Key(TEXT),
         "description": Key(TEXT),
         "enabled": Key(BOOLEAN, guards=True),
-        "categories": Key(ListOf(_CATEGORY), guards=True, known_as=("category",)),
+        "categories": Key(ArrayOf(_CATEGORY), guards=True, known_as=("category",)),
         "unlisted": Key(one_of("enabled", "disabled"), guards=True),
         "response": Key(_RESPONSE),
         "pruning": Key(_PRUNING),
@@ -223,7 +223,7 @@ FILE = Level(
     {
         "version": Key(checked(lambda value: value == VERSION and not isinstance(value, bool), str(VERSION))),
         "activeProfile": Key(TEXT, guards=True, known_as=("active", "defaultProfile")),
-        "profiles": Key(ListOf(_PROFILE), guards=True),
+        "profiles": Key(ArrayOf(_PROFILE), guards=True),
     },
 )
 LEVELS = FILE.where_keys_belong()
