@@ -8,7 +8,6 @@ import stat
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -227,8 +226,6 @@ class _Walk:
             os.close(descriptor)
 
 
-# About as many as one answer has entries.
-@lru_cache(maxsize=1024)
 def _time(seconds: int) -> str:
     # Not datetime: a file can have a time in a year that datetime does not know.
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

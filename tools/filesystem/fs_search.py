@@ -126,11 +126,7 @@ def _first(walk: Walk, base: str, admits: Callable[[bytes], bool] | None, count:
             names = [name for name in names if admits(os.fsencode(prefix + name))]
         folder = base + prefix
         kind: Literal["file", "directory"] = "directory" if is_folder else "file"
-        together = folder + "".join(names)
-        if together.isascii() and "\\" not in together:
-            found += [{"path": folder + name, "type": kind} for name in names]
-        else:
-            found += [{"path": to_wire(folder + name), "type": kind} for name in names]
+        found += [{"path": to_wire(folder + name), "type": kind} for name in names]
         if count is not None and len(found) >= count:
             break
     return found
