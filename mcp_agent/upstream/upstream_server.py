@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_agent.process.logs import event
 from mcp_agent.upstream.connecting import START_S, LaunchContext, Listeners, connect
 from mcp_agent.upstream.process_transport import ServerProcess
-from registry.mount_entries import Mount
+from registry.mounts import Mount
 from tools.kit.errors import ToolError, UpstreamFailed, UpstreamUnavailable
 
 if TYPE_CHECKING:

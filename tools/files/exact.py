@@ -169,7 +169,6 @@ def _openat2() -> Callable[[str | bytes, int, int | None], int] | None:
     system_call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     system_call.restype = ctypes.c_long
 
-    @functools.lru_cache(maxsize=32)
     def how(flags: int, resolve: int) -> bytes:
         return b"".join(value.to_bytes(8, sys.byteorder) for value in (flags, 0, resolve))
 

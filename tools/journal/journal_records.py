@@ -13,7 +13,6 @@ import re
 import secrets
 import threading
 import time
-from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -327,14 +326,16 @@ class Records:
         with self._book, disk.folder_lock(self._folder):
             if is_first:
                 self._clear_litter()
-            ids, sizes, times = self._inventory()
+            # The id, size and time of each entry, newest first. Whole, ten thousand take 10 MB.
+            read = filter(None, map(self._read, self._ids()))
+            kept = [(entry.id, entry.image_bytes or 0, entry.at) for entry in read]
             oldest_at = time.time() - self.limits.age_s
             most_bytes, most_entries = self.limits.total_bytes, self.limits.entries
-            if len(ids) > most_entries or sum(sizes) > most_bytes:
+            if len(kept) > most_entries or sum(size for _, size, _ in kept) > most_bytes:
                 # More than it must: all entries are read for this, and the next change would be over the limit again.
                 most_bytes, most_entries = most_bytes * 9 // 10, most_entries * 9 // 10
             total = count = 0
-            for undo_id, size, at in zip(ids, sizes, times, strict=True):
+            for undo_id, size, at in kept:
                 # The newest is the change that was just made.
                 is_over = count > 0 and (total + size > most_bytes or count >= most_entries)
                 if at < oldest_at or is_over:
@@ -343,21 +344,6 @@ class Records:
                     total += size
                     count += 1
             self._kept_bytes, self._kept_entries = total, count
-
-    def _inventory(self) -> tuple[list[str], array[int], array[float]]:
-        """The ids, sizes and times of all entries, newest first.
-
-        One entry at a time: ten thousand of them are as many megabytes, and a daemon that has had those once does not
-        get rid of them, because what its other threads have made meanwhile lies between them.
-        """
-        ids: list[str] = []
-        sizes, times = array("q"), array("d")
-        for undo_id in self._ids():
-            if (entry := self._read(undo_id)) is not None:
-                ids.append(undo_id)
-                sizes.append(entry.image_bytes or 0)
-                times.append(entry.at)
-        return ids, sizes, times
 
     def _clear_litter(self) -> None:
         """Remove images whose record is gone, and copies that were never finished."""
