@@ -16,7 +16,6 @@ from mcp_agent.page.health import Health
 from mcp_agent.page.journal_views import JournalViews
 from mcp_agent.page.mount_control import MountControl
 from mcp_agent.page.page_calls import PageCalls
-from mcp_agent.page.page_login import PageLogin
 from mcp_agent.page.session_views import SessionViews
 from mcp_agent.page.switchboard import Switchboard
 from mcp_agent.security.auth_tokens import Tokens
@@ -36,13 +35,12 @@ def owner_api(
         Control(daemon, tokens, health, connected).routes,
         MountControl(daemon).routes,
         switchboard.routes,
-        PageLogin(logins).routes,
         calls.routes,
         SessionViews(daemon.sessions, calls).routes,
         Activity(trail, CallSeries(trail, daemon.audit), daemon.recent_results).routes,
         JournalViews(daemon.journal, trail, calls).routes,
         FileViews(daemon).routes,
-        Connections(daemon, tokens, connected).routes,
+        Connections(daemon, tokens, logins, connected).routes,
     ]
     if daemon.gateway is not None:
         from mcp_agent.page.box_views import BoxViews

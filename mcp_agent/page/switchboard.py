@@ -11,6 +11,7 @@ from mcp_agent.page.endpoints import ApiRequest, Endpoint, Routes
 from registry.catalog import label
 from registry.deny_rules import describe_rules
 from registry.edits import Arguments, Edit
+from registry.gate import Access
 from registry.profile_edits import PRESETS, PROFILE_EDITS, deny_kind
 from registry.profiles import SHIPPED, Profile
 from tools.kit.errors import Denied
@@ -43,6 +44,7 @@ class Switchboard:
         daemon = self._daemon
         profiles, catalog = daemon.gate.profiles, daemon.gate.catalog
         used = self._used()
+        shown = {tool.name: tool for tool in daemon.gate.visible(Access())}
         categories = dict(catalog.categories)
         for category in profiles.mounts:
             categories.setdefault(category, ())
@@ -59,24 +61,26 @@ class Switchboard:
                     "id": category,
                     "label": label(category),
                     "mounted": category in profiles.mounts,
-                    "tools": [self._describe(tool, used) for tool in tools],
+                    "tools": [self._describe(tool, shown, used) for tool in tools],
                 }
                 for category, tools in categories.items()
             ],
             "profiles": [self._profile(each) for each in profiles.by_id.values()],
         }
 
-    def _describe(self, tool: Tool, used: dict[str, int]) -> dict[str, Any]:
+    def _describe(self, tool: Tool, shown: dict[str, Tool], used: dict[str, int]) -> dict[str, Any]:
         return {
             "name": tool.name,
             "description": tool.description,
             "effect": tool.effect,
-            "tokens": tool.list_tokens,
+            # As the active profile shows it: with the focus question, a tool costs more.
+            "tokens": shown.get(tool.name, tool).list_tokens,
             "used": used.get(tool.name, 0),
         }
 
     def _profile(self, profile: Profile) -> dict[str, Any]:
         tools = self._daemon.gate.catalog.tools
+        visible = self._daemon.gate.visible(Access(profile.id))
         return {
             **summarise_profile(profile),
             "builtin": profile.id in SHIPPED,
@@ -84,7 +88,8 @@ class Switchboard:
             "effects": {effect: profile.effects.get(effect, True) for effect in _EFFECTS},
             "categories": {name: switches.enabled for name, switches in profile.categories.items()},
             "on": [tool.name for tool in tools if profile.names_on(tool)],
-            "visible": [tool.name for tool in tools if profile.allows(tool)],
+            "visible": [tool.name for tool in visible],
+            "tokens": sum(tool.list_tokens for tool in visible),
             "deny": {"paths": describe_rules(profile.deny.paths), "commands": describe_rules(profile.deny.commands)},
         }
 
