@@ -128,8 +128,10 @@ endef
 system:
 	@for program in $(PROGRAMS); do \
 	  command -v $$program >/dev/null && continue; \
-	  echo "==> Installing $$program"; \
-	  { apt-get update -qq && apt-get install -qq -y $$program; } || exit 1; \
+	  case $$program in chromium) why="the tests of the Tools page drive it";; *) why="commands of the docs use it";; esac; \
+	  echo "==> Installing $$program with apt-get: $$why"; \
+	  { apt-get update -qq && apt-get install -qq -y $$program; } || \
+	    { echo "apt-get could not install $$program; install it yourself, or run: make test-fast"; exit 1; }; \
 	done
 
 # Clients and test suites of others, each installed once into the user's cache folder.

@@ -8,3 +8,5 @@ COMMAND_AGENT = "mcp-agent-command/"
 MOUNTED_BY_HEADER = b"x-mcp-agent-mounted-by"
 # The same in the environment of a server that is started.
 MOUNTED_BY_VARIABLE = "MCP_AGENT_MOUNTED_BY"
+# Sent by the bridge of `stdio --attach`: its client has a pipe, where output is rate-limited.
+BRIDGE_HEADER = b"x-mcp-agent-bridge"

@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mcp_agent.answers.fit import Answers
 from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace, Metrics, RecentResults
-from mcp_agent.calls.shaping import Shaper
-from mcp_agent.compact.compactor import Compactor
-from mcp_agent.compact.cursors import Cursors
 from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon, pin_profile
 from mcp_agent.events.hub import EventHub
 from mcp_agent.host import Host
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import Methods
-from mcp_agent.protocol.prompts import Prompts
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.resources.kept_resources import ArtifactResources, UndoResources
 from mcp_agent.resources.mounted_resources import MountedResources
+from mcp_agent.resources.prompts import MountedPrompts, Prompts
 from mcp_agent.resources.resources import HostResources, Resources, SessionResources
 from mcp_agent.resources.wrapped_resources import WrappedResources
 from mcp_agent.security import auth_tokens
@@ -163,7 +161,7 @@ def compose_daemon(
             gate,
             dispatcher,
             every_kind,
-            prompts,
+            [MountedPrompts(gate, mounts), *prompts],
             directory if gateway is None else None,
             lambda: sessions.live,
             auditor.observe_client,
@@ -194,12 +192,10 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     artifacts = artifacts_of(config)
     artifacts.recover()
     audit = AuditLog(config.audit_dir)
-    pruner = pruner_of(config, artifacts, is_strict=True)
-    shared = ToolContext(
-        "", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root, is_strict=True
-    )
+    pruner = pruner_of(config, artifacts, prunes_failures=False)
+    shared = ToolContext("", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root)
     observers = [AuditObserver(audit, gate)]
-    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers)
+    dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers, is_literal=True)
     return Host(
         gate=gate,
         hub=hub,
@@ -223,11 +219,11 @@ def _dispatcher(
     observers: Sequence[CallObserver],
     *,
     text_bytes: int | None = None,
+    is_literal: bool = False,
     kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
-    compactor = Compactor(artifacts, Cursors(config.cursor_key, config.box_name))
-    shaper = Shaper(artifacts, compactor, gate.catalog, text_bytes=text_bytes, visible=gate.visible)
-    return kind(gate, SharedContext(shared, artifacts), shaper, threads, (CallTrace(), *observers))
+    answers = Answers(artifacts, gate.visible, text_bytes=text_bytes, box=config.box_name)
+    return kind(gate, SharedContext(shared, artifacts, is_literal), answers, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:
@@ -247,7 +243,7 @@ def artifacts_of(config: Config) -> ArtifactStore:
     return ArtifactStore(config.artifacts_dir, results, pruned, config.id_suffix)
 
 
-def pruner_of(config: Config, store: ArtifactStore, *, is_strict: bool = False) -> HostPruner:
+def pruner_of(config: Config, store: ArtifactStore, *, prunes_failures: bool = True) -> HostPruner:
     """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
     return HostPruner(
         store,
@@ -255,5 +251,5 @@ def pruner_of(config: Config, store: ArtifactStore, *, is_strict: bool = False) 
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,
         markers=config.markers,
-        is_strict=is_strict,
+        prunes_failures=prunes_failures,
     )

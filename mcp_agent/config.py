@@ -123,11 +123,6 @@ class Config(Struct, frozen=True):
         return self.state_dir / "artifacts"
 
     @property
-    def cursor_key(self) -> Path:
-        """The key that signs the cursors of compact results."""
-        return self.state_dir / "cursor.key"
-
-    @property
     def audit_dir(self) -> Path:
         return self.state_dir / "audit"
 
@@ -146,7 +141,6 @@ class Config(Struct, frozen=True):
             self.journal_dir,
             self.artifacts_dir,
             self.audit_dir,
-            self.cursor_key,
             self.runtime_file,
             self.mcp_sessions_file,
             self.mounts_dir,

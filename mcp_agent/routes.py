@@ -14,10 +14,10 @@ from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import BrowserLogins
 from mcp_agent.security.guard import Guard
-from mcp_agent.transports.artifact_download import Artifacts
+from mcp_agent.transports.artifact_download import ArtifactDownload
 from mcp_agent.transports.connection import WEBSOCKET_PATH
 from mcp_agent.transports.events import Events, EventsWire
-from mcp_agent.transports.http import Routes, header, send_error
+from mcp_agent.transports.http import PathTable, header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
 from mcp_agent.transports.openapi import OpenApi
 from mcp_agent.transports.prune import Prune
@@ -67,7 +67,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         "/events": _events(daemon),
         "/health": health,
         "/metrics": MetricsPage(
-            daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.lossless_clients}
+            daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.followers}
         ),
         "/": _Front(streamable, page),
     }
@@ -94,7 +94,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
             default=_not_found,
         )
 
-    routes = Routes(plain, patterns)
+    routes = PathTable(plain, patterns)
     return Guard(
         routes,
         tokens,
@@ -116,9 +116,9 @@ def _events(daemon: Daemon) -> EventsWire:
     return FleetEvents(daemon.hub, daemon.gate, daemon.gateway)
 
 
-def _artifacts(daemon: Daemon) -> Artifacts:
+def _artifacts(daemon: Daemon) -> ArtifactDownload:
     if daemon.gateway is None:
-        return Artifacts(daemon.artifacts)
+        return ArtifactDownload(daemon.artifacts)
     from mcp_agent.fleet.fleet_artifacts import FleetArtifacts
 
     return FleetArtifacts(daemon.artifacts, daemon.gateway)

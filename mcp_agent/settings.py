@@ -23,14 +23,13 @@ _LABEL_KEY = re.compile(r"[A-Za-z0-9][\w./-]{0,39}")
 _LABEL_VALUE = re.compile(r"[\w.:/-]{0,80}")
 _MOST_LABELS = 32
 # In the text form of NATS.
-_PUBLIC_KEY = re.compile(r"[A-Z2-7]{56}")
 
 
 class BadConfig(UserError):
     """A setting has a value that cannot be used. The message names the flag, the variable or the file."""
 
 
-class Kind(NamedTuple):
+class SettingKind(NamedTuple):
     """The type of a setting. `parse` raises ValueError with the end of a sentence: "needs …"."""
 
     name: str
@@ -68,14 +67,14 @@ def _parse_switch(value: Any) -> bool:
     return text in ("true", "1")
 
 
-def _one_of(what: str, values: tuple[str, ...]) -> Kind:
+def _one_of(what: str, values: tuple[str, ...]) -> SettingKind:
     def parse(value: Any) -> str:
         chosen = _parse_text(value).lower()
         if chosen not in values:
             raise ValueError(f"the {what} must be one of {', '.join(values)}, not {chosen!r}")
         return chosen
 
-    return Kind(" or ".join(values), parse)
+    return SettingKind(" or ".join(values), parse)
 
 
 def _parse_host_names(value: Any) -> tuple[str, ...]:
@@ -131,7 +130,7 @@ def parse_service_url(value: Any) -> str:
     return url
 
 
-def _number(least: int, most: int | None = None) -> Kind:
+def _number(least: int, most: int | None = None) -> SettingKind:
     bounds = f", {least} or more" if most is None else f" from {least} to {most}"
 
     def parse(value: Any) -> int:
@@ -142,7 +141,7 @@ def _number(least: int, most: int | None = None) -> Kind:
             raise ValueError(f"needs a whole number{bounds}, not {text[:60] if isinstance(value, str) else value!r}")
         return int(text)
 
-    return Kind(f"whole number{bounds}", parse)
+    return SettingKind(f"whole number{bounds}", parse)
 
 
 def _parse_box_name(value: Any) -> str:
@@ -177,30 +176,23 @@ def _parse_keys(value: Any) -> tuple[str, ...]:
     keys = value.split(",") if isinstance(value, str) else value
     if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
         raise ValueError("needs public keys, separated by commas")
-    cleaned = tuple(key.strip() for key in keys if key.strip())
-    for entry in cleaned:
-        name, is_bound, key = entry.rpartition("=")
-        if is_bound and BOX_NAME.fullmatch(name) is None:
-            raise ValueError(f"{name[:60]!r} is no name of a gateway; an entry is KEY or NAME=KEY")
-        if _PUBLIC_KEY.fullmatch(key) is None:
-            raise ValueError(f"{key[:70]!r} is no public key; `mcp-agent fleet key` shows that of a gateway")
-    return cleaned
+    return tuple(key.strip() for key in keys if key.strip())
 
 
-_TEXT = Kind("text", _parse_text)
-_PATH = Kind("path", _parse_path)
-_FOLDER = Kind("folder", _parse_folder)
-_FILE = Kind("file", _parse_file)
-_SWITCH = Kind("true or false", _parse_switch)
+_TEXT = SettingKind("text", _parse_text)
+_PATH = SettingKind("path", _parse_path)
+_FOLDER = SettingKind("folder", _parse_folder)
+_FILE = SettingKind("file", _parse_file)
+_SWITCH = SettingKind("true or false", _parse_switch)
 _LEVEL = _one_of("level", LEVELS)
 _LANGUAGE = _one_of("language", ("fr", "en"))
-_HOST_NAMES = Kind("names", _parse_host_names)
-_ORIGINS = Kind("URLs", _parse_origins)
-_SERVICE_URL = Kind("URL", parse_service_url)
+_HOST_NAMES = SettingKind("names", _parse_host_names)
+_ORIGINS = SettingKind("URLs", _parse_origins)
+_SERVICE_URL = SettingKind("URL", parse_service_url)
 _PORT = _number(0, 65_535)
-_BOX_NAME = Kind("name", _parse_box_name)
-_LABELS = Kind("labels", _parse_labels)
-_KEYS = Kind("keys", _parse_keys)
+_BOX_NAME = SettingKind("name", _parse_box_name)
+_LABELS = SettingKind("labels", _parse_labels)
+_KEYS = SettingKind("keys", _parse_keys)
 
 
 class Setting(NamedTuple):
@@ -211,7 +203,7 @@ class Setting(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: SettingKind
     default: Any
     help: str
     default_help: str = ""
@@ -314,9 +306,8 @@ SETTINGS = (
         "fleet_trust",
         _KEYS,
         (),
-        "public key of a gateway whose signed calls alone are taken, or NAME=KEY for the gateway of that name; may be "
-        "given several times",
-        "no signature is needed",
+        "gone: calls are not signed any more; a box that still has it refuses to join its fleet",
+        "none",
         fleet_key="trust",
     ),
     Setting("log_level", _LEVEL, "info", f"how much to log: {', '.join(LEVELS)}"),

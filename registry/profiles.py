@@ -93,6 +93,9 @@ class Profile(Struct, frozen=True):
 
     def switch(self, tool: Tool) -> str | None:
         """The switch that is off for `tool`: "profile", "effect", "category" or "tool"; None if the tool is on."""
+        return next(filter(None, map(self._switch, tool.placements)), None)
+
+    def _switch(self, tool: Tool) -> str | None:
         if not self.enabled:
             return "profile"
         if not self.effects.get(tool.effect, True):

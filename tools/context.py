@@ -103,7 +103,7 @@ class Pruner(Protocol):
 
     async def focus(
         self,
-        text: str | Callable[[], str],
+        text: str,
         question: str | None,
         *,
         tool: str,
@@ -117,10 +117,9 @@ class Pruner(Protocol):
     ) -> Focused:
         """The part of a tool's output that answers a question. If pruning fails, it is the whole text.
 
-        `text` may be a function: it is called in a thread, and its errors are raised here. Without `source_type` the
-        built-in engine detects the kind of text; `is_output` tells it that a command printed the text. `keep` is the
-        share of the lines to keep at least; without it the kind of text decides. An answer of a remote service is
-        discarded if `is_line` is false for one of its lines.
+        Without `source_type` the built-in engine detects the kind of text; `is_output` tells it that a command printed
+        the text. `keep` is the share of the lines to keep at least; without it the kind of text decides. An answer of a
+        remote service is discarded if `is_line` is false for one of its lines.
         """
 
     async def keep(self, owner: str, text: str) -> str:
@@ -165,8 +164,6 @@ class ToolContext(Struct, eq=False):
     pruner: Pruner | None = None
     # The folder that `read`, `grep` and the cwd of `bash` cannot leave; None where they may go anywhere.
     root: Path | None = None
-    # Whether the pruning tools keep to the letter of their contract: in `mcp-pruner`, and on `/rpc`.
-    is_strict: bool = False
     commands: CommandRules | None = None
     # When `check` was first called, and when it last reported progress.
     checked_at: float = 0.0

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mcp_agent.answers.reply import NO_REMARKS, Blocks, Compact, Remarks, Reply, Written
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Grant, Shape
 from registry.profiles import Form
 from tools.context import LogLevel, ToolContext
 from tools.kit.errors import ToolError
-from tools.kit.results import Media, Result
+from tools.kit.results import Result
 from tools.kit.rules import NOTHING, Deny, merge
 from tools.kit.spec import Tool
 from tools.sessions.origin import Origin
@@ -25,8 +26,6 @@ OPEN_TERMINAL = "open-terminal"
 _MCP = frozenset(("http", "sse", "stdio"))
 # Where results go straight to a model, which has no use for a call that takes minutes.
 _MODELS = _MCP | {OPEN_TERMINAL}
-# Where an image is sent as the bytes that it is.
-MEDIA_WIRES = frozenset((OPENAPI, OPEN_TERMINAL))
 
 
 class Caller(Struct, frozen=True):
@@ -60,6 +59,11 @@ class Caller(Struct, frozen=True):
     def is_on_mcp(self) -> bool:
         """Whether a client of MCP waits for the answer; many of those give up after a minute."""
         return self.transport in _MCP
+
+    @property
+    def takes_media(self) -> bool:
+        """Whether an image is sent as the bytes that it is, and an object once."""
+        return self.transport in (OPENAPI, OPEN_TERMINAL)
 
 
 class Narrowing(Struct, frozen=True):
@@ -95,6 +99,8 @@ class SharedContext(Struct, frozen=True):
 
     tools: ToolContext
     artifacts: ArtifactStore
+    # Whether the contract of the pruning tools holds to the letter on every wire, as in `mcp-pruner`.
+    is_literal: bool = False
 
     def for_call(self, call: Call, grant: Grant) -> ToolContext:
         """What the tool of this call is handed."""
@@ -117,29 +123,7 @@ class SharedContext(Struct, frozen=True):
             engine=shared.engine,
             pruner=shared.pruner,
             root=grant.root or shared.root,
-            # On /rpc the pruning tools keep to the letter of their contract.
-            is_strict=shared.is_strict or caller.transport == "rpc",
         )
-
-
-class Blocks(NamedTuple):
-    """The content of a result that is no single object, such as an image: a list of MCP's blocks, as JSON.
-
-    `structured` is the object that goes beside them, if there is one.
-    """
-
-    encoded: bytes
-    structured: bytes | None = None
-
-
-class Compact(NamedTuple):
-    """A result that was made short, as JSON: it goes out as text and nothing besides."""
-
-    encoded: bytes
-
-
-# What goes out: the object as JSON, its rendering, blocks, what was made short, or the bytes of an image.
-Written = bytes | str | Blocks | Compact | Media
 
 
 class Success(Struct, frozen=True):
@@ -151,10 +135,11 @@ class Success(Struct, frozen=True):
     whole_bytes: int | None = None
     # The box of the fleet that ran it, on a gateway.
     box: str = ""
+    remarks: Remarks = NO_REMARKS
 
     @property
-    def answer(self) -> Result:
-        return self.result
+    def reply(self) -> Reply:
+        return Reply(self.result, self.remarks)
 
 
 class Page(Struct, frozen=True):
@@ -173,10 +158,11 @@ class Failure(Struct, frozen=True):
     written: Written
     whole_bytes: int | None = None
     box: str = ""
+    remarks: Remarks = NO_REMARKS
 
     @property
-    def answer(self) -> ToolError:
-        return self.error
+    def reply(self) -> Reply:
+        return Reply(self.error, self.remarks)
 
     @property
     def code(self) -> str:
@@ -199,16 +185,3 @@ class Refusal(Struct, frozen=True):
 # What came of a call. All but a refusal are written as the result of a tool.
 Answer = Success | Page | Failure
 Outcome = Answer | Refusal
-
-
-def form_and_bytes(written: Written) -> tuple[Literal["json", "text", "compact", "blocks", "media"], int]:
-    """How a result was written, and how much of it goes out, without what a wire puts around it."""
-    if isinstance(written, bytes):
-        return "json", len(written)
-    if isinstance(written, str):
-        return "text", len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
-    if isinstance(written, Compact):
-        return "compact", len(written.encoded)
-    if isinstance(written, Blocks):
-        return "blocks", len(written.encoded) + len(written.structured or b"")
-    return "media", len(written.data)

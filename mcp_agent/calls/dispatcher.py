@@ -1,4 +1,4 @@
-"""The one path of a call: admit, parse, run, prune, shape. Every wire comes through here."""
+"""The one path of a call: admit, parse, run, prune, fit. Every wire comes through here."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeVar
 
+from mcp_agent.answers.budget import Budget
+from mcp_agent.answers.fit import Answers, Fitted
+from mcp_agent.answers.focus import focus, pruning_of_failure
+from mcp_agent.answers.pages import is_cursor
+from mcp_agent.answers.reply import NO_REMARKS, Remarks, Reply
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
-from mcp_agent.calls.call_errors import INVALID_PARAMS, internal_error, refuse_arguments, timeout_error
-from mcp_agent.calls.focus import prune
+from mcp_agent.calls.call_errors import internal_error, timeout_error
+from mcp_agent.calls.contract import INVALID_PARAMS, ContractError, Refused, contract_of, is_never_cut
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
-from mcp_agent.calls.shaping import Shaped, Shaper, WrittenForm, choose_form
-from mcp_agent.calls.wrapped_result import NotedResult
-from mcp_agent.compact.cursors import is_cursor
 from registry.gate import Gate, UnknownTool
 from tools.context import Cancelled, ToolContext
-from tools.kit.errors import InvalidParams, Refused, ToolDisabled, ToolError
+from tools.kit.errors import ToolDisabled, ToolError
 from tools.kit.results import FOCUS, KEEP, Result
 from tools.kit.spec import CURSOR, Tool
 
@@ -36,19 +38,19 @@ class Dispatcher:
         self,
         gate: Gate,
         context: SharedContext,
-        shaper: Shaper,
+        answers: Answers,
         threads: Executor,
         observers: Sequence[CallObserver],
     ) -> None:
         self._gate = gate
         self._context = context
-        self._shaper = shaper
+        self._answers = answers
         self._threads = threads
         self._observers = observers
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
-        return Dispatcher(gate, self._context, self._shaper, self._threads, observers)
+        return Dispatcher(gate, self._context, self._answers, self._threads, observers)
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
@@ -66,7 +68,7 @@ class Dispatcher:
         """Run `function` in a thread in the place of the tool of `call`, with all that the tool may use.
 
         For a wire that needs a result in a form of its own, such as the bytes of a file. The gate, the rules, the
-        deadline and the observers are those of the tool. Nothing is parsed or shaped. Raises ToolError.
+        deadline and the observers are those of the tool. Nothing is parsed or fitted. Raises ToolError.
         """
         began = time.perf_counter()
         outcome: Outcome | None = None
@@ -91,54 +93,55 @@ class Dispatcher:
             notify_all(self._observers, call, outcome, began)
 
     async def _carry_out(self, call: Call) -> Outcome:
-        """The steps of every call, in this order: admit, parse, run, prune, shape."""
+        """The steps of every call, in this order: admit, parse, run, prune, fit."""
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
         except UnknownTool as error:
             return Refusal(INVALID_PARAMS, str(error), reason=str(error))
         except ToolDisabled as error:
-            return await self._fail(error, call, choose_form(self._gate.form(call.caller.access), call.caller))
+            return await self._fail(error, self._answers.budget(call, None, self._gate.form(call.caller.access)))
         if call.narrowing is not None:
             tool, grant = call.narrowing.narrow(tool, grant)
-        form = choose_form(grant.form, call.caller)
+        never_cut = is_never_cut(tool, call.caller)
+        budget = self._answers.budget(call, tool, grant.form, is_never_cut=never_cut)
         context = self._context.for_call(call, grant)
-        is_strict = tool.json_rpc_errors and context.is_strict
-        notes: Sequence[str] = ()
+        contract = contract_of(
+            tool, call.caller, is_literal=self._context.is_literal, is_short=budget.form == "compact"
+        )
+        question: str | None = None
+        remarks = NO_REMARKS
         try:
             if tool.takes_cursor and (cursor := _host_cursor(call, tool)) is not None:
                 # The next page of an earlier result. The tool is not run: a command does not run again.
-                return Page(await self._in_thread(self._shaper.page, cursor, tool, call))
-            if is_strict:
-                arguments = tool.parse(call.arguments)
-            else:
-                arguments, notes = tool.parse_tolerantly(call.arguments)
+                return Page(await self._in_thread(self._answers.page, cursor, tool, call))
+            arguments, notes = (tool.parse_tolerantly if contract is None else contract.parse)(call.arguments)
+            remarks = Remarks(notes)
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
-            if question is None and form == "text":
-                context.text_room = self._shaper.text_room(call, tool)
+            if question is None and budget.form == "text" and not budget.text.is_message:
+                context.text_room = budget.text.below_header
             if log.isEnabledFor(logging.DEBUG):
                 trace(logging.DEBUG, "tool.exec_start", call)
             result = await self._run(tool, context, arguments, grant.deadline_s)
-            if question is not None:
-                result = await prune(result, question, keep, tool, context)
-            if notes:
-                result = NotedResult(result, notes)
-            return Success(result, *await self._shape(result, call, form, tool))
-        except InvalidParams as error:
-            if is_strict:
-                return refuse_arguments(tool, error, is_short=form == "compact")
-            return await self._fail(error, call, form)
+            result, pruning = await focus(result, question, keep, tool, context)
+            remarks = remarks._replace(pruning=pruning)
+            if contract is not None:
+                contract.check(result, arguments)
+            return Success(result, *await self._fit(Reply(result, remarks), budget), remarks=remarks)
         except ToolError as error:
-            if notes:
-                error.fields = {**error.fields, "notes": notes}
-            return await self._fail(error, call, form)
+            problem = error if contract is None else contract.error(error)
+            if isinstance(problem, Refused):
+                return problem.refusal
+            if isinstance(problem, ContractError) and remarks.pruning is None:
+                remarks = remarks._replace(pruning=pruning_of_failure(question, context))
+            return await self._fail(problem, budget, remarks)
         except Refused as error:
-            return Refusal(error.code, error.message, error.data)
+            return error.refusal
         except TimeoutError:
-            return await self._fail(timeout_error(tool, grant), call, form)
+            return await self._fail(timeout_error(tool, grant), budget)
         except (asyncio.CancelledError, Cancelled):
             raise asyncio.CancelledError from None
         except Exception:
-            return await self._fail(internal_error(call), call, form)
+            return await self._fail(internal_error(call), budget)
 
     async def _run(self, tool: Tool, context: ToolContext, arguments: dict[str, Any], deadline_s: float) -> Result:
         """Run `async def` on the loop and `def` in a thread; what is over in microseconds runs on the loop, too."""
@@ -153,15 +156,13 @@ class Dispatcher:
         result = await _within(deadline_s, context, work)
         return result
 
-    async def _shape(self, answer: Result | ToolError, call: Call, form: WrittenForm, tool: Tool | None) -> Shaped:
+    async def _fit(self, reply: Reply, budget: Budget) -> Fitted:
         """As it goes out. What is large, or must be kept on disk, is written in a thread."""
-        small = self._shaper.shape_small(answer, call, form, tool)
-        if small is not None:
-            return small
-        return await self._in_thread(self._shaper.shape, answer, call, form, tool)
+        fitted = self._answers.fit(reply, budget)
+        return fitted if isinstance(fitted, Fitted) else await self._in_thread(fitted)
 
-    async def _fail(self, error: ToolError, call: Call, form: WrittenForm) -> Failure:
-        return Failure(error, *await self._shape(error, call, form, None))
+    async def _fail(self, error: ToolError, budget: Budget, remarks: Remarks = NO_REMARKS) -> Failure:
+        return Failure(error, *await self._fit(Reply(error, remarks), budget), remarks=remarks)
 
     def _in_thread(self, function: Callable[..., _T], *arguments: Any) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)

@@ -13,26 +13,17 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from mcp_agent.calls.call import (
-    Blocks,
-    Call,
-    Caller,
-    Compact,
-    Failure,
-    Outcome,
-    Refusal,
-    Success,
-    Written,
-    form_and_bytes,
-)
-from mcp_agent.calls.shaping import choose_form
+from mcp_agent.answers.budget import choose_form
+from mcp_agent.answers.reply import Blocks, Compact, Written, form_and_bytes
+from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Refusal, Success
+from mcp_agent.calls.contract import ContractError
 from mcp_agent.process.logs import event
 from mcp_agent.process.memory import exact_copy
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
-from tools.kit.errors import Failed, InternalError, InvalidParams, Timeout, ToolError
+from tools.kit.errors import InternalError, InvalidParams, Timeout, ToolError
 from tools.kit.params import Field
-from tools.kit.results import NO_FACTS, Media, ResultFacts
+from tools.kit.results import NO_FACTS, Facts, Media
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +50,9 @@ class EndedCall(NamedTuple):
     outcome: Outcome | None
     took_s: float
     result_bytes: int = 0
-    facts: ResultFacts = NO_FACTS
+    facts: Facts = NO_FACTS
+    # How many bytes a focus question saved; None if nothing was pruned.
+    saved_bytes: int | None = None
     # How the result was written; None if there is none.
     form: str | None = None
 
@@ -76,8 +69,11 @@ def notify_all(observers: Sequence[CallObserver], call: Call, outcome: Outcome |
     form, result_bytes = (
         (None, 0) if outcome is None or isinstance(outcome, Refusal) else form_and_bytes(outcome.written)
     )
-    facts = outcome.result.audit_facts if isinstance(outcome, Success) else NO_FACTS
-    ended = EndedCall(call, outcome, took_s, result_bytes, facts, form)
+    facts, saved_bytes = NO_FACTS, None
+    if isinstance(outcome, Success):
+        facts, pruning = outcome.result.facts, outcome.remarks.pruning
+        saved_bytes = None if pruning is None else pruning.saved_bytes
+    ended = EndedCall(call, outcome, took_s, result_bytes, facts, saved_bytes, form)
     for observer in observers:
         observer.observe(ended)
 
@@ -95,7 +91,7 @@ class AuditObserver(CallObserver):
         self._gate = gate
 
     def observe(self, ended: EndedCall) -> None:
-        call, outcome, took_s, result_bytes, result_facts, form = ended
+        call, outcome, took_s, result_bytes, result_facts, saved_bytes, form = ended
         caller = call.caller
         tool = self._gate.catalog.by_name.get(call.tool)
         facts: dict[str, Any] = {
@@ -117,11 +113,10 @@ class AuditObserver(CallObserver):
         whole_bytes: int | None = None
         if isinstance(outcome, Success):
             whole_bytes = outcome.whole_bytes
-            exit_status, change_id, saved_bytes = result_facts
-            if exit_status is not None:
-                facts["exit"] = exit_status
-            if change_id is not None:
-                facts["undo"] = change_id
+            if result_facts.exit_status is not None:
+                facts["exit"] = result_facts.exit_status
+            if result_facts.change_id is not None:
+                facts["undo"] = result_facts.change_id
             if saved_bytes is not None:
                 facts["pruned_bytes"] = saved_bytes
         elif isinstance(outcome, Failure):
@@ -152,11 +147,11 @@ class CallTrace(CallObserver):
     """Logs how calls end: each at DEBUG, a failure at INFO, a timeout or a large result at WARNING."""
 
     def observe(self, ended: EndedCall) -> None:
-        call, outcome, took_s, result_bytes, facts, _ = ended
+        call, outcome, took_s, result_bytes, *_ = ended
         if isinstance(outcome, Success):
             if log.isEnabledFor(logging.DEBUG):
                 took_ms = round(took_s * 1000, 1)
-                mode = "raw" if facts.saved_bytes is None else "pruned"
+                mode = "raw" if ended.saved_bytes is None else "pruned"
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=result_bytes)
                 trace(logging.DEBUG, "tool.respond_ok", call, mode=mode)
         elif isinstance(outcome, Failure):
@@ -217,7 +212,7 @@ class Metrics(CallObserver):
         self.denied: dict[str, int] = {}
 
     def observe(self, ended: EndedCall) -> None:
-        call, outcome, took_s, result_bytes, facts, _ = ended
+        call, outcome, took_s, result_bytes, *_ = ended
         tool = self._gate.catalog.by_name.get(call.tool)
         # All names that no tool has share one entry.
         name = "unknown" if tool is None else tool.name
@@ -237,8 +232,8 @@ class Metrics(CallObserver):
             counts.cut += 1
             counts.saved["budget"] = counts.saved.get("budget", 0) + max(whole - result_bytes, 0)
         if isinstance(outcome, Success):
-            if facts.saved_bytes is not None:
-                counts.saved["pruning"] = counts.saved.get("pruning", 0) + facts.saved_bytes
+            if ended.saved_bytes is not None:
+                counts.saved["pruning"] = counts.saved.get("pruning", 0) + ended.saved_bytes
         elif isinstance(outcome, Failure) and outcome.error.rule is not None:
             rule = outcome.error.rule
             label = rule if rule in self.denied or len(self.denied) < _MOST_RULES else "other"
@@ -297,7 +292,7 @@ def _trace_error(call: Call, error: ToolError) -> None:
     trace(logging.INFO, "tool.exec_failed", call, **error.facts)
     if isinstance(error, Timeout):
         trace(logging.WARNING, "tool.exec_timeout", call)
-    elif isinstance(error, Failed) and error.timeout_ms is not None:
+    elif isinstance(error, ContractError) and error.timeout_ms is not None:
         trace(logging.WARNING, "tool.exec_timeout", call, timeout_ms=error.timeout_ms)
 
 

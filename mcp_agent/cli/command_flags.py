@@ -303,7 +303,7 @@ def _add_gateway(commands: Commands) -> None:
 
 def _add_fleet(commands: Commands) -> None:
     text = "make a fleet of boxes: its keys, its NATS server, and who may join"
-    actions = add_group(commands, "fleet", text, "try|init|invite|invited|revoke|key|boxes")
+    actions = add_group(commands, "fleet", text, "try|init|invite|invited|revoke|boxes")
     text = "start a NATS server, a gateway and two boxes on this machine, to see a fleet"
     trial = add_command(actions, "try", text, "fleet_trial.try_fleet", ())
     trial.add_argument("--port", type=int, default=0, metavar="PORT", help="port of the gateway (default: a free one)")
@@ -315,23 +315,13 @@ def _add_fleet(commands: Commands) -> None:
     text = "write a credentials file with which a box joins, or a gateway calls"
     invite = add_command(actions, "invite", text, "fleet.invite")
     invite.add_argument("name", metavar="NAME", help="the box: letters, digits, - and _")
-    roles = invite.add_mutually_exclusive_group()
-    for role, text in (
-        ("gateway", "for a gateway of this name, which may call every box"),
-        ("observer", "for the nats tools: sees which boxes there are, calls none"),
-        ("leaf", "for the NATS server of a site, in front of its boxes; trusted like the server itself"),
-    ):
-        roles.add_argument(f"--{role}", dest="role", action="store_const", const=role, help=text)
+    text = "for a gateway of this name, which may call every box"
+    invite.add_argument("--gateway", dest="role", action="store_const", const="gateway", help=text)
     invite.add_argument("--out", metavar="FILE", help="the file to write (default: NAME.creds)")
     invite.add_argument("--expires", metavar="TIME", help="how long it is valid: 12h, 30d, 8w (default: until revoked)")
     add_json_flag(add_command(actions, "invited", "every credentials file that was written", "fleet.invited"))
     revoke = add_command(actions, "revoke", "take back the credentials of a box or a gateway", "fleet.revoke")
     revoke.add_argument("name", metavar="NAME", help="the box or the gateway")
-    text = "make the key with which the gateway on this machine signs its calls, and show what boxes trust"
-    key = add_command(actions, "key", text, "fleet.key")
-    key.add_argument(
-        "--name", metavar="NAME", help="name of that gateway: boxes then trust the key under this name alone"
-    )
     boxes = add_command(actions, "boxes", "the boxes that the gateway on this machine knows", "fleet_trial.list_boxes")
     boxes.add_argument("filter", nargs="?", metavar="FILTER", help="labels such as gpu=1, or a name with *")
     add_json_flag(boxes)

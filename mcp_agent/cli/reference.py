@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mcp_agent.calls.text_clients import TEXT_CLIENTS
+from mcp_agent.answers.budget import TEXT_CLIENTS
 from mcp_agent.cli.main import parser
 from mcp_agent.cli.parser import Described
 from mcp_agent.settings import DAEMON_SETTINGS, PRUNER_SETTINGS

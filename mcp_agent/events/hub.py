@@ -5,8 +5,8 @@ output stays in its log: each client has a cursor, so publishing copies nothing 
 A client that stops reading delays nobody. It loses only bytes that the spool has let go, and a gap event names them.
 
 A client on an MCP wire has a subscription. An unread subscription is bounded: one event per kind, and one number to
-resume after, or an offset for each session if it was read before. Output is coalesced and rate-limited there: what a
-client is too slow for becomes a gap event.
+resume after, or an offset for each session if it was read before. Output is coalesced there. Some of these clients put
+what they hear before a model: for them it is rate-limited too, and what is too much becomes a gap event.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import asyncio
 import secrets
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator
+from contextlib import aclosing
+from functools import partial
 from typing import Literal
 
-from mcp_agent.events.output_cursor import Item, OutputCursor
+from mcp_agent.events.output_cursor import AT_ONCE_BYTES, CursorItem, OutputCursor
 from mcp_agent.events.types import (
-    Change,
+    Announcement,
+    Condition,
     Event,
     Gap,
-    MayHear,
     ResourceUpdated,
     SessionEvent,
     SessionExit,
@@ -34,9 +36,12 @@ from tools.sessions.origin import EndedBy
 from tools.sessions.output_log import Exit, OutputLog, PieceSpan
 
 Topic = Literal["tools", "sessions"]
+# An event as it goes out to one client; None: the client does not hear it.
+Encode = Callable[[Event], bytes | None]
 
 _MOST_PENDING = 256
-# What a client on an MCP wire hears of output: this often, this much a second, this much in one notification.
+# Output for a client on an MCP wire waits so long for more of it; a rated client gets so much a second; one
+# notification has so much.
 COALESCE_S = 0.1
 RATE_BYTES = 256 * 1024
 MOST_CHUNK_BYTES = 64 * 1024
@@ -46,14 +51,18 @@ def _never() -> bool:
     return False
 
 
+def _always() -> bool:
+    return True
+
+
 class EventHub:
     """All subscriptions of this daemon, and the session output that they have cursors in."""
 
     def __init__(self, boot: str | None = None) -> None:
         self.boot = boot or secrets.token_hex(5)
         self._subscriptions: set[Subscription] = set()
-        # The cursors of /events, each with the question whether its client may hear of sessions.
-        self._cursors: dict[OutputCursor, MayHear] = {}
+        # The cursors of clients that hear of sessions alone, each with what says whether it may.
+        self._cursors: dict[OutputCursor, Condition] = {}
         self._logs: dict[str, OutputLog] = {}
         # The number of the newest event: starts, output and exits of all sessions are counted in one sequence.
         self.last_number = 0
@@ -73,7 +82,8 @@ class EventHub:
         return len(self._subscriptions) + len(self._cursors)
 
     @property
-    def lossless_clients(self) -> int:
+    def followers(self) -> int:
+        """How many clients hear of sessions alone."""
         return len(self._cursors)
 
     @property
@@ -90,7 +100,7 @@ class EventHub:
     def log(self, session_id: str) -> OutputLog | None:
         return self._logs.get(session_id)
 
-    def publish(self, event: Change) -> None:
+    def publish(self, event: Announcement) -> None:
         """Offer a change to every client. Returns at once."""
         if not isinstance(event, ResourceUpdated):
             self._notify_observers("tools")
@@ -155,11 +165,11 @@ class EventHub:
     def unobserve(self, observer: Callable[[Topic], None]) -> None:
         self._observers.discard(observer)
 
-    def subscribe(self, may_hear: MayHear = _never) -> Subscription:
+    def subscribe(self, may_hear: Condition = _never, is_rated: Condition = _always) -> Subscription:
         cursor = OutputCursor()
         # Many clients never read: an offset for each session would cost each of them more than all else it has.
         cursor.resume_after = self.last_number
-        subscription = Subscription(self, cursor, may_hear)
+        subscription = Subscription(self, cursor, may_hear, is_rated)
         if self.is_closed:
             subscription.close()
         else:
@@ -173,11 +183,12 @@ class EventHub:
 
     def add(self, subscription: Subscription) -> None:
         self._subscriptions.add(subscription)
+        subscription.cursor.on_move = self._release
 
     def forget(self, subscription: Subscription) -> None:
         self._subscriptions.discard(subscription)
 
-    def follow(self, cursor: OutputCursor, may_hear: MayHear) -> None:
+    def follow(self, cursor: OutputCursor, may_hear: Condition) -> None:
         """Keep `cursor` up to date without loss: no byte is let go while its client keeps taking."""
         if self.is_closed:
             cursor.close()
@@ -186,23 +197,28 @@ class EventHub:
             cursor.revoke()
         else:
             self._cursors[cursor] = may_hear
+            cursor.is_lossless = True
             cursor.on_move = self._release
 
     def unfollow(self, cursor: OutputCursor) -> None:
         self._cursors.pop(cursor, None)
+        self.release_all()
+
+    def release_all(self) -> None:
+        """Let every child that waits for a client go on if it need not wait any longer."""
         for release in list(self._waiting.values()):
             release()
 
     def is_needed(self, log: OutputLog, to: int, release: Callable[[], None]) -> bool:
         """Whether a client that keeps taking has yet to read before `to`. If so, `release` is called when it moves."""
         now = asyncio.get_running_loop().time()
-        if any(cursor.needs(log, to, now) for cursor in self._cursors):
+        if any(cursor.is_lossless and cursor.needs(log, to, now) for cursor in self.cursors):
             self._waiting[log] = release
             return True
         self._waiting.pop(log, None)
         return False
 
-    def session_event(self, log: OutputLog, item: Item) -> SessionEvent:
+    def session_event(self, log: OutputLog, item: CursorItem) -> SessionEvent:
         """The event for what a cursor gives. Bytes that are no longer stored become a gap, which is counted."""
         if isinstance(item, Exit):
             return SessionExit.of(log.session_id, item)
@@ -236,18 +252,21 @@ class EventHub:
 
 
 class Subscription:
-    """One client's pending events: changes oldest first and each once, and session output, coalesced.
+    """What one client has yet to hear: changes oldest first and each once, answers, and session output, coalesced.
 
-    `may_hear` says whether this client may hear of sessions. It is asked each time, because a reload can change that.
+    `may_hear` says whether this client may hear of sessions; it is asked each time, because a reload can change that.
+    `is_rated` says whether its output is rate-limited: a client says who it is when its stream may be open already.
     """
 
-    def __init__(self, hub: EventHub, cursor: OutputCursor, may_hear: MayHear) -> None:
+    def __init__(self, hub: EventHub, cursor: OutputCursor, may_hear: Condition, is_rated: Condition) -> None:
         self._hub = hub
         self.cursor = cursor
         self._may_hear = may_hear
-        self._pending: dict[Change, None] = {}
+        self._is_rated = is_rated
+        self._pending: dict[Announcement, None] = {}
         self._answers: deque[bytes] = deque()
         self._woken = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         self._allowance = float(RATE_BYTES)
         self._sent_at = 0.0
         self.is_closed = False
@@ -255,7 +274,7 @@ class Subscription:
         self._is_read = False
         cursor.wake = self._woken.set
 
-    def offer(self, event: Change) -> None:
+    def offer(self, event: Announcement) -> None:
         if len(self._pending) >= _MOST_PENDING and event not in self._pending:
             del self._pending[next(iter(self._pending))]
         self._pending[event] = None
@@ -275,47 +294,27 @@ class Subscription:
         """How many answers wait for the client to take them."""
         return len(self._answers)
 
-    async def events(self) -> AsyncGenerator[Event | bytes, None]:
-        """Events, and answers as they are, until the subscription is closed. What is pending then is still given."""
-        loop = asyncio.get_running_loop()
+    async def stream(self, encode: Encode, first: bytes = b"") -> AsyncGenerator[bytes, None]:
+        """`first`, then answers as they are and events as `encode` writes them, until the subscription is closed.
+
+        What is pending then is still given. `encode` gives None for an event that this client does not hear.
+        """
         self._hub.begin(self.cursor)
         self._set_read(is_read=True)
         try:
-            while True:
-                self._woken.clear()
-                while self._answers or self._pending:
-                    if self._answers:
-                        yield self._answers.popleft()
-                        continue
-                    change = next(iter(self._pending))
-                    del self._pending[change]
-                    yield change
-                if self.cursor.behind and (self.is_closed or loop.time() >= self._sent_at + COALESCE_S):
-                    for event in self._due_output(loop.time()):
-                        while self._answers:
-                            yield self._answers.popleft()
-                        yield event
-                if self.is_closed:
-                    return
-                if self.cursor.behind:
-                    await self._wait_for_output()
-                else:
-                    await self._woken.wait()
+            async with aclosing(
+                self.cursor.follow(self._woken, first, partial(self._take, encode), lambda: self.is_closed)
+            ) as bodies:
+                async for body in bodies:
+                    yield body
         finally:
+            if self._timer is not None:
+                self._timer.cancel()
             self._set_read(is_read=False)
 
-    async def _wait_for_output(self) -> None:
-        """Return when the time has come for output that waits, or an event or an answer is there."""
-        due = max(self._sent_at + COALESCE_S, asyncio.get_running_loop().time())
-        try:
-            async with asyncio.timeout_at(due):
-                await self._woken.wait()
-        except TimeoutError:
-            pass
-
-    def hand_over(self, may_hear: MayHear | None = None) -> Subscription:
+    def hand_over(self, may_hear: Condition | None = None, is_rated: Condition | None = None) -> Subscription:
         """A new subscription with what is pending here; this one ends without giving it."""
-        successor = Subscription(self._hub, self.cursor, may_hear or self._may_hear)
+        successor = Subscription(self._hub, self.cursor, may_hear or self._may_hear, is_rated or self._is_rated)
         successor._pending, self._pending = self._pending, {}
         successor._allowance, successor._sent_at = self._allowance, self._sent_at
         successor._woken.set()
@@ -324,30 +323,63 @@ class Subscription:
         self._hub.add(successor)
         return successor
 
-    def _set_read(self, *, is_read: bool) -> None:
-        self._is_read = is_read
-        self._hub.on_listener()
-
     def close(self) -> None:
         self.is_closed = True
         self._woken.set()
         self._hub.forget(self)
 
+    def _set_read(self, *, is_read: bool) -> None:
+        self._is_read = is_read
+        self.cursor.is_lossless = is_read and not self._is_rated()
+        self._hub.on_listener()
+        self._hub.release_all()
+
+    def _take(self, encode: Encode) -> list[bytes]:
+        """What is sent next: answers before changes, and both before output."""
+        taken: list[bytes] = []
+        size = 0
+        while self._answers and size < AT_ONCE_BYTES:
+            taken.append(self._answers.popleft())
+            size += len(taken[-1])
+        if taken:
+            return taken
+        events: list[Event] = list(self._pending) or self._due_output(asyncio.get_running_loop().time())
+        self._pending.clear()
+        return [frame for event in events if (frame := encode(event)) is not None]
+
     def _due_output(self, now: float) -> list[Event]:
-        """What is due now: as much as the allowance permits; the rest is left for later, or left out with a gap."""
+        """The output that is due now, and none while more of it is waited for, or before the allowance permits it."""
+        if not self.cursor.behind:
+            return []
         if not self._may_hear():
             self.cursor.skip_all()
             return []
-        refill = (now - self._sent_at) * RATE_BYTES
-        # The last events of a stream are exits, which must not wait for an allowance.
-        self._allowance = float(RATE_BYTES) if self.is_closed else min(float(RATE_BYTES), self._allowance + refill)
-        self._sent_at = now
+        self.cursor.is_lossless = self._is_read and not self._is_rated()
+        is_flood = self.cursor.is_lossless and self.cursor.has_waiting(MOST_CHUNK_BYTES)
+        events: list[Event] = []
+        if self.is_closed or is_flood or now >= self._sent_at + COALESCE_S:
+            self._allowance = min(float(RATE_BYTES), self._allowance + (now - self._sent_at) * RATE_BYTES)
+            self._sent_at = now
+            events = self._next_events()
+        if not events and self.cursor.behind:
+            self._timer = asyncio.get_running_loop().call_later(
+                max(0.0, self._sent_at + COALESCE_S - now), self._woken.set
+            )
+        return events
+
+    def _next_events(self) -> list[Event]:
+        """As much output as the client may have at once; for a rated one, what is too much is left out with a gap."""
         found: dict[OutputLog, list[SessionEvent]] = defaultdict(list)
-        for log in list(self.cursor.behind):
-            lost = self.cursor.skip_old(log, RATE_BYTES + self._allowance, MOST_CHUNK_BYTES)
-            if lost is not None:
-                found[log].append(self._hub.session_event(log, lost))
-        for log, item in self.cursor.take(self._allowance):
+        # The last events of a stream are exits, which must not wait for an allowance.
+        most_bytes = float(RATE_BYTES) if self.is_closed else self._allowance
+        if self.cursor.is_lossless:
+            most_bytes = AT_ONCE_BYTES
+        else:
+            for log in list(self.cursor.behind):
+                lost = self.cursor.skip_old(log, RATE_BYTES + most_bytes, MOST_CHUNK_BYTES)
+                if lost is not None:
+                    found[log].append(self._hub.session_event(log, lost))
+        for log, item in self.cursor.take(most_bytes):
             found[log].append(self._hub.session_event(log, item))
             if isinstance(item, PieceSpan):
                 self._allowance -= item.end - item.offset

@@ -19,7 +19,7 @@ _WINDOW_S = 1.0
 # About how much a lossless client is sent at once.
 AT_ONCE_BYTES = 128 * 1024
 
-Item = PieceSpan | Lost | Exit
+CursorItem = PieceSpan | Lost | Exit
 
 
 class OutputCursor:
@@ -32,6 +32,8 @@ class OutputCursor:
         self.wake: Callable[[], None] = lambda: None
         self.on_move: Callable[[OutputLog], None] = lambda log: None
         self.is_closed = False
+        # Whether a child waits for this client to read on. Set by the owner.
+        self.is_lossless = False
         # Until its client reads, a cursor may follow nothing and hold the number of the last event before it.
         self.resume_after: int | None = None
         self._places: dict[OutputLog, int] = {}
@@ -74,6 +76,10 @@ class OutputCursor:
             self.behind.pop(log, None)
         self.on_move(log)
 
+    def has_waiting(self, least_bytes: int) -> bool:
+        """Whether there is so much to take."""
+        return sum(log.end - self._places[log] for log in self.behind) >= least_bytes
+
     def skip(self, log: OutputLog) -> None:
         """Leave out all that is there now of one session."""
         if log.exit is not None:
@@ -107,7 +113,7 @@ class OutputCursor:
         self.behind.clear()
         self.close()
 
-    def take(self, most_bytes: float) -> Iterator[tuple[OutputLog, Item]]:
+    def take(self, most_bytes: float) -> Iterator[tuple[OutputLog, CursorItem]]:
         """What comes next, in order, about `most_bytes` of it; nothing if nothing is left.
 
         The bytes of a piece can be read until the next one is asked for: then the spool may let them go.
@@ -132,14 +138,20 @@ class OutputCursor:
             self.on_move(log)
 
     async def follow(
-        self, woken: asyncio.Event, first: bytes, take: Callable[[], list[bytes]]
+        self,
+        woken: asyncio.Event,
+        first: bytes,
+        take: Callable[[], list[bytes]],
+        is_over: Callable[[], bool] | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """Give `first`, then what `take` gives, several events at a time, until the cursor is closed.
+        """Give `first`, then what `take` gives, several events at a time, until the cursor is closed, or `is_over`.
 
         `take` takes from this cursor, and may add events of its own. `woken` is set when there is more to take.
         """
         now = asyncio.get_running_loop().time
-        yield first
+        is_over = is_over or (lambda: self.is_closed)
+        if first:
+            yield first
         while True:
             woken.clear()
             frames = take()
@@ -147,7 +159,7 @@ class OutputCursor:
                 body = b"".join(frames)
                 yield body
                 self.count_taken(len(body), now())
-            elif self.is_closed:
+            elif is_over():
                 return
             else:
                 self.note_caught_up(now())
@@ -192,7 +204,7 @@ class OutputCursor:
         # At its end there is nothing to give: then this session comes first and is found to have nothing.
         return log.next_number(place) if place < log.end else 0
 
-    def _next_item(self, log: OutputLog) -> Item | None:
+    def _next_item(self, log: OutputLog) -> CursorItem | None:
         place = self._places[log]
         if log.exit is not None and place >= log.exit.offset:
             return log.exit

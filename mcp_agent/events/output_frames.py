@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import orjson
 
-from mcp_agent.events.output_cursor import AT_ONCE_BYTES, Item, OutputCursor
+from mcp_agent.events.output_cursor import AT_ONCE_BYTES, CursorItem, OutputCursor
 from mcp_agent.events.types import SessionEvent
 from tools.sessions.output_log import Lost, OutputLog, PieceSpan
 
@@ -21,13 +21,13 @@ class OutputFrames:
     They are without their ids: the sender puts the line of the id before each.
     """
 
-    def __init__(self, session_event: Callable[[OutputLog, Item], SessionEvent]) -> None:
+    def __init__(self, session_event: Callable[[OutputLog, CursorItem], SessionEvent]) -> None:
         """`session_event` is `EventHub.session_event`."""
         self._session_event = session_event
         self._frames: dict[tuple[str, int, int], bytes] = {}
         self._size = 0
 
-    def frame(self, log: OutputLog, item: Item) -> bytes:
+    def frame(self, log: OutputLog, item: CursorItem) -> bytes:
         if not isinstance(item, PieceSpan):
             return named_frame(self._session_event(log, item))
         # The end too: a client that asked for an offset within a piece is not at the place of another.

@@ -101,8 +101,9 @@ class Gap(NamedTuple):
 
 SessionEvent = SessionOutput | SessionExit | Gap
 Event = ToolsChanged | ResourceUpdated | Notice | SessionEvent
-Change = ToolsChanged | ResourceUpdated | Notice
-MayHear = Callable[[], bool]
+Announcement = ToolsChanged | ResourceUpdated | Notice
+# A question about a client, asked again each time: a reload may have changed the answer.
+Condition = Callable[[], bool]
 
 
 def session_uri(session_id: str) -> str:

@@ -23,7 +23,6 @@ from mcp_agent.fleet.call_protocol import (
     HOLD_S,
     MOST_CALL_BYTES,
     MOST_PIECE_BYTES,
-    BadMessage,
     pack,
     pack_call,
     pack_resource,
@@ -32,6 +31,7 @@ from mcp_agent.fleet.call_protocol import (
     unpack,
 )
 from mcp_agent.fleet.directory import Box, Directory
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import verb_subject
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Grant

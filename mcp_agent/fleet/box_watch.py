@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple
 
 from mcp_agent.fleet.bus import Bus, BusError, Disconnected, NoResponders, NotPermitted, TimedOut
-from mcp_agent.fleet.call_protocol import HOLD_S, BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import HOLD_S, pack, unpack
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import verb_subject
 from mcp_agent.fleet.watch_protocol import Form, Opening
 

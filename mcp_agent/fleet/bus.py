@@ -93,8 +93,6 @@ class Bus:
         # Why there is no connection, as far as it is known; and why none is tried any more that there never was.
         self.problem: str | None = None
         self.refusal: FleetError | None = None
-        # What a gateway that signs adds to its messages to boxes; see `call_signatures.py`.
-        self.seal: Callable[[str, bytes], bytes] | None = None
         self._lost = asyncio.Event()
         self._found = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -217,8 +215,6 @@ class Bus:
 
     async def _send(self, subject: str, payload: bytes, reply: str) -> None:
         client = self._connected_client()
-        if self.seal is not None:
-            payload = self.seal(subject, payload)
         if len(payload) > client.max_payload:
             raise TooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
         if self._refused.has("publish", subject):

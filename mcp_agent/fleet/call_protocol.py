@@ -23,23 +23,12 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from mcp_agent.calls.call import (
-    MEDIA_WIRES,
-    Blocks,
-    Call,
-    Caller,
-    Compact,
-    Failure,
-    Narrowing,
-    Outcome,
-    Page,
-    Refusal,
-    Success,
-    Written,
-)
+from mcp_agent.answers.reply import Blocks, Compact, Written
+from mcp_agent.calls.call import Call, Caller, Failure, Narrowing, Outcome, Page, Refusal, Success
+from mcp_agent.fleet.messages import BadMessage
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
-from tools.kit.results import Media, Result, ResultFacts
+from tools.kit.results import Facts, Media, Result
 from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules, Rule
 
 # A member answers within that time, at the latest that the call is running.
@@ -58,10 +47,6 @@ _NOTHING = memoryview(b"")
 # What a member keeps of the settings that it has read.
 _MOST_SETTINGS = 1_000
 _MOST_SETTING_BYTES = 10_000
-
-
-class BadMessage(Exception):
-    """A message that is not of this protocol, or of a later version of it."""
 
 
 def pack(head: Mapping[str, Any], *parts: bytes) -> bytes:
@@ -244,7 +229,7 @@ def pack_outcome(outcome: Outcome, caller: Caller) -> bytes:
     form, first, second = _write(outcome.written, caller)
     head: dict[str, Any] = {"is": "done", "kind": "page", "form": form, "sizes": [len(first), len(second)]}
     if isinstance(outcome, Success):
-        facts = outcome.result.audit_facts
+        facts = outcome.result.facts
         head |= {"kind": "success", "whole": outcome.whole_bytes, "exit": facts.exit_status, "undo": facts.change_id}
     elif isinstance(outcome, Failure):
         error = outcome.error
@@ -262,7 +247,7 @@ def _write(written: Written, caller: Caller) -> tuple[str, bytes, bytes]:
         return "media", written.data, b""
     if isinstance(written, Blocks):
         return "blocks", written.encoded, written.structured or b""
-    if caller.transport not in MEDIA_WIRES:
+    if not caller.takes_media:
         text = written if isinstance(written, str) else (written if isinstance(written, bytes) else written.encoded)
         shown = text if isinstance(text, str) else text.decode()
         content = orjson.dumps([{"type": "text", "text": shown}])
@@ -337,8 +322,8 @@ class RemoteResult(Result, frozen=True):
         return _text_of(self._written)
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(self._exit, self._undo)
+    def facts(self) -> Facts:
+        return Facts(self._exit, self._undo)
 
 
 class RemoteError(ToolError):

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from mcp_agent.fleet.bus import Bus, BusError, NoResponders
-from mcp_agent.fleet.call_protocol import MOST_PIECE_BYTES, BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import MOST_PIECE_BYTES, pack, unpack
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import verb_subject
 from tools.context import ToolContext
 from tools.files import disk
@@ -29,7 +30,7 @@ from tools.journal.journal import Journal
 from tools.journal.journal_records import Receipt
 from tools.kit.errors import AlreadyExists, BoxUnreachable, IoError, StaleRev, ToolError, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts
+from tools.kit.results import Facts, Result
 from tools.kit.spec import Tool, tool
 
 _T = TypeVar("_T")
@@ -63,8 +64,8 @@ class Received(Result, frozen=True):
     why: str | None = None
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
+    def facts(self) -> Facts:
+        return Facts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.bytes} bytes received as {self.path}"

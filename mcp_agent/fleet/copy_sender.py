@@ -21,7 +21,8 @@ from collections.abc import Callable
 from typing import Annotated, Any, cast
 
 from mcp_agent.fleet.bus import BusError, Message
-from mcp_agent.fleet.call_protocol import HOLD_S, MOST_PIECE_BYTES, BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import HOLD_S, MOST_PIECE_BYTES, pack, unpack
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.process.logs import event
 from tools.context import ToolContext

@@ -30,14 +30,11 @@ from mcp_agent.process.extras import import_extra
 from mcp_agent.settings import BOX_NAME
 from tools.files.disk import folder_lock, read_small_file, replace_file
 
-Role = Literal["member", "gateway", "observer", "leaf"]
+Role = Literal["member", "gateway"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 _NAME = "{{name()}}"
-# What the services of members are called for the `nats` tools.
-SERVICE = "mcp-agent"
 
-_EVERYTHING = ("agent.>", "_INBOX.>", "$SRV.>")
 PUBLISH: dict[Role, tuple[str, ...]] = {
     # Its own name is asked for before it is taken; and it pulls files that other boxes offer.
     "member": (f"agent.{_NAME}.beat", f"agent.{_NAME}.who", f"agent.*.*.copy.{_NAME}"),
@@ -46,23 +43,15 @@ PUBLISH: dict[Role, tuple[str, ...]] = {
         "agent.*.who",
         "agent.who",
     ),
-    "observer": ("$SRV.>",),
-    # The NATS server of a site, in front of its boxes: it passes on what is theirs, and is trusted like any server.
-    "leaf": _EVERYTHING,
 }
 SUBSCRIBE: dict[Role, tuple[str, ...]] = {
     "member": (
         *(f"agent.{_NAME}.*.{verb}.*" for verb in ("call", "read", "cancel", "copy")),
         f"agent.{_NAME}.who",
-        # To notice another daemon with its name.
-        f"agent.{_NAME}.beat",
         "agent.who",
-        *(f"$SRV.*{place}" for place in ("", f".{SERVICE}", f".{SERVICE}.{_NAME}")),
         f"_INBOX.box.{_NAME}.>",
     ),
     "gateway": ("agent.*.beat", f"_INBOX.gateway.{_NAME}.>"),
-    "observer": ("agent.*.beat", f"_INBOX.observer.{_NAME}.>"),
-    "leaf": _EVERYTHING,
 }
 _KEYS = ("operator", "account", "system", *ROLES)
 
@@ -151,10 +140,6 @@ class FleetKeys:
     def accounts_folder(self) -> Path:
         """Where the accounts for the server were written last."""
         return Path(self._read().get("accounts_folder", self._folder))
-
-    def account(self) -> str:
-        """The public key of the account that all of the fleet are in."""
-        return self._keys(self._read())["account"].public
 
     def server_accounts(self) -> str:
         """The part of the configuration of nats-server that makes it believe these keys. It holds no secret."""

@@ -1,7 +1,8 @@
 """Which boxes there are: a table in memory, from what they say of themselves. Any gateway can rebuild it.
 
-Every member sends a beat each `BEAT_S`, with its boot id, its load and a hash of its facts. At its start a gateway asks
-all of them once who they are. Tools are fetched once for each hash: boxes of one version and profile have the same.
+Every member sends a beat each `HEARTBEAT_S`, with its boot id, its load and a digest of its facts. At its start a
+gateway asks all of them once who they are. Tools are fetched once for each digest: boxes of one version and profile
+have the same.
 """
 
 from __future__ import annotations
@@ -14,20 +15,18 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
-import orjson
 from msgspec import Struct, field
 
 from mcp_agent.fleet.bus import Bus, BusError, Message
-from mcp_agent.fleet.call_protocol import BadMessage, unpack
+from mcp_agent.fleet.messages import BadMessage, Beat, Leaves, ToolEntry, Who, encode, read_beat, read_tools
 from mcp_agent.fleet.subjects import EVERY_BEAT, WHO, who_subject
 from mcp_agent.process.logs import event
 from mcp_agent.settings import BOX_NAME
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 10.0
+HEARTBEAT_S = 10.0
 # A box that was not heard of for so long is marked as away, and forgotten much later.
 AWAY_S = 25.0
 _FORGET_S = 3_600.0
@@ -37,8 +36,8 @@ _GATHER_S = 0.25
 _ASK_S = 2.0
 _ASKED_AT_ONCE = 16
 _MOST_BOXES = 20_000
-_MOST_TOOLS = 2_000
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+# Of the digests that a gateway says it has.
+_MOST_SETS = 100
 # Many boxes come and go at once, and the list of tools is made for all of them together.
 _COALESCE_S = 0.05
 
@@ -51,11 +50,11 @@ class Box(Struct, eq=False):
     labels: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""
     version: str = ""
-    # The hash of all facts, and that of its tools alone.
+    # The digest of all facts, and that of its tools alone.
     facts: str = ""
     tools: str = ""
     # The names of tools that it has and lets no gateway use.
-    off: frozenset[str] = frozenset()
+    off: tuple[str, ...] = ()
     load: float = 0.0
     sessions: int = 0
     # The number of the newest event of its sessions.
@@ -72,8 +71,8 @@ class Directory:
 
     def __init__(self) -> None:
         self.boxes: dict[str, Box] = {}
-        # The tools of boxes as they describe them, by hash.
-        self.tool_sets: dict[str, list[dict[str, Any]]] = {}
+        # The tools of boxes as they describe them, by digest.
+        self.tool_sets: dict[str, tuple[ToolEntry, ...]] = {}
         self.on_change: Callable[[], None] = lambda: None
         # Called with the name of a box that was heard of, or has left.
         self.listeners: set[Callable[[str], None]] = set()
@@ -82,9 +81,9 @@ class Directory:
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._change: asyncio.TimerHandle | None = None
         self._used_sets: Counter[str] = Counter()
-        # What `holders` found, until a box comes, goes or has other tools.
-        # All of them by name; empty while that must be made anew.
+        # All boxes by name; empty while that must be made anew.
         self._by_name: list[Box] = []
+        # What `holders` found, until a box comes, goes or has other tools.
         self._holders: dict[str, list[Box]] = {}
 
     async def join(self, bus: Bus) -> None:
@@ -92,7 +91,7 @@ class Directory:
         self._connection = bus
         end = await bus.subscribe(EVERY_BEAT, self._hear)
         try:
-            await bus.publish(WHO, b"{}")
+            await bus.publish(WHO, encode(Who()))
         except BusError:
             await end()
             raise
@@ -109,7 +108,7 @@ class Directory:
                 await asyncio.sleep(_SWEEP_EVERY_S)
                 if self._bus.connected_at != connected_at and self._bus.is_connected:
                     with contextlib.suppress(BusError):
-                        await self._bus.publish(WHO, b"{}")
+                        await self._bus.publish(WHO, encode(Who()))
                         connected_at = self._bus.connected_at
                 for box in [box for box in self.boxes.values() if time.monotonic() - box.heard_at > _FORGET_S]:
                     self._remove(box.name)
@@ -137,7 +136,7 @@ class Directory:
         """The boxes that have a tool, by name."""
         found = self._holders.get(tool)
         if found is None:
-            sets = {key for key, tools in self.tool_sets.items() if any(each["name"] == tool for each in tools)}
+            sets = {key for key, tools in self.tool_sets.items() if any(each.name == tool for each in tools)}
             found = sorted((box for box in self.boxes.values() if box.tools in sets), key=lambda box: box.name)
             self._holders[tool] = found
         return found
@@ -152,23 +151,29 @@ class Directory:
         wanted, fits_name = labels or {}, re.compile("|".join(globs)).match
         return [box for box in self._by_name if box.fits(wanted) and fits_name(box.name)]
 
-    def counted_sets(self) -> list[tuple[list[dict[str, Any]], int]]:
-        """Every set of tools, with the number of boxes that have it, the most common first."""
-        order = sorted(self._used_sets.items(), key=lambda item: (-item[1], item[0]))
-        return [(self.tool_sets[key], count) for key, count in order if key in self.tool_sets]
+    def counted_sets(self) -> list[tuple[tuple[ToolEntry, ...], int]]:
+        """Every set of tools, with the number of boxes that have it, the most common and then the largest first."""
+        counted = [(key, self.tool_sets[key], count) for key, count in self._used_sets.items() if key in self.tool_sets]
+        counted.sort(key=lambda each: (-each[2], -len(each[1]), each[0]))
+        return [(tools, count) for _, tools, count in counted]
 
     def has_category(self, box: Box, category: str) -> bool:
-        return any(tool["category"] == category for tool in self.tool_sets.get(box.tools, ()))
+        return any(tool.category == category for tool in self.tool_sets.get(box.tools, ()))
 
     async def ask_boot(self, name: str, within_s: float) -> str | None:
         """The boot id of a box, asked for now; None if it does not answer in time."""
         try:
-            head, _ = unpack(await self._bus.request(who_subject(name), b"{}", within_s))
-            self._take(name, head)
+            self._take(name, await self._ask_who(name, Who(), within_s))
         except (BusError, BadMessage):
             return None
         box = self.boxes.get(name)
         return None if box is None else box.boot
+
+    async def _ask_who(self, name: str, question: Who, within_s: float) -> Beat:
+        answer = read_beat(await self._bus.request(who_subject(name), encode(question), within_s))
+        if isinstance(answer, Leaves):
+            raise BadMessage(f"{name} was asked who it is, and leaves")
+        return answer
 
     async def _hear(self, message: Message) -> None:
         """A beat. Facts that are not known yet are asked for."""
@@ -176,14 +181,14 @@ class Directory:
         if BOX_NAME.fullmatch(name) is None:
             return
         try:
-            head, _ = unpack(message.data)
-            if head.get("leaves"):
-                if name in self.boxes and self.boxes[name].boot == head.get("boot"):
+            beat = read_beat(message.data)
+            if isinstance(beat, Leaves):
+                if name in self.boxes and self.boxes[name].boot == beat.boot:
                     self._remove(name)
                 return
             if name not in self.boxes and len(self.boxes) >= _MOST_BOXES:
                 return
-            is_known = self._take(name, head)
+            is_known = self._take(name, beat)
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", box=name, message=str(error))
             return
@@ -192,36 +197,26 @@ class Directory:
             self._asking[name] = task
             task.add_done_callback(lambda _: self._asking.pop(name, None))
 
-    def _take(self, name: str, head: Mapping[str, Any]) -> bool:
+    def _take(self, name: str, beat: Beat) -> bool:
         """Take over what a box says. False if it has facts or tools that are not known. Raises BadMessage."""
-        try:
-            boot, facts = str(head["boot"]), str(head["facts"])
-            load, sessions, calls = float(head["load"]), int(head["sessions"]), int(head["calls"])
-            events = int(head.get("events", 0))
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadMessage(f"a beat of {name} cannot be read: {error!r}") from None
+        about = beat.about
+        tools = None if about is None or beat.tools is None else read_tools(beat.tools, about.tools)
         box = self.boxes.get(name)
         if box is None:
-            box = Box(name, boot)
-        box.boot, box.load, box.sessions, box.calls, box.heard_at = boot, load, sessions, calls, time.monotonic()
-        box.events = events
-        said = head.get("about")
-        if isinstance(said, dict):
-            tools = str(said.get("tools", ""))
-            if isinstance(head.get("tool_list"), list):
-                self.tool_sets[tools] = [each for each in head["tool_list"][:_MOST_TOOLS] if _is_tool(each)]
-            if tools not in self.tool_sets:
+            box = Box(name, beat.boot)
+        box.boot, box.load, box.sessions, box.calls = beat.boot, beat.load, beat.sessions, beat.calls
+        box.events, box.heard_at = beat.events, time.monotonic()
+        if about is not None:
+            if tools is not None:
+                self.tool_sets[about.tools] = tools
+            if about.tools not in self.tool_sets:
                 return False
-            labels = said.get("labels")
-            box.labels = {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
-            off = said.get("off")
-            box.off = frozenset(map(str, off)) if isinstance(off, list) else frozenset()
-            box.directory, box.version = str(said.get("directory", "")), str(said.get("version", ""))
-            box.facts = facts
-            self._put(box, tools)
-        elif box.facts != facts:
+            box.labels, box.off, box.directory, box.version = about.labels, about.off, about.directory, about.version
+            box.facts = beat.facts
+            self._put(box, about.tools)
+        elif box.facts != beat.facts:
             return False
-        self._tell(name)
+        self._notify_listeners(name)
         return True
 
     def _put(self, box: Box, tools: str) -> None:
@@ -244,7 +239,7 @@ class Directory:
         self._by_name = []
         event(log, logging.INFO, "fleet.box_left", box=name)
         self._plan_change()
-        self._tell(name)
+        self._notify_listeners(name)
 
     def _release(self, tools: str) -> None:
         self._used_sets[tools] -= 1
@@ -256,14 +251,12 @@ class Directory:
         """Ask a box for all its facts, and for its tools unless another box has the same."""
         async with self._places:
             try:
-                asked = orjson.dumps({"has": list(self.tool_sets)[:100]})
-                head, _ = unpack(await self._bus.request(who_subject(name), asked, _ASK_S))
-                self._take(name, head)
+                self._take(name, await self._ask_who(name, Who(has=tuple(self.tool_sets)[:_MOST_SETS]), _ASK_S))
             except (BusError, BadMessage) as error:
                 # The next beat is a new chance.
                 event(log, logging.INFO, "fleet.box_not_known", box=name, message=str(error))
 
-    def _tell(self, name: str) -> None:
+    def _notify_listeners(self, name: str) -> None:
         for listener in tuple(self.listeners):
             listener(name)
 
@@ -277,17 +270,6 @@ class Directory:
             self._change.cancel()
             self._change = None
         self.on_change()
-
-
-def _is_tool(entry: Any) -> bool:
-    """Whether a gateway can offer what a box says of a tool. Boxes may have other versions, and need not mean well."""
-    if not isinstance(entry, dict) or _TOOL_NAME.fullmatch(str(entry.get("name", ""))) is None:
-        return False
-    kinds = (("schema", dict), ("listed", dict), ("hints", dict), ("aliases", list), ("known_as", list))
-    if any(not isinstance(entry.get(key), kind | None) for key, kind in kinds):
-        return False
-    schemas = [entry[key] for key in ("schema", "listed") if entry.get(key)]
-    return all(isinstance(schema.get("properties", {}), dict) for schema in schemas)
 
 
 def parse_labels(text: str) -> dict[str, str]:

@@ -8,19 +8,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mcp_agent.fleet.bus import BusError
-from mcp_agent.fleet.call_protocol import BadMessage
 from mcp_agent.fleet.directory import Box
 from mcp_agent.fleet.gateway import Gateway
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import box_of_uri
 from mcp_agent.storage.artifact_store import ArtifactStore
-from mcp_agent.transports.artifact_download import Artifacts, OpenArtifact, Unavailable
+from mcp_agent.transports.artifact_download import ArtifactDownload, OpenArtifact, Unavailable
 
 # A box that is restarted, and a connection that breaks, have so long to come back while an artifact is sent.
 _PATIENCE_S = 15.0
 _RETRY_S = 0.2
 
 
-class FleetArtifacts(Artifacts):
+class FleetArtifacts(ArtifactDownload):
     def __init__(self, store: ArtifactStore, gateway: Gateway) -> None:
         super().__init__(store)
         self._gateway = gateway

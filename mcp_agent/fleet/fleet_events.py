@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
 from mcp_agent.events.output_frames import gap_frame
-from mcp_agent.events.types import MayHear
+from mcp_agent.events.types import Condition
 from mcp_agent.fleet.box_watch import Batch, NoSuchSession, SwitchedOff, WatchEnded
 from mcp_agent.fleet.directory import list_names
 from mcp_agent.fleet.fleet_watch import BadId, FleetWatch, Missed, Place, parse_places
@@ -28,8 +28,8 @@ from mcp_agent.transports.events import (
     CONNECTED_FRAME,
     RESUMED_FRAME,
     AskedEvents,
-    BadRequest,
     EventsWire,
+    StreamRefused,
     no_session,
 )
 from registry.gate import Access, Gate
@@ -51,7 +51,7 @@ class FleetEvents(EventsWire):
         return super()._may_hear(access) or not self._gate.catalog.categories.get("shell")
 
     @asynccontextmanager
-    async def _open(self, asked: AskedEvents, may_hear: MayHear) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
+    async def _open(self, asked: AskedEvents, may_hear: Condition) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
         places, first = _read_id(asked.last_id)
         box = self._box_of(asked)
         watch = self._gateway.watch(box=box, session=asked.session_id, places=places)
@@ -74,7 +74,7 @@ class FleetEvents(EventsWire):
             self._hub.unfollow(cursor)
 
     def _box_of(self, asked: AskedEvents) -> str | None:
-        """The box that a client asks for, by its name or that of a session; None: all of them. Raises BadRequest."""
+        """The box that a client asks for, by its name or that of a session; None: all of them. Raises StreamRefused."""
         box = asked.box
         if asked.session_id is not None:
             box = next(iter(boxes_in({"session_id": asked.session_id})), None)
@@ -82,7 +82,8 @@ class FleetEvents(EventsWire):
                 raise no_session(asked.session_id, [])
         if box is not None and box not in self._directory.boxes:
             known = list_names(self._directory.find())
-            raise BadRequest(404, f"there is no box {box[:60]!r}", f"there are {known}" if known else "no box is there")
+            hint = f"there are {known}" if known else "no box is there"
+            raise StreamRefused(404, f"there is no box {box[:60]!r}", hint)
         return box
 
     async def _open_session(self, watch: FleetWatch, asked: AskedEvents, place: Place | None) -> None:
@@ -94,9 +95,9 @@ class FleetEvents(EventsWire):
         except NoSuchSession as error:
             raise no_session(asked.session_id, error.known) from None
         except SwitchedOff as error:
-            raise BadRequest(403, str(error)) from None
+            raise StreamRefused(403, str(error)) from None
         except (WatchEnded, TimeoutError):
-            raise BadRequest(
+            raise StreamRefused(
                 503, "the box of the session cannot be reached now", "try again with the same id"
             ) from None
 

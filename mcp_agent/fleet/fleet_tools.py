@@ -11,9 +11,8 @@ from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from tools.context import ToolContext
 from tools.kit.errors import InvalidParams, NotFound
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Item, Result, quantity
 from tools.kit.spec import Tool, tool
-from tools.kit.summaries import Item, quantity
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway
@@ -42,8 +41,8 @@ class Boxes(Result, frozen=True):
         return "\n".join(lines)
 
     @property
-    def list_field(self) -> str:
-        return "boxes"
+    def body(self) -> Body:
+        return Body("boxes", "list")
 
     @classmethod
     def item(cls, entry: Any) -> Item:
@@ -75,8 +74,8 @@ class BoxRows(Result, frozen=True):
         return "\n".join(lines)
 
     @property
-    def list_field(self) -> str:
-        return "rows"
+    def body(self) -> Body:
+        return Body("rows", "list")
 
     @classmethod
     def item(cls, entry: Any) -> Item:
@@ -115,7 +114,12 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
     async def box_use(
         ctx: ToolContext,
         *,
-        box: Annotated[str, Field(description="Name, or labels (gpu=1) of one; empty: none.", audited=True)],
+        box: Annotated[
+            str,
+            Field(
+                description="Box name, or labels that match exactly one box. Empty clears the default.", audited=True
+            ),
+        ],
     ) -> BoxUse:
         """Choose the box that calls without `box` go to."""
         caller = gateway.caller_of(ctx)
@@ -129,7 +133,9 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
         command: Annotated[str, Field(is_command=True, min_length=1)],
         filter: Annotated[str, Field(description="As for boxes; * for all.", min_length=1, audited=True)],
         timeout_seconds: Annotated[float, Field(minimum=1, maximum=3_600)] = 60,
-        width: Annotated[int, Field(description="At once.", minimum=1, maximum=_MOST_WIDTH)] = 10,
+        width: Annotated[
+            int, Field(description="How many boxes run it in parallel.", minimum=1, maximum=_MOST_WIDTH)
+        ] = 10,
     ) -> BoxRows:
         """Run a command on many boxes, one row for each."""
         caller = gateway.caller_of(ctx)
@@ -180,12 +186,12 @@ def _empty_hint(directory: Directory, text: str | None) -> str:
 
 
 def _usual(directory: Directory) -> tuple[str, set[str]]:
-    """The hash and the names of the tools that most boxes have."""
+    """The digest and the names of the tools that most boxes have."""
     counted = directory.counted_sets()
     if not counted:
         return "", set()
     tools = counted[0][0]
-    return next(key for key, each in directory.tool_sets.items() if each is tools), {each["name"] for each in tools}
+    return next(key for key, each in directory.tool_sets.items() if each is tools), {each.name for each in tools}
 
 
 def _row(directory: Directory, box: Box, usual: tuple[str, set[str]]) -> dict[str, Any]:
@@ -200,7 +206,7 @@ def _row(directory: Directory, box: Box, usual: tuple[str, set[str]]) -> dict[st
     if directory.is_away(box):
         row["away"] = f"not heard of for {directory.silence(box)}"
     if box.tools != usual[0]:
-        names = {each["name"] for each in directory.tool_sets.get(box.tools, ())}
+        names = {each.name for each in directory.tool_sets.get(box.tools, ())}
         differences = {"more_tools": sorted(names - usual[1]), "lacks_tools": sorted(usual[1] - names)}
         row |= {key: value for key, value in differences.items() if value}
     return row

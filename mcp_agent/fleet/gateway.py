@@ -17,16 +17,15 @@ from msgspec.structs import replace
 
 from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.shaping import choose_form
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus, BusError, FleetError
-from mcp_agent.fleet.call_protocol import BadMessage, pack, unpack
-from mcp_agent.fleet.call_signatures import Signer
+from mcp_agent.fleet.call_protocol import pack, unpack
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.fleet_watch import FleetWatch, Place
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.own_artifacts import OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
@@ -45,8 +44,8 @@ from tools.kit.spec import Tool
 log = logging.getLogger(__name__)
 
 _MOST_DEFAULTS = 10_000
-_RUNS = "shell_exec"
-_CHOOSES = "box_use"
+_SHELL_EXEC = "shell_exec"
+_BOX_USE = "box_use"
 _ROW_BYTES = 2_000
 _READ_S = 10.0
 # While NATS cannot be reached; a connection is noticed at once.
@@ -64,7 +63,6 @@ class Gateway:
         url: str,
         credentials: Path | None,
         name: str,
-        signer: Signer | None = None,
         *,
         linger_s: float = LINGER_S,
     ) -> None:
@@ -73,7 +71,6 @@ class Gateway:
         self.calls = BoxCalls(self.directory, name)
         self._url = url
         self._credentials = credentials
-        self._signer = signer
         self._linger_s = linger_s
         self._bus: Bus | None = None
         self._tail: SessionTail | None = None
@@ -116,8 +113,6 @@ class Gateway:
             inbox_prefix=f"_INBOX.gateway.{self.name}",
             must_be_there=False,
         )
-        if self._signer is not None:
-            bus.seal = self._signer.seal
         self.calls.join(bus)
         self.directory.on_change = daemon.refresh_catalog
         self._tail = SessionTail(
@@ -219,9 +214,9 @@ class Gateway:
         program = replace(caller, transport=OPENAPI, form="json")
         arguments = {"command": command, "timeout_seconds": timeout_s, "max_output_bytes": _ROW_BYTES}
         try:
-            _, grant = self.gate.admit(caller.access, _RUNS)
+            _, grant = self.gate.admit(caller.access, _SHELL_EXEC)
             outcome = await self.calls.call(
-                box, Call(new_call_id(), program, _RUNS, arguments), grant._replace(form="json")
+                box, Call(new_call_id(), program, _SHELL_EXEC, arguments), grant._replace(form="json")
             )
         except UnknownTool as error:
             return {**row, "error": {"code": NotFound.code, "message": str(error)}}
@@ -232,7 +227,7 @@ class Gateway:
         if isinstance(outcome, Failure):
             return {**row, "error": outcome.error.as_object()["error"]}
         assert isinstance(outcome, Success), "a new call has no further page"
-        result = outcome.result.as_object()
+        result = outcome.reply.as_object()
         output = "\n".join(text.rstrip("\n") for name in ("stdout", "stderr") if (text := result.get(name)))
         facts = {
             name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None
@@ -259,7 +254,7 @@ class Gateway:
             box, Call(new_call_id(), program, name, arguments, report), grant._replace(form="json")
         )
         if isinstance(outcome, Success):
-            return outcome.result.as_object()
+            return outcome.reply.as_object()
         if isinstance(outcome, Failure):
             raise outcome.error
         raise BoxUnreachable(
@@ -343,8 +338,8 @@ class Gateway:
 
     def _how_to_choose(self, caller: Caller, which: str) -> str:
         assert self.gate is not None, "only a tool that was admitted needs a box"
-        can_choose = any(tool.name == _CHOOSES for tool in self.gate.visible(caller.access))
-        return f"pass box, or choose {which} with {_CHOOSES}" if can_choose else "pass box"
+        can_choose = any(tool.name == _BOX_USE for tool in self.gate.visible(caller.access))
+        return f"pass box, or choose {which} with {_BOX_USE}" if can_choose else "pass box"
 
 
 class _GatewayDispatcher(Dispatcher):
@@ -359,8 +354,7 @@ class _GatewayDispatcher(Dispatcher):
         except UnknownTool:
             error = self.gateway.disabled_everywhere(call.tool)
             if error is not None:
-                form = choose_form(self._gate.form(call.caller.access), call.caller)
-                return await self._fail(error, call, form)
+                return await self._fail(error, self._answers.budget(call, None, self._gate.form(call.caller.access)))
             return await super()._carry_out(call)
         except ToolDisabled:
             return await super()._carry_out(call)
@@ -378,7 +372,7 @@ class _GatewayDispatcher(Dispatcher):
             name = box.name
             return await self.gateway.calls.call(box, call, grant)
         except ToolError as error:
-            return replace(await self._fail(error, call, choose_form(grant.form, call.caller)), box=name)
+            return replace(await self._fail(error, self._answers.budget(call, tool, grant.form)), box=name)
 
 
 def labels_of(text: str) -> Mapping[str, str]:

@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import platform
 import random
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
-import orjson
+from msgspec.structs import replace
 
 from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
-from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, NotPermitted, TimedOut
-from mcp_agent.fleet.call_protocol import LEASE_S, MOST_PIECE_BYTES, BadMessage, pack, unpack
-from mcp_agent.fleet.call_signatures import Trust
-from mcp_agent.fleet.directory import BEAT_S
+from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, TimedOut
+from mcp_agent.fleet.call_protocol import LEASE_S, MOST_PIECE_BYTES
+from mcp_agent.fleet.directory import HEARTBEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
 from mcp_agent.fleet.member_tools import MemberTools
 from mcp_agent.fleet.member_watches import MemberWatches
-from mcp_agent.fleet.nats_service import NatsService
+from mcp_agent.fleet.messages import (
+    About,
+    BadMessage,
+    Beat,
+    Leaves,
+    ToolEntry,
+    Who,
+    digest,
+    encode,
+    pack_tools,
+    read_beat,
+    read_who,
+)
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from mcp_agent.process import signals
 from mcp_agent.process.logs import event
 from registry.gate import Access
-from tools.kit.spec import Tool
 
 log = logging.getLogger(__name__)
 
-# How long another daemon of the same name has to say that it is there.
+# How long another daemon of the same name has to say that it is there; at once it is known that there is none.
 _NAMESAKE_S = 2.0
-# Of two that joined within that time of each other, the smaller boot id decides who stays.
-_SAME_TIME_S = 10.0
 # All members answer a gateway that starts; a little apart, so that a large fleet does not answer in one instant.
 _ANSWER_WITHIN_S = 0.1
 _BETWEEN_BEATS_S = 0.02
@@ -60,10 +65,8 @@ class Member:
         self._labels = dict(config.label)
         self._daemon = daemon
         self._bus: Bus | None = None
-        self._joined_at = 0.0
         self._is_joined = False
-        self._trust = Trust(())
-        # Why it had to leave again: another daemon has the name.
+        # Why it could not join after all.
         self.refusal: FleetError | None = None
         self._tools = MemberTools(daemon)
         self._calls = MemberCalls(
@@ -74,8 +77,7 @@ class Member:
             lease_s=lease_s,
         )
         self._watches = MemberWatches(daemon, lambda: daemon.gate.offers(self._access(), "shell"))
-        self._service = NatsService(self.box, self.boot, self._labels, lambda: self._calls.count)
-        self._about: tuple[dict[str, Any], list[dict[str, Any]], str] | None = None
+        self._described: tuple[About, bytes] | None = None
         self._has_changed = asyncio.Event()
 
     async def join(self) -> None:
@@ -84,10 +86,11 @@ class Member:
         Where NATS cannot be reached, `follow` does it as soon as it can.
         """
         self._check_profile()
-        try:
-            self._trust = Trust(self._daemon.config.fleet_trust)
-        except ValueError as error:
-            raise FleetError(f"fleet.trust: {error}") from None
+        if self._daemon.config.fleet_trust:
+            raise FleetError(
+                "fleet.trust: calls are not signed any more, so this box could not check what it is to check; take the "
+                "setting away if you trust whoever runs the NATS server, or let this box join a server of your own"
+            )
         prefix = f"_INBOX.box.{self.box}"
         self._bus = bus = await Bus.connect(
             self._url,
@@ -113,23 +116,19 @@ class Member:
 
     async def _enter(self, bus: Bus) -> None:
         """Take the name, and serve gateways from now on. Raises FleetError and BusError, and then nothing is served."""
-        trust = self._trust
-        await self._check_name(bus)
         ends: list[Callable[[], Awaitable[None]]] = []
         try:
+            ends.append(await bus.subscribe(who_subject(self.box), self._serve_who))
+            await self._check_name(bus)
             for subject, serve in (
-                (who_subject(self.box), self._serve_who),
-                (beat_subject(self.box), self._hear_namesake),
-                (verb_subject(self.box, self.boot, "call", "*"), trust.guard(self._calls.serve_call)),
-                (verb_subject(self.box, self.boot, "cancel", "*"), trust.guard(self._calls.serve_cancel)),
-                (verb_subject(self.box, self.boot, "read", "*"), trust.guard(self._watches.serve)),
+                (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
+                (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
+                (verb_subject(self.box, self.boot, "read", "*"), self._watches.serve),
                 (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
+                (WHO, self._serve_question),
             ):
                 ends.append(await bus.subscribe(subject, serve))
-            self._joined_at = time.monotonic()
-            ends.append(await bus.subscribe(WHO, self._serve_question))
             await self._beat(bus, with_facts=True)
-            await self._offer_service(bus, ends)
         except BaseException:
             for end in ends:
                 await end()
@@ -159,15 +158,6 @@ class Member:
         event(log, logging.ERROR, "fleet.refused", box=self.box, message=str(error))
         signals.end_process()
 
-    async def _offer_service(self, bus: Bus, ends: list[Callable[[], Awaitable[None]]]) -> None:
-        """Be seen by the tools of NATS. It is a courtesy: credentials that do not allow it are no reason to fail."""
-        for subject, serve in self._service.subscriptions():
-            try:
-                ends.append(await bus.subscribe(subject, serve))
-            except NotPermitted:
-                event(log, logging.INFO, "fleet.no_service", subject=subject)
-                return
-
     async def follow(self) -> None:
         """Until cancelled, send a beat every ten seconds, and at once when the facts have changed; then leave."""
         bus = self._connection
@@ -180,7 +170,7 @@ class Member:
             while True:
                 self._has_changed.clear()
                 try:
-                    async with asyncio.timeout(BEAT_S * random.uniform(0.9, 1.0)):
+                    async with asyncio.timeout(HEARTBEAT_S * random.uniform(0.9, 1.0)):
                         await self._has_changed.wait()
                 except TimeoutError:
                     pass
@@ -200,7 +190,7 @@ class Member:
         await self._watches.stop()
         await self._calls.stop()
         try:
-            await bus.publish(beat_subject(self.box), pack({"leaves": True, "boot": self.boot}))
+            await bus.publish(beat_subject(self.box), encode(Leaves(self.boot)))
         except BusError as error:
             event(log, logging.DEBUG, "fleet.beat_not_sent", message=str(error))
         await bus.close()
@@ -220,34 +210,21 @@ class Member:
             raise FleetError(f"fleet.profile {profile}: there is no such profile; there are {', '.join(known)}")
 
     async def _check_name(self, bus: Bus) -> None:
-        """Raise FleetError if another daemon has the name."""
-        try:
-            head, _ = unpack(await bus.request(who_subject(self.box), b"{}", _NAMESAKE_S))
-        except (NoResponders, TimedOut, BadMessage):
-            return
-        raise self._name_taken(head)
+        """Raise FleetError if another daemon has the name, or is about to take it.
 
-    async def _hear_namesake(self, message: Message) -> None:
-        """Our own beat comes back. One of another daemon says that two joined at the same time: one has to leave."""
+        We answer such questions already: of two that ask at the same time, not both can be told that it is free.
+        """
         try:
-            head, _ = unpack(message.data)
-            boot, age_s = str(head["boot"]), float(head["age_s"])
-        except (BadMessage, KeyError, TypeError, ValueError):
+            answer = await bus.request(who_subject(self.box), encode(Who(boot=self.boot)), _NAMESAKE_S)
+        except (NoResponders, TimedOut):
             return
-        if boot == self.boot:
-            return
-        older_by_s = self._age_s - age_s
-        if older_by_s < -_SAME_TIME_S or (older_by_s <= _SAME_TIME_S and boot < self.boot):
-            self._end(self._name_taken(head))
-        else:
-            # The other one has to hear of us.
-            await self._beat(self._connection)
-
-    def _name_taken(self, head: Mapping[str, Any]) -> FleetError:
-        about = head.get("about")
-        where = f" on {about.get('host')}" if isinstance(about, dict) else ""
-        return FleetError(
-            f"there is a box {self.box} in the fleet already{where}; end that daemon, or choose another name: --box"
+        try:
+            beat = read_beat(answer)
+            host = beat.about.host if isinstance(beat, Beat) and beat.about is not None else "another machine"
+        except BadMessage:
+            host = "another machine, with another version of mcp-agent"
+        raise FleetError(
+            f"there is a box {self.box} in the fleet already on {host}; end that daemon, or choose another name: --box"
         )
 
     def check(self) -> None:
@@ -255,22 +232,16 @@ class Member:
         if self.refusal is not None:
             raise self.refusal
 
-    @property
-    def _age_s(self) -> float:
-        return time.monotonic() - self._joined_at
-
     async def _serve_who(self, message: Message) -> None:
         """Who this box is, with its tools unless the asker has them."""
         try:
-            head, _ = unpack(message.data)
-        except BadMessage:
+            who = read_who(message.data)
+        except BadMessage as error:
+            event(log, logging.WARNING, "fleet.bad_message", message=str(error))
             return
-        answer = self._facts()
-        about, tools, _ = self._description()
-        has = head.get("has")
-        if isinstance(has, list) and about["tools"] not in has:
-            answer["tool_list"] = tools
-        await message.respond(pack(answer))
+        about, tools = self._description
+        answer = replace(self._news(), about=about, tools=None if about.tools in who.has else tools)
+        await message.respond(encode(answer))
 
     async def _serve_question(self, message: Message) -> None:
         """A gateway has started, and asks everybody. The answer is a beat, which all gateways hear."""
@@ -278,80 +249,49 @@ class Member:
         await self._beat(self._connection, with_facts=True)
 
     async def _beat(self, bus: Bus, *, with_facts: bool = False) -> None:
-        beat = self._facts()
-        if not with_facts:
-            del beat["about"]
-        await bus.publish(beat_subject(self.box), pack(beat))
+        beat = self._news()
+        if with_facts:
+            beat = replace(beat, about=self._description[0])
+        await bus.publish(beat_subject(self.box), encode(beat))
 
-    def _facts(self) -> dict[str, Any]:
-        about, _, digest = self._description()
-        return {
-            "box": self.box,
-            "boot": self.boot,
-            "age_s": round(self._age_s, 3),
-            "facts": digest,
-            "load": round(os.getloadavg()[0], 2),
-            "sessions": len(self._daemon.sessions.live),
-            "events": self._daemon.hub.last_number,
-            "calls": self._calls.running,
-            "about": about,
-        }
+    def _news(self) -> Beat:
+        return Beat(
+            boot=self.boot,
+            facts=digest(encode(self._description[0])),
+            load=round(os.getloadavg()[0], 2),
+            sessions=len(self._daemon.sessions.live),
+            events=self._daemon.hub.last_number,
+            calls=self._calls.running,
+        )
 
-    def _description(self) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
-        """What changes seldom: the facts, the tools, and the hash of both. Made again when the tools change."""
-        if self._about is None:
+    @property
+    def _description(self) -> tuple[About, bytes]:
+        """What changes seldom: the facts and the tools. Made again when the tools change."""
+        if self._described is None:
             visible = self._daemon.gate.visible(self._access())
-            tools = fitting_tools([describe_tool(tool) for tool in visible])
-            about: dict[str, Any] = {
-                "labels": self._labels,
-                "directory": str(self._daemon.directory),
-                "version": __version__,
-                "host": platform.node(),
-                "tools": _digest(tools),
-            }
+            tools = pack_tools(fitting_tools([ToolEntry.of(tool) for tool in visible]))
             # So that a gateway can tell a tool that nobody lets it use from one that there is not.
             names = {tool.name for tool in visible}
-            if off := [name for name in self._daemon.gate.catalog.by_name if name not in names]:
-                about["off"] = off[:_MOST_OFF]
-            self._about = about, tools, _digest(about)
-        return self._about
+            off = tuple(name for name in self._daemon.gate.catalog.by_name if name not in names)[:_MOST_OFF]
+            directory = str(self._daemon.directory)
+            about = About(self._labels, directory, __version__, platform.node(), digest(tools), off)
+            self._described = about, tools
+        return self._described
 
     def _on_change(self, topic: Topic) -> None:
         if topic == "tools":
-            self._about = None
+            self._described = None
         # A session that begins or ends is told at once, too: gateways know by that whether there is anything to read.
         self._has_changed.set()
 
 
-def describe_tool(tool: Tool) -> dict[str, Any]:
-    """A tool as a gateway offers it."""
-    return {
-        "name": tool.name,
-        "category": tool.category,
-        "effect": tool.effect,
-        "title": tool.title,
-        "description": tool.description,
-        "schema": tool.input_schema,
-        "listed": tool.listed_schema,
-        "destructive": tool.destructive,
-        "idempotent": tool.idempotent,
-        "aliases": tool.aliases,
-        "known_as": tool.known_as,
-        "hints": tool.hints,
-    }
-
-
-def fitting_tools(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def fitting_tools(tools: Sequence[ToolEntry]) -> Sequence[ToolEntry]:
     """As many of the tools as one message has room for: mounted servers can have hundreds."""
     room = MOST_PIECE_BYTES
     for place, tool in enumerate(tools):
-        room -= len(orjson.dumps(tool)) + 1
+        room -= len(pack_tools([tool]))
         if room < 0:
             left_out = len(tools) - place
             event(log, logging.WARNING, "fleet.too_many_tools", offered=place, left_out=left_out)
             return tools[:place]
     return tools
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]

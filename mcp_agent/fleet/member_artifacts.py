@@ -14,7 +14,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_agent.fleet.call_protocol import BadMessage, caller_name, pack
+from mcp_agent.fleet.call_protocol import caller_name, pack
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.files import disk
 

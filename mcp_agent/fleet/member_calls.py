@@ -18,13 +18,13 @@ from mcp_agent.fleet.call_protocol import (
     MOST_PIECE_BYTES,
     AskedCall,
     AskedResource,
-    BadMessage,
     MessageReader,
     pack,
     pack_contents,
     pack_outcome,
     unpack,
 )
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.remembered_answers import Key, RememberedAnswers
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.process.logs import event

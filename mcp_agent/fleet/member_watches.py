@@ -10,11 +10,12 @@ from typing import Any
 
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import MOST_CHUNK_BYTES, RATE_BYTES
-from mcp_agent.events.output_cursor import Item, OutputCursor
+from mcp_agent.events.output_cursor import CursorItem, OutputCursor
 from mcp_agent.events.output_frames import OutputFrames
 from mcp_agent.fleet.bus import BusError, Message
-from mcp_agent.fleet.call_protocol import HOLD_S, BadMessage, pack, unpack
+from mcp_agent.fleet.call_protocol import HOLD_S, pack, unpack
 from mcp_agent.fleet.member_artifacts import MemberArtifacts
+from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.fleet.watch_protocol import MOST_FRAMES, MOST_READS, WATCH_LEASE_S, answer_bytes
 from mcp_agent.process.logs import event
@@ -272,7 +273,7 @@ class _TailAnswers:
         return ({"frames": rows}, parts) if rows else None
 
 
-def _row(output: OutputLog, item: Item) -> list[Any]:
+def _row(output: OutputLog, item: CursorItem) -> list[Any]:
     if isinstance(item, Lost):
         return ["lost", output.session_id, 0, item.offset, item.end]
     if isinstance(item, Exit):

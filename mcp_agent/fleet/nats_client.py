@@ -80,6 +80,8 @@ async def open_client(
                 user_credentials=user,
                 tls=tls,
                 tls_hostname=server.tls_name,
+                # A daemon that asks whether its name is free does not ask itself.
+                no_echo=True,
                 error_cb=hear_error,
                 closed_cb=hear_end,
                 connect_timeout=_ATTEMPT_S,

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import orjson
@@ -30,14 +30,10 @@ class Key(Struct, frozen=True):
     public: str
 
     def sign(self, data: bytes) -> bytes:
-        return self.signer()(data)
-
-    def signer(self) -> Callable[[bytes], bytes]:
-        """The function that signs, for many messages: reading the seed takes as long as a signature."""
         import nkeys
 
-        sign: Callable[[bytes], bytes] = nkeys.from_seed(bytearray(self.seed.encode())).sign
-        return sign
+        signature: bytes = nkeys.from_seed(bytearray(self.seed.encode())).sign(data)
+        return signature
 
 
 def new_key(kind: Kind) -> Key:

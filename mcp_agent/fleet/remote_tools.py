@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NoReturn
 
 from mcp_agent.fleet.directory import Directory
+from mcp_agent.fleet.messages import ToolEntry
 from tools.context import ToolContext
 from tools.kit.spec import Tool
 
 BOX = "box"
 # Every conversation pays for it with each tool. The instructions and `box_use` say what it means.
 _BOX_SCHEMA = {"type": "string"}
+# The strictest last.
 _EFFECTS = ("read", "write", "execute")
 
 
@@ -24,6 +27,8 @@ class RemoteTool(Tool):
     given_listed_schema: Mapping[str, Any] = field(default_factory=dict)
     # It takes an argument of the name that ours has; then a box is chosen with `box_use` alone.
     has_own_box: bool = False
+    # Where boxes place it that do not place it in `category`.
+    other_categories: tuple[str, ...] = ()
 
     @cached_property
     def listed_schema(self) -> dict[str, Any]:
@@ -35,46 +40,53 @@ class RemoteTool(Tool):
         properties = {**self.given_listed_schema.get("properties", {}), **added}
         return {**self.given_listed_schema, "properties": properties} if added else dict(self.given_listed_schema)
 
+    @cached_property
+    def placements(self) -> tuple[Tool, ...]:
+        others = (replace(self, category=category, other_categories=()) for category in self.other_categories)
+        return self, *others
+
 
 def remote_tools(directory: Directory, taken: Collection[str]) -> list[Tool]:
-    """Every tool that a box has, as most boxes describe it; `taken` are names of other tools."""
-    described: dict[str, dict[str, Any]] = {}
-    counts: dict[str, int] = {}
+    """Every tool that a box has, as most boxes describe it; `taken` are names of other tools.
+
+    What a box says of a tool never makes it more harmless on the others: of all holders, the strictest effect counts,
+    and a profile must allow the tool in every category that one of them places it in.
+    """
+    holders: dict[str, list[ToolEntry]] = {}
+    counts: Counter[str] = Counter()
     for tools, count in directory.counted_sets():
         for entry in tools:
-            name = str(entry["name"])
-            described.setdefault(name, entry)
-            counts[name] = counts.get(name, 0) + count
-    return [
-        _remote_tool(name, entry, takes_box=counts[name] > 1) for name, entry in described.items() if name not in taken
-    ]
+            holders.setdefault(entry.name, []).append(entry)
+            counts[entry.name] += count
+    return [_remote_tool(entries, takes_box=counts[name] > 1) for name, entries in holders.items() if name not in taken]
 
 
-def _remote_tool(name: str, entry: Mapping[str, Any], *, takes_box: bool) -> RemoteTool:
-    effect = entry.get("effect")
-    schema, listed = entry.get("schema") or {"type": "object"}, entry.get("listed") or {"type": "object"}
+def _remote_tool(entries: Sequence[ToolEntry], *, takes_box: bool) -> RemoteTool:
+    """One tool of several entries of its name, the most common first."""
+    entry = entries[0]
+    schema, listed = entry.schema or {"type": "object"}, entry.listed or {"type": "object"}
     has_own_box = BOX in schema.get("properties", {})
     if takes_box and not has_own_box:
         schema, listed = _with_box(schema), _with_box(listed)
+    category, *other_categories = dict.fromkeys(each.category for each in entries)
     return RemoteTool(
-        name=name,
-        category=str(entry.get("category") or "boxes"),
-        # What a box does not say may be anything.
-        effect=effect if effect in _EFFECTS else "execute",
+        name=entry.name,
+        category=category,
+        effect=max((each.effect for each in entries), key=_EFFECTS.index),
         function=_never,
-        title=str(entry.get("title") or name),
-        destructive=bool(entry.get("destructive", True)),
-        idempotent=bool(entry.get("idempotent", False)),
+        title=entry.title or entry.name,
+        destructive=any(each.destructive for each in entries),
+        idempotent=all(each.idempotent for each in entries),
         deadline_s=0.0,
         instant=None,
-        json_rpc_errors=False,
         given_schema=schema,
-        aliases=tuple(map(str, entry.get("aliases") or ())),
-        known_as=tuple(map(str, entry.get("known_as") or ())),
-        hints={str(key): str(value) for key, value in (entry.get("hints") or {}).items()},
-        given_description=str(entry.get("description") or name),
+        aliases=entry.aliases,
+        known_as=entry.known_as,
+        hints=entry.hints,
+        given_description=entry.description or entry.name,
         given_listed_schema=listed,
         has_own_box=has_own_box,
+        other_categories=tuple(other_categories),
     )
 
 

@@ -50,8 +50,7 @@ class TailLog(OutputLog):
     def skip(self, to: int) -> None:
         if to > self.end:
             self._evict_recent(0)
-            self._starts.append(self.end << 1)
-            self._numbers.append(0 if self._take_number is None else self._take_number())
+            self._begin_piece("stdout")
             self.end = to
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.open_terminal.requests import Refused, Request, text_field
+from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest, text_field
 from registry.gate import Gate
 from tools.context import ToolContext
 from tools.files.paths import from_wire, to_wire
@@ -57,14 +57,14 @@ class Files:
         self._directory = to_wire(directory)
         self._folders: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
-    def folder(self, request: Request) -> str:
+    def folder(self, request: TerminalRequest) -> str:
         """Where the person is: the folder that was opened last in this chat, at first the working directory."""
         return self._folders.get(_place(request), self._directory)
 
-    def cwd(self, request: Request) -> dict[str, Any]:
+    def cwd(self, request: TerminalRequest) -> dict[str, Any]:
         return {"cwd": self.folder(request), "home": to_wire(Path.home())}
 
-    async def open_folder(self, request: Request) -> dict[str, Any]:
+    async def open_folder(self, request: TerminalRequest) -> dict[str, Any]:
         path = self.path(request, text_field(await request.body(), "path"))
         found = await self.run(request, "fs_list", lambda ctx, _: raw_files.find_folder(ctx, path), path=path)
         place = _place(request)
@@ -74,7 +74,7 @@ class Files:
             self._folders.popitem(last=False)
         return {"cwd": found.path}
 
-    async def list_folder(self, request: Request) -> dict[str, Any]:
+    async def list_folder(self, request: TerminalRequest) -> dict[str, Any]:
         path = self.path(request, request.query.get("directory") or ".")
         can_write = self.can_write(request)
 
@@ -86,7 +86,7 @@ class Files:
         listing = await self.run(request, "fs_list", work, path=path)
         return {"dir": listing.path, "entries": listing.entries, "writable": listing.writable}
 
-    async def read(self, request: Request) -> dict[str, Any] | Result:
+    async def read(self, request: TerminalRequest) -> dict[str, Any] | Result:
         """A text with its lines counted; an image as it is."""
         path = self.path(request, request.parameter("path"))
 
@@ -95,32 +95,32 @@ class Files:
             return result
 
         found = await self.run(request, "fs_read", work, path=path)
-        if found.media is not None:
+        if found.body.content is not None:
             return found
         text = found.as_object()
         if text.get("truncated"):
-            raise Refused(413, f"{text['path']} has {text['size']} bytes, too many to be shown; download it")
+            raise TerminalRefusal(413, f"{text['path']} has {text['size']} bytes, too many to be shown; download it")
         content: str = text["content"]
         lines = content.count("\n") + (bool(content) and not content.endswith("\n"))
         return {"path": text["path"], "total_lines": lines, "content": content}
 
-    async def view(self, request: Request) -> RawFile:
+    async def view(self, request: TerminalRequest) -> RawFile:
         path = self.path(request, request.parameter("path"))
         return await self.run(request, "fs_read", lambda ctx, _: raw_files.open_raw(ctx, path), path=path)
 
-    async def archive(self, request: Request) -> RawFile:
+    async def archive(self, request: TerminalRequest) -> RawFile:
         paths = (await request.body()).get("paths")
         if not isinstance(paths, list) or not paths or not all(isinstance(each, str) and each for each in paths):
-            raise Refused(400, "the body must have 'paths', a list of texts")
+            raise TerminalRefusal(400, "the body must have 'paths', a list of texts")
         places = [self.path(request, each) for each in paths]
         return await self.run(request, "fs_read", lambda ctx, _: raw_files.make_archive(ctx, places), paths=places)
 
-    async def make_folder(self, request: Request) -> dict[str, Any]:
+    async def make_folder(self, request: TerminalRequest) -> dict[str, Any]:
         path = self.path(request, text_field(await request.body(), "path"))
         made = await self.run(request, "fs_write", lambda ctx, _: raw_files.make_folder(ctx, path), path=path)
         return {"path": made.path}
 
-    async def move(self, request: Request) -> dict[str, Any]:
+    async def move(self, request: TerminalRequest) -> dict[str, Any]:
         body = await request.body()
         source, target = (self.path(request, text_field(body, name)) for name in ("source", "destination"))
 
@@ -131,7 +131,7 @@ class Files:
         await self.run(request, "fs_move", work, **{"from": source, "to": target})
         return {"source": source, "destination": target}
 
-    async def delete(self, request: Request) -> dict[str, Any]:
+    async def delete(self, request: TerminalRequest) -> dict[str, Any]:
         path = self.path(request, request.parameter("path"))
 
         def work(ctx: ToolContext, tool: Tool) -> Result:
@@ -141,24 +141,26 @@ class Files:
 
         return (await self.run(request, "fs_delete", work, path=path, recursive=True)).as_object()
 
-    async def run(self, request: Request, tool: str, work: Callable[[ToolContext, Tool], _R], **arguments: Any) -> _R:
-        """Do `work` as a call of `tool`. Raises Refused."""
+    async def run(
+        self, request: TerminalRequest, tool: str, work: Callable[[ToolContext, Tool], _R], **arguments: Any
+    ) -> _R:
+        """Do `work` as a call of `tool`. Raises TerminalRefusal."""
         try:
             return await self._dispatcher.run_as(request.call(tool, **arguments), work)
         except ToolError as error:
-            raise Refused.of(error) from error
+            raise TerminalRefusal.of(error) from error
 
-    def path(self, request: Request, path: str) -> str:
+    def path(self, request: TerminalRequest, path: str) -> str:
         """A path as the tools take it."""
         if path.startswith(("/", "~")):
             return path
         return os.path.join(self.folder(request), path)  # noqa: PTH118 - text as it is on the wire
 
-    def can_write(self, request: Request) -> bool:
+    def can_write(self, request: TerminalRequest) -> bool:
         return any(tool.name == "fs_write" for tool in self._gate.visible(request.person.access))
 
 
-def _place(request: Request) -> tuple[str, str, str]:
+def _place(request: TerminalRequest) -> tuple[str, str, str]:
     person = request.person
     return person.name, person.user, person.chat
 

@@ -9,7 +9,7 @@ import re
 import time
 from typing import Any
 
-from mcp_agent.open_terminal.requests import Refused, Request
+from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
 from registry.gate import Gate
 from tools.sessions.manager import SessionManager
 from tools.sessions.origin import Origin
@@ -34,17 +34,17 @@ class Processes:
         # Commands of calls that somebody has looked at, and when they were first seen to have ended.
         self._seen: dict[Session, float | None] = {}
 
-    def list_processes(self, request: Request) -> list[dict[str, Any]]:
+    def list_processes(self, request: TerminalRequest) -> list[dict[str, Any]]:
         """What runs in the chat, oldest first, and what has ended there of late."""
         mine = self._of(request)
         ended = [each for each in mine if not each.is_running][-_MOST_ENDED:]
         return [_process(each) for each in mine if each.is_running or each in ended]
 
-    async def output(self, request: Request, session_id: str) -> dict[str, Any]:
+    async def output(self, request: TerminalRequest, session_id: str) -> dict[str, Any]:
         """What a process has printed from an offset on, at most the last lines of it."""
         session = next((each for each in self._of(request) if each.id == session_id), None)
         if session is None:
-            raise Refused(404, f"there is no process {session_id[:60]!r} in this chat")
+            raise TerminalRefusal(404, f"there is no process {session_id[:60]!r} in this chat")
         if session.is_running and (wait_s := request.number("wait", 0)):
             await session.wait_for_exit(min(wait_s, _MOST_WAIT_S))
         offset = min(int(request.number("offset", 0)), session.end)
@@ -60,9 +60,9 @@ class Processes:
             "truncated": begins > offset or len(shown) < len(lines),
         }
 
-    def _of(self, request: Request) -> list[Session]:
+    def _of(self, request: TerminalRequest) -> list[Session]:
         if not self._gate.offers(request.person.access, "shell"):
-            raise Refused(403, "the shell tools are switched off for this token")
+            raise TerminalRefusal(403, "the shell tools are switched off for this token")
         person = request.person.origin
         sees_all = request.is_owner and not person.user and not person.chat
         calls = [each for each in self._sessions.calls if sees_all or _is_for(each.origin, person)]

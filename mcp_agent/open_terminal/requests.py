@@ -28,15 +28,15 @@ _STATUS = {
 }
 
 
-class Refused(Exception):
-    """An answer that is no success. Open WebUI shows its sentence where it shows anything."""
+class TerminalRefusal(Exception):
+    """An error response; Open WebUI displays `detail`."""
 
     def __init__(self, status: int, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.status, self.message, self.hint = status, message, hint
 
     @classmethod
-    def of(cls, error: ToolError) -> Refused:
+    def of(cls, error: ToolError) -> TerminalRefusal:
         return cls(_STATUS.get(error.code, 400), error.message, error.hint)
 
     async def send(self, send: Send) -> None:
@@ -45,7 +45,7 @@ class Refused(Exception):
         await send_object(send, self.status, {"detail": self.message, "error": error})
 
 
-class Request(Struct, frozen=True):
+class TerminalRequest(Struct, frozen=True):
     """One request. `person` is the token with the user and the chat that Open WebUI claims for it."""
 
     scope: Scope
@@ -55,7 +55,7 @@ class Request(Struct, frozen=True):
     query: dict[str, str]
 
     @classmethod
-    def of(cls, scope: Scope, receive: Receive) -> Request:
+    def of(cls, scope: Scope, receive: Receive) -> TerminalRequest:
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         return cls(
             scope,
@@ -72,7 +72,7 @@ class Request(Struct, frozen=True):
         """A parameter of the URL that must be there."""
         value = self.query.get(name)
         if not value:
-            raise Refused(400, f"the parameter {name} is missing")
+            raise TerminalRefusal(400, f"the parameter {name} is missing")
         return value
 
     def number(self, name: str, default: float) -> float:
@@ -80,7 +80,7 @@ class Request(Struct, frozen=True):
         try:
             return max(0.0, float(self.query[name])) if self.query.get(name) else default
         except ValueError:
-            raise Refused(400, f"{name} is {self.query[name][:40]!r} and must be a number") from None
+            raise TerminalRefusal(400, f"{name} is {self.query[name][:40]!r} and must be a number") from None
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "").lower() in ("true", "1")
@@ -90,14 +90,14 @@ class Request(Struct, frozen=True):
         try:
             value = await read_json(self.receive)
         except RpcError as error:
-            raise Refused(400, error.message) from None
+            raise TerminalRefusal(400, error.message) from None
         if not isinstance(value, dict):
-            raise Refused(400, "the body must be a JSON object")
+            raise TerminalRefusal(400, "the body must be a JSON object")
         return value
 
 
 def text_field(body: dict[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value:
-        raise Refused(400, f"the body must have a text {name!r}")
+        raise TerminalRefusal(400, f"the body must have a text {name!r}")
     return value

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from mcp_agent.open_terminal.files import Files
-from mcp_agent.open_terminal.requests import Refused, Request
+from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
 from tools.context import ToolContext
 from tools.files.paths import from_wire
 from tools.kit.results import Result
@@ -33,7 +33,7 @@ class Searches:
     def __init__(self, files: Files) -> None:
         self._files = files
 
-    async def by_name(self, request: Request) -> dict[str, Any]:
+    async def by_name(self, request: TerminalRequest) -> dict[str, Any]:
         """Files and folders whose name has the query in it."""
         query = request.query.get("query", "").strip().lower()
         base = self._files.path(request, request.query.get("path") or ".")
@@ -47,11 +47,11 @@ class Searches:
         limit = min(max(int(request.number("limit", 20)), 1), _PAGE)
         return {"results": [_describe(path, type_) for _, _, path, type_ in ranked[:limit]]}
 
-    async def by_content(self, request: Request) -> dict[str, Any]:
+    async def by_content(self, request: TerminalRequest) -> dict[str, Any]:
         """Files and folders with the query in their path, and files with it in their text, with the first lines."""
         query = request.query.get("query", "").strip()
         if not query:
-            raise Refused(400, "the query is empty")
+            raise TerminalRefusal(400, "the query is empty")
         base = self._files.path(request, request.query.get("path") or ".")
         kinds = dict(await self._names(request, base, "**"))
         lines = await self._lines(request, base, query)
@@ -78,14 +78,14 @@ class Searches:
             "next_offset": offset + _PAGE if offset + _PAGE < len(ranked) else None,
         }
 
-    async def _names(self, request: Request, base: str, glob: str) -> list[tuple[str, str]]:
+    async def _names(self, request: TerminalRequest, base: str, glob: str) -> list[tuple[str, str]]:
         def work(ctx: ToolContext, tool: Tool) -> _Found:
             return _Found(tool.function(ctx, base=base, glob=glob, max_results=_MOST_NAMES).matches)
 
         found = await self._files.run(request, "fs_search", work, base=base, glob=glob)
         return [(match["path"], match["type"]) for match in found.matches]
 
-    async def _lines(self, request: Request, base: str, query: str) -> dict[str, list[dict[str, Any]]]:
+    async def _lines(self, request: TerminalRequest, base: str, query: str) -> dict[str, list[dict[str, Any]]]:
         def work(ctx: ToolContext, tool: Tool) -> _Found:
             found = tool.function(ctx, base=base, pattern=query, fixed=True, ignore_case=True, max_matches=_MOST_LINES)
             return _Found(found.matches)

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent.calls.call import OPEN_TERMINAL, Call, Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.open_terminal.person_shell import BAD_TOKEN, FORBIDDEN, GONE, UNKNOWN, Closed, PersonShell, read_object
-from mcp_agent.open_terminal.requests import Refused, Request
+from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.guard import refuse_websocket
@@ -75,29 +75,29 @@ class Terminals:
             return False
         return True
 
-    def reserve(self, request: Request, folder: str) -> dict[str, Any]:
-        """An id to connect to. Raises Refused."""
+    def reserve(self, request: TerminalRequest, folder: str) -> dict[str, Any]:
+        """An id to connect to. Raises TerminalRefusal."""
         person = request.person
         try:
             self._admit(person)
         except ToolDisabled as error:
-            raise Refused.of(error) from error
+            raise TerminalRefusal.of(error) from error
         held = [*(each.person for each in self._reserved.values()), *(each.person for each in self._open.values())]
         own = [each for each in held if (each.name, each.user) == (person.name, person.user)]
         if len(held) >= MOST_TERMINALS or len(own) >= MOST_OF_ONE:
             most = f"{MOST_OF_ONE} of one user, and {MOST_TERMINALS} in all"
-            raise Refused(429, f"too many terminals are open: there may be {most}", "close one in another chat")
+            raise TerminalRefusal(429, f"too many terminals are open: there may be {most}", "close one in another chat")
         terminal_id = secrets.token_urlsafe(16)
         expiry = asyncio.get_running_loop().call_later(_UNUSED_S, self._reserved.pop, terminal_id, None)
         self._reserved[terminal_id] = _Reserved(person, folder, expiry)
         return {"id": terminal_id}
 
-    def drop(self, request: Request, terminal_id: str) -> dict[str, Any]:
-        """Give an id back, and end what runs there. Raises Refused."""
+    def drop(self, request: TerminalRequest, terminal_id: str) -> dict[str, Any]:
+        """Give an id back, and end what runs there. Raises TerminalRefusal."""
         reserved, shell = self._reserved.get(terminal_id), self._open.get(terminal_id)
         held = reserved or shell
         if held is None or held.person.origin != request.person.origin:
-            raise Refused(404, "there is no such terminal")
+            raise TerminalRefusal(404, "there is no such terminal")
         if reserved is not None:
             del self._reserved[terminal_id]
             reserved.expiry.cancel()

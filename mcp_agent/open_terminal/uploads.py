@@ -8,15 +8,18 @@ from typing import Any
 from starlette.types import Receive
 
 from mcp_agent.open_terminal.files import Files
-from mcp_agent.open_terminal.requests import Refused, Request
+from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
 from mcp_agent.transports.http import ClientLeft
 from tools.filesystem import raw_files
 
 _MOST_FIELD_BYTES = 64 * 1024
 
 
-async def upload(files: Files, request: Request) -> dict[str, Any]:
-    """Put the file of the form into the folder that the URL names; one of that name is replaced. Raises Refused."""
+async def upload(files: Files, request: TerminalRequest) -> dict[str, Any]:
+    """Put the file of the form into the folder that the URL names; one of that name is replaced.
+
+    Raises TerminalRefusal.
+    """
     # Imported at first use: most daemons are never sent a form.
     from starlette.datastructures import Headers, UploadFile
     from starlette.formparsers import MultiPartException, MultiPartParser
@@ -29,14 +32,14 @@ async def upload(files: Files, request: Request) -> dict[str, Any]:
     try:
         form = await parser.parse()
     except (MultiPartException, KeyError) as error:
-        raise Refused(400, f"the form cannot be read: {getattr(error, 'message', error)}") from None
+        raise TerminalRefusal(400, f"the form cannot be read: {getattr(error, 'message', error)}") from None
     try:
         file = form.get("file")
         if not isinstance(file, UploadFile):
-            raise Refused(400, "the form has no file in it")
+            raise TerminalRefusal(400, "the form has no file in it")
         content, name = file.file, (file.filename or "").replace("\\", "/").rpartition("/")[2]
         if not name or name in (".", ".."):
-            raise Refused(400, "the file in the form has no name")
+            raise TerminalRefusal(400, "the file in the form has no name")
         path = f"{folder.rstrip('/')}/{name}"
         written = await files.run(
             request, "fs_write", lambda ctx, _: raw_files.write_raw(ctx, path, content), path=path, mode="overwrite"

@@ -20,7 +20,7 @@ from mcp_agent.calls.call import OPEN_TERMINAL
 from mcp_agent.daemon import Daemon
 from mcp_agent.open_terminal.files import Files
 from mcp_agent.open_terminal.processes import Processes
-from mcp_agent.open_terminal.requests import Refused, Request
+from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
 from mcp_agent.open_terminal.searches import Searches
 from mcp_agent.open_terminal.terminals import Terminals
 from mcp_agent.open_terminal.uploads import upload
@@ -67,24 +67,26 @@ class OpenTerminal:
                 await self._openapi.call(scope, receive, send)
                 return
         try:
-            answer = await self._answer(Request.of(scope, receive), parts)
+            answer = await self._answer(TerminalRequest.of(scope, receive), parts)
         except ClientLeft:
             return
-        except Refused as refused:
+        except TerminalRefusal as refused:
             await refused.send(send)
             return
         if isinstance(answer, RawFile):
             await _send_file(answer, scope, send)
         elif isinstance(answer, Result):
-            assert answer.media is not None, "only an image is sent as it is"
-            await send_json(send, 200, answer.media.data, media_type=answer.media.type)
+            content = answer.body.content
+            media = None if content is None else content.media
+            assert media is not None, "only an image is sent as it is"
+            await send_json(send, 200, media.data, media_type=media.type)
         else:
             await send_object(send, 200, answer)
 
-    async def _answer(self, request: Request, parts: list[str]) -> dict[str, Any] | list[Any] | Result:
+    async def _answer(self, request: TerminalRequest, parts: list[str]) -> dict[str, Any] | list[Any] | Result:
         files = self._files
         if not self._has_machine and (parts[0] == "files" or parts[:2] == ["api", "terminals"]):
-            raise Refused(
+            raise TerminalRefusal(
                 501,
                 "a gateway shows no files and has no shell",
                 "use the tools with `box`, or connect to the box itself",
@@ -131,9 +133,9 @@ class OpenTerminal:
                 return await files.archive(request)
             case "DELETE", ["files", "delete"]:
                 return await files.delete(request)
-        raise Refused(404, f"there is nothing at {request.scope['method']} {request.scope['path'][:100]}")
+        raise TerminalRefusal(404, f"there is nothing at {request.scope['method']} {request.scope['path'][:100]}")
 
-    def _prompt(self, request: Request) -> str:
+    def _prompt(self, request: TerminalRequest) -> str:
         """What the model is told: the instructions of the other wires, without what changes from chat to chat."""
         directory = self._daemon.directory if self._has_machine else None
         return instructions(self._daemon.gate, request.person.access, directory)

@@ -50,13 +50,11 @@ class BoxViews:
 
     async def _show(self, request: ApiRequest) -> dict[str, Any]:
         box = self._find(request)
-        tools = self._gateway.directory.tool_sets.get(box.tools, [])
+        tools = self._gateway.directory.tool_sets.get(box.tools, ())
         return {
             **self._row(box),
             "boot": box.boot,
-            "tools": [
-                {"name": tool["name"], "category": tool.get("category"), "effect": tool.get("effect")} for tool in tools
-            ],
+            "tools": [{"name": tool.name, "category": tool.category, "effect": tool.effect} for tool in tools],
         }
 
     async def _sessions(self, request: ApiRequest) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mcp_agent.answers.budget import choose_form
 from mcp_agent.calls.call import Caller
-from mcp_agent.calls.shaping import choose_form
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Routes
 from mcp_agent.security import auth_tokens

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
+from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.daemon import Daemon
 from mcp_agent.security.guard import MOST_BODY_BYTES
 from mcp_agent.transports.events import MOST_CLIENTS
@@ -68,7 +68,7 @@ class Health:
         counts = (
             ("Running shell sessions", len(daemon.sessions.live), daemon.sessions.limits.sessions),
             ("MCP sessions", len(self._sessions), MOST_SESSIONS),
-            ("Event streams", daemon.hub.lossless_clients, MOST_CLIENTS),
+            ("Event streams", daemon.hub.followers, MOST_CLIENTS),
         )
         sizes = (
             (

@@ -49,7 +49,7 @@ class PageCalls:
             raise outcome.error
         if not isinstance(outcome, Success):
             raise BadRequest(outcome.message if isinstance(outcome, Refusal) else "a cursor leads to no object")
-        return outcome.result.as_object()
+        return outcome.reply.as_object()
 
     async def _call(self, request: ApiRequest) -> dict[str, Any]:
         return await self.run(request.text("tool"), **request.mapping("arguments"))
@@ -124,9 +124,9 @@ def _shown(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Page):
         forms = {"compact": outcome.written.encoded.decode()}
     elif isinstance(outcome, Success | Failure):
-        value = outcome.answer.as_object()
+        value = outcome.reply.as_object()
         forms = {
-            "text": outcome.answer.render(),
+            "text": outcome.reply.render(),
             "json": orjson.dumps(value, option=orjson.OPT_INDENT_2).decode("utf-8", "replace"),
         }
     else:

@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
-from mcp_agent.events.output_cursor import AT_ONCE_BYTES, Item, OutputCursor
+from mcp_agent.events.output_cursor import AT_ONCE_BYTES, CursorItem, OutputCursor
 from mcp_agent.storage.audit_log import encode_line
 from mcp_agent.transports.http import query_value, send_error
 from mcp_agent.transports.sse_frames import send_frames
@@ -102,7 +102,7 @@ class _Feed:
         return frames
 
 
-def _output(log: OutputLog, item: Item) -> bytes:
+def _output(log: OutputLog, item: CursorItem) -> bytes:
     if isinstance(item, Exit):
         exited = {"session_id": log.session_id, "exit_code": item.exit_code, "signal": item.signal}
         return _frame("exit", exited)

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
+import msgspec
+from msgspec import Struct
 
 from mcp_agent import __version__
 from mcp_agent.process.logs import event
@@ -20,6 +21,21 @@ if TYPE_CHECKING:
     from mcp_agent.config import Config
 
 log = logging.getLogger(__name__)
+
+
+class RuntimeFacts(Struct, frozen=True):
+    """What the running daemon says of itself.
+
+    `url` is empty where it has no port, `token_file` where it has its token from the environment. `started` tells it
+    from a later process with the same pid.
+    """
+
+    url: str
+    pid: int
+    started: int
+    config: str
+    token_file: str | None = None
+    version: str = __version__
 
 
 def claim_state_dir(config: Config) -> None:
@@ -41,30 +57,27 @@ def claim_state_dir(config: Config) -> None:
     if first is None:
         where, advice = "it is still starting", "wait for it"
     else:
-        where = f"{first['url'] or 'without a port'}, pid {first['pid']}"
-        advice = f"use that one as it is, or end it with: kill {first['pid']}"
+        where = f"{first.url or 'without a port'}, pid {first.pid}"
+        advice = f"use that one as it is, or end it with: kill {first.pid}"
     raise UserError(
         f"mcp-agent runs already: another daemon uses the state folder {config.state_dir} ({where}); {advice}. "
         "A second one needs a folder and a port of its own: --state-dir, --port"
     )
 
 
-def running_daemon(runtime_file: Path) -> dict[str, str] | None:
-    """What the running daemon says of itself: `url`, `pid`, `config`, `token_file`. None if there is none to ask.
-
-    `token_file` is empty where the daemon has its token from the environment. Raises UserError as `_running` does.
-    """
+def running_daemon(runtime_file: Path) -> RuntimeFacts | None:
+    """The running daemon; None if there is none to ask. Raises UserError as `_running` does."""
     found = _running(runtime_file)
-    return found if found is not None and found["url"] else None
+    return found if found is not None and found.url else None
 
 
 def runs_without_port(runtime_file: Path) -> bool:
     """Whether there is a daemon that cannot be asked anything: a box of a fleet with `--no-listen`."""
     found = _running(runtime_file)
-    return found is not None and not found["url"]
+    return found is not None and not found.url
 
 
-def _running(runtime_file: Path) -> dict[str, str] | None:
+def _running(runtime_file: Path) -> RuntimeFacts | None:
     """What is in the file of a daemon that runs. A zombie does not.
 
     Raises UserError if another user can write the file, because the token is sent to the address in it.
@@ -72,15 +85,13 @@ def _running(runtime_file: Path) -> dict[str, str] | None:
     try:
         with open(disk.open_regular(runtime_file), "rb") as file:
             status = os.fstat(file.fileno())
-            runtime = orjson.loads(file.read())
+            runtime = msgspec.json.decode(file.read(), type=RuntimeFacts)
         if status.st_mode & 0o022 or status.st_uid not in (os.geteuid(), runtime_file.parent.stat().st_uid):
             raise UserError(
                 f"another user can write {runtime_file}, and the token is sent to the address in it; delete it"
             )
-        found = {key: str(runtime[key]) for key in ("url", "pid", "config")}
-        found["token_file"] = str(runtime.get("token_file") or "")
-        return found if is_alive(ProcessId(int(runtime["pid"]), int(runtime["started"]))) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        return runtime if is_alive(ProcessId(runtime.pid, runtime.started)) else None
+    except (OSError, ValueError):
         return None
 
 
@@ -91,26 +102,20 @@ class RuntimeFile:
         """Without a port, `url` is empty."""
         self._path: Path = config.runtime_file
         own = os.getpid()
-        self._content = {
-            "url": url,
-            "pid": own,
-            "started": start_time(own),
-            "config": str(config.config),
-            "token_file": str(config.token_file) if has_token_file else None,
-            "version": __version__,
-        }
+        token_file = str(config.token_file) if has_token_file else None
+        self._content = RuntimeFacts(url, own, start_time(own) or 0, str(config.config), token_file)
 
     def __enter__(self) -> None:
         try:
             # Without a sync: what is in it holds no longer than this process.
-            disk.replace_file(self._path, orjson.dumps(self._content), sync=False)
+            disk.replace_file(self._path, msgspec.json.encode(self._content), sync=False)
         except OSError as error:
             # Clients are served all the same; only the commands do not find us.
             event(log, logging.WARNING, "runtime_file.not_written", path=str(self._path), message=str(error))
 
     def __exit__(self, *_: object) -> None:
         try:
-            if orjson.loads(disk.read_small_file(self._path))["pid"] == os.getpid():
+            if msgspec.json.decode(disk.read_small_file(self._path), type=RuntimeFacts).pid == os.getpid():
                 self._path.unlink()
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError):
             pass

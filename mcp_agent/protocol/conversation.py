@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct, field
 
+from mcp_agent.answers.budget import text_client
 from mcp_agent.events.types import (
     Event,
     Gap,
@@ -42,6 +43,13 @@ class Conversation(Struct, eq=False):
     # The form of session events that the connection asks for; None: the one that its client understands.
     events: EventForm | None = None
     watched: set[str] = field(default_factory=set)
+    # Whether a bridge of ours carries its events to a pipe.
+    is_bridged: bool = False
+
+    @property
+    def is_before_a_model(self) -> bool:
+        """Whether its events may be put before a model: those of a pipe, and of clients known to show text to one."""
+        return self.is_bridged or text_client(self.client) is not None
 
     def notification(self, event: Event) -> bytes | None:
         """The event as a notification for this client, or None if it did not ask for it."""

@@ -59,7 +59,7 @@ class RpcError(Exception):
         return error
 
 
-class TooLarge(RpcError):
+class MessageTooLarge(RpcError):
     """A message that is not read, because it is larger than one may be. `data` is the message, or its two ends."""
 
     def __init__(self, message: str, data: bytes) -> None:
@@ -78,7 +78,7 @@ class NoParams(RpcError):
 JSON = "application/json"
 
 
-class Answer(Struct, frozen=True):
+class WireAnswer(Struct, frozen=True):
     """The body of a response, and the HTTP status that goes with it."""
 
     body: bytes
@@ -106,7 +106,7 @@ def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     elements than bytes and is no deeper than it has brackets.
     """
     if len(data) > most_string and any(len(text) > most_string + 2 for text in _STRING.findall(data)):
-        raise TooLarge(f"a string in this message is longer than {most_string} bytes", data)
+        raise MessageTooLarge(f"a string in this message is longer than {most_string} bytes", data)
     skeleton = None
     if len(data) > MOST_ELEMENTS or data.count(b"{") + data.count(b"[") > MOST_DEPTH:
         skeleton = _skeleton(data)
@@ -186,12 +186,12 @@ def _skeleton(data: bytes) -> bytes:
 def _check_size(skeleton: bytes, data: bytes) -> None:
     """Raise TooLarge for a message that has too many elements or is nested too deep."""
     if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
-        raise TooLarge(f"this message has more than {MOST_ELEMENTS} elements", data)
+        raise MessageTooLarge(f"this message has more than {MOST_ELEMENTS} elements", data)
     depth = 0
     for bracket in _BRACKET.findall(skeleton):
         depth += 1 if bracket in b"[{" else -1
         if depth > MOST_DEPTH:
-            raise TooLarge(f"this message is nested more than {MOST_DEPTH} levels deep", data)
+            raise MessageTooLarge(f"this message is nested more than {MOST_DEPTH} levels deep", data)
 
 
 def _find_id(data: bytes) -> RequestId | None:

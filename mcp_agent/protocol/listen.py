@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.types import (
+    Condition,
     Event,
     Gap,
-    MayHear,
     ResourceUpdated,
     SessionExit,
     SessionOutput,
@@ -63,21 +64,31 @@ class Filter:
                 return None
 
 
-async def listen(message: Message, hub: EventHub, may_hear: MayHear, events: EventForm) -> AsyncGenerator[bytes, None]:
-    """The messages of one listener's stream, up to the result that ends it when the daemon stops."""
+async def listen(
+    message: Message,
+    hub: EventHub,
+    may_hear: Condition,
+    events: EventForm,
+    frame: Callable[[bytes], bytes],
+    *,
+    is_rated: bool,
+) -> AsyncGenerator[bytes, None]:
+    """One listener's stream, up to the result that ends it when the daemon stops; `frame` writes each message."""
     assert message.id is not None, "a notification cannot be answered with a stream"
     wanted = Filter(message)
     meta = {eras.META_SUBSCRIPTION: message.id}
-    subscription = hub.subscribe(lambda: wanted.hears_sessions and may_hear())
+    acknowledged = {"notifications": wanted.accepted_keys(may_hear=may_hear()), "_meta": meta}
+
+    def encode(event: Event) -> bytes | None:
+        notification = wanted.notification(event, events, meta)
+        return None if notification is None else frame(notification)
+
+    subscription = hub.subscribe(lambda: wanted.hears_sessions and may_hear(), lambda: is_rated)
+    first = frame(jsonrpc.notification("notifications/subscriptions/acknowledged", acknowledged))
     try:
-        yield jsonrpc.notification(
-            "notifications/subscriptions/acknowledged",
-            {"notifications": wanted.accepted_keys(may_hear=may_hear()), "_meta": meta},
-        )
-        async for event in subscription.events():
-            notification = None if isinstance(event, bytes) else wanted.notification(event, events, meta)
-            if notification is not None:
-                yield notification
+        async with aclosing(subscription.stream(encode, first)) as frames:
+            async for each in frames:
+                yield each
     finally:
         subscription.close()
-    yield jsonrpc.response(message.id, {"resultType": "complete", "_meta": meta})
+    yield frame(jsonrpc.response(message.id, {"resultType": "complete", "_meta": meta}))

@@ -12,11 +12,11 @@ import orjson
 from msgspec import Struct
 
 from mcp_agent import __version__
+from mcp_agent.answers.budget import MOST_MESSAGE_BYTES, needs_handshake, takes_claude_hints
+from mcp_agent.answers.reply import Blocks
 from mcp_agent.calls.call import Answer as ToolAnswer
-from mcp_agent.calls.call import Blocks, Call, Caller, Failure, Refusal, Success
+from mcp_agent.calls.call import Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
-from mcp_agent.calls.text_clients import needs_handshake, takes_claude_hints
 from mcp_agent.events.types import Notice
 from mcp_agent.process.logs import event
 from mcp_agent.process.memory import exact_copy
@@ -29,12 +29,12 @@ from mcp_agent.protocol.jsonrpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     MOST_BATCH,
-    Answer,
     Message,
     Payload,
     RpcError,
+    WireAnswer,
 )
-from mcp_agent.protocol.prompts import Prompts
+from mcp_agent.resources.prompts import Prompts
 from mcp_agent.resources.resources import CannotBeRead, Resources
 from registry.gate import Gate
 from tools.context import LogLevel
@@ -62,7 +62,7 @@ _CACHED = frozenset(
 Notify = Callable[[bytes], None]
 
 
-class Request(Struct, frozen=True):
+class McpRequest(Struct, frozen=True):
     """One message and its sender. `conversation` is None in the era without handshakes."""
 
     message: Message
@@ -73,7 +73,7 @@ class Request(Struct, frozen=True):
 
 # Called when a client introduces itself: who it is, its version, and the version of the protocol.
 OnConnect = Callable[[Caller, str, str], None]
-Method = Callable[["Methods", Request], Payload | Awaitable[Payload]]
+Method = Callable[["Methods", McpRequest], Payload | Awaitable[Payload]]
 
 
 class Methods:
@@ -103,21 +103,21 @@ class Methods:
         self._on_connect = on_connect
         self._tool_entries: dict[tuple[Tool, bool, bool], orjson.Fragment] = {}
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: McpRequest) -> WireAnswer:
         """The response to a request, as bytes. Never raises, except for cancellation."""
         message = request.message
         assert message.id is not None, "a notification is not answered"
         try:
-            return Answer(jsonrpc.response(message.id, await self.result(request)))
+            return WireAnswer(jsonrpc.response(message.id, await self.result(request)))
         except RpcError as error:
             status = eras.http_status(error) if request.conversation is None else 200
-            return Answer(jsonrpc.failure(message.id, error), status)
+            return WireAnswer(jsonrpc.failure(message.id, error), status)
         except Exception:
             # A boundary: what nobody foresaw is logged here, and its text does not reach the wire.
             event(log, logging.ERROR, "tool.internal_error", exc=True, method=message.method)
-            return Answer(jsonrpc.failure(message.id, RpcError(INTERNAL_ERROR, "Internal error")))
+            return WireAnswer(jsonrpc.failure(message.id, RpcError(INTERNAL_ERROR, "Internal error")))
 
-    async def answer_batch(self, values: list[Any], request_of: Callable[[Message], Request]) -> bytes | None:
+    async def answer_batch(self, values: list[Any], request_of: Callable[[Message], McpRequest]) -> bytes | None:
         """The answers to several messages as one array; None if none of them wants one. Raises RpcError."""
         if not values or len(values) > MOST_BATCH:
             raise RpcError(INVALID_REQUEST, f"a batch has 1 to {MOST_BATCH} messages, not {len(values)}")
@@ -137,7 +137,7 @@ class Methods:
                 answers.append(jsonrpc.failure(jsonrpc.id_of(value), error))
         return b"[" + b",".join(answers) + b"]" if answers else None
 
-    async def result(self, request: Request) -> Payload:
+    async def result(self, request: McpRequest) -> Payload:
         """The result of a request. Raises RpcError."""
         method = request.message.method
         is_stateless = request.conversation is None
@@ -157,7 +157,7 @@ class Methods:
         """The error for a message that could not be read as a request. A program may have its own form for it."""
         return error
 
-    def capabilities(self, request: Request) -> dict[str, Any]:
+    def capabilities(self, request: McpRequest) -> dict[str, Any]:
         """What a client of either era may count on."""
         return {
             "tools": {"listChanged": True},
@@ -167,7 +167,7 @@ class Methods:
             "logging": {},
         }
 
-    def _initialize(self, request: Request) -> Payload:
+    def _initialize(self, request: McpRequest) -> Payload:
         assert request.conversation is not None, "initialize belongs to the era of handshakes"
         params = request.message.params
         if not isinstance(params.get("protocolVersion"), str):
@@ -187,7 +187,7 @@ class Methods:
             "instructions": self._instructions(request),
         }
 
-    def _discover(self, request: Request) -> Payload:
+    def _discover(self, request: McpRequest) -> Payload:
         if needs_handshake(request.caller.client):
             raise RpcError(
                 METHOD_NOT_FOUND, "Method not found: server/discover; this client is served with a handshake"
@@ -200,7 +200,7 @@ class Methods:
             "instructions": self._instructions(request),
         }
 
-    def _instructions(self, request: Request) -> str:
+    def _instructions(self, request: McpRequest) -> str:
         caller = request.caller
         return instructions(
             self._gate,
@@ -210,17 +210,17 @@ class Methods:
             is_child=caller.transport == "stdio",
         )
 
-    def _ping(self, request: Request) -> Payload:
+    def _ping(self, request: McpRequest) -> Payload:
         return {}
 
-    def _tools_list(self, request: Request) -> Payload:
+    def _tools_list(self, request: McpRequest) -> Payload:
         self._check_cursor(request)
         caller = request.caller
         has_meta = takes_claude_hints(caller.client)
         is_whole = self.lists_bounds or not caller.is_on_mcp
         return {"tools": [self._tool_entry(tool, has_meta, is_whole) for tool in self._gate.visible(caller.access)]}
 
-    async def _tools_call(self, request: Request) -> Payload:
+    async def _tools_call(self, request: McpRequest) -> Payload:
         params = request.message.params
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str):
@@ -235,23 +235,23 @@ class Methods:
             raise RpcError(outcome.error_code, outcome.message, outcome.data)
         return tool_result(outcome)
 
-    async def _health(self, request: Request) -> Payload:
+    async def _health(self, request: McpRequest) -> Payload:
         """Older clients of the pruner ask by a method what the tool of that name says."""
         outcome = await self._dispatcher.call(Call(new_call_id(), request.caller, "health", {}))
         if not isinstance(outcome, Success | Failure):
             raise RpcError(METHOD_NOT_FOUND, "Method not found: health")
-        return outcome.answer.as_object()
+        return outcome.reply.as_object()
 
-    def _resources_list(self, request: Request) -> Payload:
+    def _resources_list(self, request: McpRequest) -> Payload:
         self._check_cursor(request)
         return {"resources": [entry for kind in self._resources for entry in kind.entries(request.caller)]}
 
-    def _templates_list(self, request: Request) -> Payload:
+    def _templates_list(self, request: McpRequest) -> Payload:
         self._check_cursor(request)
         caller = request.caller
         return {"resourceTemplates": [entry for kind in self._resources for entry in kind.templates(caller)]}
 
-    async def _resources_read(self, request: Request) -> Payload:
+    async def _resources_read(self, request: McpRequest) -> Payload:
         uri = _uri(request)
         contents = await self.read_resource(request.caller, uri)
         if contents is not None:
@@ -271,23 +271,23 @@ class Methods:
                 return contents
         return None
 
-    def _resources_subscribe(self, request: Request) -> Payload:
+    def _resources_subscribe(self, request: McpRequest) -> Payload:
         assert request.conversation is not None, "the other era subscribes with subscriptions/listen"
         if len(request.conversation.watched) >= _MOST_WATCHED:
             raise RpcError(INVALID_PARAMS, f"a client may watch {_MOST_WATCHED} resources")
         request.conversation.watched.add(_uri(request))
         return {}
 
-    def _resources_unsubscribe(self, request: Request) -> Payload:
+    def _resources_unsubscribe(self, request: McpRequest) -> Payload:
         assert request.conversation is not None, "the other era subscribes with subscriptions/listen"
         request.conversation.watched.discard(_uri(request))
         return {}
 
-    def _prompts_list(self, request: Request) -> Payload:
+    def _prompts_list(self, request: McpRequest) -> Payload:
         self._check_cursor(request)
         return {"prompts": [entry for some in self._prompts for entry in some.entries(request.caller)]}
 
-    async def _prompts_get(self, request: Request) -> Payload:
+    async def _prompts_get(self, request: McpRequest) -> Payload:
         name, arguments = request.message.params.get("name"), request.message.params.get("arguments") or {}
         if not isinstance(name, str):
             raise RpcError(INVALID_PARAMS, "prompts/get needs params.name, a string")
@@ -301,12 +301,15 @@ class Methods:
             required = [each["name"] for each in entry.get("arguments", ()) if each.get("required")]
             if missing := [each for each in required if each not in arguments]:
                 raise RpcError(INVALID_PARAMS, f"the prompt {name} needs {' and '.join(missing)} in params.arguments")
-            prompt = await some.get(caller, name, arguments)
+            try:
+                prompt = await some.get(caller, name, arguments)
+            except CannotBeRead as error:
+                raise RpcError(INTERNAL_ERROR, str(error)) from None
             if prompt is not None:
                 return prompt
         raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name[:100]}")
 
-    async def _complete(self, request: Request) -> Payload:
+    async def _complete(self, request: McpRequest) -> Payload:
         """What could be typed next, for an argument of a prompt or of a resource's template."""
         params = request.message.params
         ref, argument = params.get("ref"), params.get("argument")
@@ -331,7 +334,7 @@ class Methods:
                 return {"completion": {"values": shown, "total": len(values), "hasMore": len(shown) < len(values)}}
         raise RpcError(INVALID_PARAMS, f"{target[:200]} has no argument {name[:100]}")
 
-    def _set_level(self, request: Request) -> Payload:
+    def _set_level(self, request: McpRequest) -> Payload:
         assert request.conversation is not None, "the other era sends its level with each request"
         level = request.message.params.get("level")
         if level not in LOG_LEVELS:
@@ -339,7 +342,7 @@ class Methods:
         request.conversation.log_level = level
         return {}
 
-    def _check_cursor(self, request: Request) -> None:
+    def _check_cursor(self, request: McpRequest) -> None:
         """Refuse a cursor: every list here has one page, so no client was given one (no pagination)."""
         if request.message.params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "params.cursor is not one of ours: this list has one page")
@@ -393,14 +396,14 @@ def new_call_id() -> str:
     return f"{random.getrandbits(48):012x}"
 
 
-def _uri(request: Request) -> str:
+def _uri(request: McpRequest) -> str:
     uri = request.message.params.get("uri")
     if not isinstance(uri, str):
         raise RpcError(INVALID_PARAMS, f"{request.message.method} needs params.uri, a string")
     return uri
 
 
-def _progress(request: Request, token: Any) -> Callable[[float, float | None, str | None], None] | None:
+def _progress(request: McpRequest, token: Any) -> Callable[[float, float | None, str | None], None] | None:
     """The function that sends a tool's progress to this caller; None if it cannot be sent any."""
     notify = request.notify
     if notify is None or not jsonrpc.is_id(token):
@@ -417,7 +420,7 @@ def _progress(request: Request, token: Any) -> Callable[[float, float | None, st
     return report
 
 
-def _log(request: Request, meta: Mapping[str, Any]) -> Callable[[LogLevel, str], None] | None:
+def _log(request: McpRequest, meta: Mapping[str, Any]) -> Callable[[LogLevel, str], None] | None:
     """The function that sends a tool's log messages to this caller. A stateless one that names no level gets none."""
     notify, conversation = request.notify, request.conversation
     asked: str = meta.get(eras.META_LOG_LEVEL, "")

@@ -26,9 +26,7 @@ FOCUS_KEEP_LINES = 40
 class HostPruner:
     """Prunes for every tool of a process.
 
-    `url` decides how: a service, the built-in engine (None), or not at all (the empty string). With `is_strict` it
-    keeps to the letter of the contract of `mcp-pruner`: whatever a service answers counts as applied, and the output of
-    a failed command is not pruned.
+    `url` decides how: a service, the built-in engine (None), or not at all (the empty string).
     """
 
     def __init__(
@@ -39,13 +37,12 @@ class HostPruner:
         timeout_s: float,
         max_input_chars: int,
         markers: Language = "fr",
-        is_strict: bool = False,
+        prunes_failures: bool = True,
     ) -> None:
         self._store = store
         self._timeout_s = timeout_s
         self.is_on = url != ""
-        self._is_strict = is_strict
-        self.prunes_failures = not is_strict
+        self.prunes_failures = prunes_failures
         self.max_input_chars = max_input_chars
         self.language: Language = markers
         self.workers = WorkerPool()
@@ -87,7 +84,7 @@ class HostPruner:
 
     async def focus(
         self,
-        text: str | Callable[[], str],
+        text: str,
         question: str | None,
         *,
         tool: str,
@@ -100,15 +97,14 @@ class HostPruner:
         is_line: Callable[[str], bool] | None = None,
     ) -> Focused:
         if question is None:
-            return _skip(await _read(text), "no_focus_question")
+            return _skip(text, "no_focus_question")
         if not self.is_on:
-            return _skip(await _read(text), "disabled_or_unconfigured")
+            return _skip(text, "disabled_or_unconfigured")
         if self._remote is not None and self._remote.is_breaker_open:
-            return _skip(await _read(text), "disabled_or_unconfigured", "circuit_open")
+            return _skip(text, "disabled_or_unconfigured", "circuit_open")
         question = question.strip()
         if self._remote is not None:
-            whole = await _read(text)
-            return await self._focus_remotely(whole, question, self._remote, is_line, tool=tool, call_id=call_id)
+            return await self._focus_remotely(text, question, self._remote, is_line, tool=tool, call_id=call_id)
         focused = partial(
             self._focus_locally,
             text,
@@ -121,7 +117,7 @@ class HostPruner:
             is_output=is_output,
             keep=keep,
         )
-        return focused() if isinstance(text, str) and _is_short(text) else await self.workers.run(focused)
+        return focused() if _is_short(text) else await self.workers.run(focused)
 
     def close(self) -> None:
         self.workers.close()
@@ -147,11 +143,11 @@ class HostPruner:
             pruned = await remote.prune(text, question, is_line)
         except PrunerFailed as error:
             return attempt.fail(error.code, error.message)
-        return attempt.succeed(pruned) if pruned != text or self._is_strict else attempt.keep_all("nothing_dropped")
+        return attempt.succeed(pruned)
 
     def _focus_locally(
         self,
-        source: str | Callable[[], str],
+        text: str,
         question: str,
         *,
         tool: str,
@@ -162,8 +158,7 @@ class HostPruner:
         is_output: bool,
         keep: float | None,
     ) -> Focused:
-        """Read the text and prune it with a worker, in the calling thread."""
-        text = source if isinstance(source, str) else source()
+        """Prune the text with a worker, in the calling thread."""
         if not text:
             return _skip(text, "output_empty")
         if len(text) > self.max_input_chars:
@@ -260,10 +255,6 @@ class _Attempt:
         took_ms = round((time.perf_counter() - self._began) * 1000)
         self._log(level, name, pruner_duration_ms=took_ms, **facts)
         return took_ms
-
-
-async def _read(text: str | Callable[[], str]) -> str:
-    return text if isinstance(text, str) else await asyncio.to_thread(text)
 
 
 def _skip(text: str, reason: Reason, detail: Detail | None = None) -> Focused:

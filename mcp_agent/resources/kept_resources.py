@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.calls.call import Caller
-from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.storage.artifact_store import SCHEME, Artifact, ArtifactStore
 from registry.gate import Gate
 from tools.artifacts.artifact_read import text_at

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from mcp_agent.answers.budget import MOST_RESULT_BYTES
 from mcp_agent.calls.call import Caller
-from mcp_agent.calls.parts import MOST_RESULT_BYTES
 from mcp_agent.resources.resources import CannotBeRead
 from mcp_agent.upstream.mounted_servers import Mounts
 from registry.gate import Gate

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from mcp_agent.answers.reply import Reply
 from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.resources.resources import CannotBeRead
@@ -86,11 +87,13 @@ class WrappedResources:
 
 def _contents(result: Result) -> dict[str, Any]:
     """What a result holds, as far as it fits one message."""
-    if (media := result.media) is not None:
-        return {"mimeType": media.type, "blob": base64.b64encode(media.data).decode()}
-    while len(orjson.dumps(result.as_object())) > _MOST_BYTES and (part := result.cut(result.extent // 2)) is not None:
-        result = part
+    content = result.body.content
+    if content is not None and content.media is not None:
+        return {"mimeType": content.media.type, "blob": base64.b64encode(content.media.data).decode()}
     facts = result.as_object()
+    if len(orjson.dumps(facts)) > _MOST_BYTES:
+        part = Reply(result).largest_part(lambda part: len(orjson.dumps(part.as_object())) <= _MOST_BYTES, _MOST_BYTES)
+        facts = facts if part is None else part.as_object()
     contents: dict[str, Any] = {"mimeType": "text/plain", "text": facts["stdout" if "stdout" in facts else "content"]}
     if facts.get("truncated"):
         contents["_meta"] = {name: facts[name] for name in _CUT_FACTS if name in facts}

@@ -14,11 +14,10 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import orjson
-from msgspec import Struct
-from msgspec.structs import asdict
+import msgspec
+from msgspec import Meta, Struct
 
 from mcp_agent.security.state_folder import mode_if_exposed
 from registry.profiles import Form
@@ -56,13 +55,20 @@ class ClientToken(Struct, frozen=True):
     name: str
     profile: str | None
     form: Form
-    sha256: str
+    sha256: Annotated[str, Meta(pattern="^[0-9a-fA-F]{64}$")]
     created: int
     expires: int | None = None
 
     def is_of(self, token: str) -> bool:
         """Whether this is the token itself."""
         return hmac.compare_digest(_hash(token.encode()).hex(), self.sha256)
+
+
+class _ClientsFile(Struct, frozen=True):
+    """The file of the client tokens."""
+
+    tokens: list[ClientToken]
+    version: int = 1
 
 
 class Tokens:
@@ -180,8 +186,8 @@ def clients(path: Path) -> list[ClientToken]:
     except OSError as error:
         raise BadToken(f"{path} cannot be read: {_reason(error)}") from None
     try:
-        return [_client(entry) for entry in orjson.loads(data)["tokens"]]
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        return msgspec.json.decode(data, type=_ClientsFile).tokens
+    except ValueError as error:
         raise BadToken(f"{path} is damaged ({error}); repair it, or delete it and create the tokens again") from None
 
 
@@ -230,8 +236,7 @@ def _add(
 
 
 def _save(path: Path, tokens: list[ClientToken]) -> None:
-    entries = [asdict(token) for token in tokens]
-    _write(path, orjson.dumps({"version": 1, "tokens": entries}, option=orjson.OPT_INDENT_2))
+    _write(path, msgspec.json.format(msgspec.json.encode(_ClientsFile(tokens))))
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -248,19 +253,6 @@ def find(known: list[ClientToken], name: str) -> ClientToken:
             return client
     names = ", ".join(client.name for client in known) or "none"
     raise BadToken(f"there is no token {name!r}; there are: {names}")
-
-
-def _client(entry: Any) -> ClientToken:
-    required = {name: entry[name] for name in ("name", "profile", "form", "sha256", "created")}
-    client = ClientToken(**required, expires=entry.get("expires"))
-    has_fitting_types = (
-        isinstance(client.profile, str | None)
-        and isinstance(client.created, int)
-        and isinstance(client.expires, int | None)
-    )
-    if len(bytes.fromhex(client.sha256)) != 32 or client.form not in ("auto", "json", "text") or not has_fitting_types:
-        raise ValueError(f"the entry {client.name}")
-    return client
 
 
 def _create_owner_token(path: Path) -> str:

@@ -19,9 +19,10 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -64,6 +65,13 @@ RESULT_QUOTAS = Quotas()
 PRUNED_QUOTAS = Quotas(250_000_000, 125_000_000, 3600.0)
 
 
+class _Share(NamedTuple):
+    """Domains that have an age and a part of the disk together, by what SQL has behind `where`."""
+
+    condition: str
+    quotas: Quotas
+
+
 class ArtifactStore:
     """All artifacts of a state folder. May be used from any thread, and by several processes at once."""
 
@@ -73,8 +81,7 @@ class ArtifactStore:
         """`id_suffix` ends every id that the store makes: the name of the box, in a fleet."""
         self._folder = folder
         self._id_suffix = id_suffix
-        self._results = results
-        self._pruned = pruned
+        self._shares = (_Share(_IS_RESULT, results), _Share(_IS_PRUNED, pruned))
         self._index = ArtifactIndex(folder)
 
     def of(self, owner: str) -> CallerArtifacts:
@@ -122,7 +129,7 @@ class ArtifactStore:
     def find_text(self, owner: str, prune_id: str) -> str | None:
         """The text that was kept under this id; None if it is unknown, another owner's, or expired."""
         try:
-            artifact = self._find(f"{_IS_PRUNED} and id = ? and owner = ?", [prune_id, owner])
+            artifact = self._find(_PRUNED, prune_id, owner)
             data = None if artifact is None else disk.read_small_file(self._path(artifact.id))
         except OSError:
             return None
@@ -135,10 +142,7 @@ class ArtifactStore:
         match = _REFERENCE.fullmatch(reference)
         if match is None:
             return None
-        condition, values = "domain = ? and id = ?", [match[1], match[2]]
-        if owner is not None:
-            condition, values = condition + " and owner = ?", [*values, owner]
-        return self._find(condition, values)
+        return self._find(match[1], match[2], owner)
 
     def path(self, artifact: Artifact) -> Path:
         return self._path(artifact.id)
@@ -165,16 +169,15 @@ class ArtifactStore:
 
     def sweep(self) -> float:
         """Remove what is too old. Returns the seconds after which the next artifact can be too old."""
-        next_in_s = min(self._results.age_s, self._pruned.age_s)
+        next_in_s = min(share.quotas.age_s for share in self._shares)
         try:
             if self._index.exists:
                 with self._index.transaction() as rows:
                     expired = self._delete_expired(rows)
-                    oldest = [*rows.select(_IS_RESULT, order="created limit 1")]
-                    oldest += rows.select(_IS_PRUNED, order="created limit 1")
+                    for share in self._shares:
+                        for oldest in rows.select(share.condition, order="created limit 1"):
+                            next_in_s = min(next_in_s, oldest.created + share.quotas.age_s - time.time())
                 self._unlink(expired)
-                now = time.time()
-                next_in_s = min([next_in_s, *(each.created + self._quotas(each.domain).age_s - now for each in oldest)])
         except OSError as error:
             event(log, logging.WARNING, "artifacts.not_swept", path=str(self._folder), message=str(error))
         return next_in_s
@@ -219,15 +222,19 @@ class ArtifactStore:
     def _path(self, artifact_id: str) -> Path:
         return self._folder / artifact_id[:2] / artifact_id
 
-    def _quotas(self, domain: str) -> Quotas:
-        return self._pruned if domain == _PRUNED else self._results
+    def _share(self, domain: str) -> _Share:
+        results, pruned = self._shares
+        return pruned if domain == _PRUNED else results
 
-    def _find(self, condition: str, values: Sequence[str]) -> Artifact | None:
+    def _find(self, domain: str, artifact_id: str, owner: str | None) -> Artifact | None:
+        """The one look-up: whatever another owner has is not there, and neither is what is too old or not whole."""
         if not self._index.exists:
             return None
         with self._index.transaction() as rows:
-            found = next(iter(rows.select(condition, values)), None)
-        if found is None or found.created < time.time() - self._quotas(found.domain).age_s:
+            found = next(iter(rows.select("domain = ? and id = ?", [domain, artifact_id])), None)
+        if found is None or (owner is not None and found.owner != owner):
+            return None
+        if found.created < time.time() - self._share(domain).quotas.age_s:
             return None
         return found if self._is_whole(found) else None
 
@@ -251,7 +258,7 @@ class ArtifactStore:
         return self._register(Artifact(artifact_id, domain, owner, media_type, size, time.time()))
 
     def _check_size(self, size: int, domain: str) -> None:
-        quotas = self._quotas(domain)
+        quotas = self._share(domain).quotas
         if size > (most := min(quotas.caller_bytes, quotas.total_bytes)):
             raise OSError(errno.EFBIG, f"it is larger than the {most} bytes of a caller")
 
@@ -274,7 +281,7 @@ class ArtifactStore:
         A large artifact makes room among the large ones, or is refused with OSError. For a small one the large ones go
         first, down to their share.
         """
-        quotas, alike = self._quotas(new.domain), _IS_PRUNED if new.domain == _PRUNED else _IS_RESULT
+        alike, quotas = self._share(new.domain)
         of_owner, owner = f"{alike} and owner = ?", (new.owner,)
         of_large, large = f"{of_owner} and size >= ?", (new.owner, quotas.large_bytes)
         used = rows.total_bytes(of_owner, owner)
@@ -294,8 +301,9 @@ class ArtifactStore:
 
     def _delete_expired(self, rows: Rows) -> list[Artifact]:
         now = time.time()
-        expired = rows.select(f"{_IS_RESULT} and created < ?", [now - self._results.age_s])
-        expired += rows.select(f"{_IS_PRUNED} and created < ?", [now - self._pruned.age_s])
+        expired: list[Artifact] = []
+        for condition, quotas in self._shares:
+            expired += rows.select(f"{condition} and created < ?", [now - quotas.age_s])
         rows.delete(expired)
         return expired
 

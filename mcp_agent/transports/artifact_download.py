@@ -32,7 +32,7 @@ class OpenArtifact(NamedTuple):
     read: Callable[[int], Awaitable[bytes]]
 
 
-class Artifacts:
+class ArtifactDownload:
     def __init__(self, store: ArtifactStore) -> None:
         self._store = store
 

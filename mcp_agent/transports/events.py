@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
 from mcp_agent.events.output_frames import OutputFrames, gap_frame
-from mcp_agent.events.types import MayHear
+from mcp_agent.events.types import Condition
 from mcp_agent.transports.http import caller, header, send_error
 from mcp_agent.transports.sse_frames import KEEP_ALIVE_S, send_frames
 from registry.gate import Access, Gate
@@ -31,7 +31,7 @@ CONNECTED_FRAME = b": connected\n\n"
 RESUMED_FRAME = b": resumed\n\n"
 
 
-class BadRequest(Exception):
+class StreamRefused(Exception):
     """A request that gets an answer with this status instead of a stream."""
 
     def __init__(self, status: int, message: str, hint: str | None = None) -> None:
@@ -72,18 +72,20 @@ class EventsWire(ABC):
 
         try:
             if not may_hear():
-                raise BadRequest(403, "the shell tools are switched off for this token")
-            if self._hub.lossless_clients >= MOST_CLIENTS:
-                raise BadRequest(503, f"{MOST_CLIENTS} clients are connected, and that is as many as there may be")
+                raise StreamRefused(403, "the shell tools are switched off for this token")
+            if self._hub.followers >= MOST_CLIENTS:
+                raise StreamRefused(503, f"{MOST_CLIENTS} clients are connected, and that is as many as there may be")
             async with self._open(self._read_query(scope), may_hear) as frames:
                 scope["state"]["listener"] = lambda: who
                 await send_frames(frames, scope, receive, send, keep_alive_s=self._keep_alive_s)
-        except BadRequest as error:
+        except StreamRefused as error:
             await send_error(send, error.status, error.message, error.hint)
 
     @abstractmethod
-    def _open(self, asked: AskedEvents, may_hear: MayHear) -> AbstractAsyncContextManager[AsyncGenerator[bytes, None]]:
-        """The frames of one client, for as long as it is connected. Raises BadRequest before there are any."""
+    def _open(
+        self, asked: AskedEvents, may_hear: Condition
+    ) -> AbstractAsyncContextManager[AsyncGenerator[bytes, None]]:
+        """The frames of one client, for as long as it is connected. Raises StreamRefused before there are any."""
 
     def _may_hear(self, access: Access) -> bool:
         return self._gate.offers(access, "shell")
@@ -93,14 +95,14 @@ class EventsWire(ABC):
         unknown = set(query) - set(self.parameters)
         if unknown:
             known = f"{', '.join(self.parameters[:-1])} and {self.parameters[-1]} are"
-            raise BadRequest(400, f"there is no parameter {min(unknown)[:60]!r}", known)
+            raise StreamRefused(400, f"there is no parameter {min(unknown)[:60]!r}", known)
         session_id = query["session_id"][-1] if "session_id" in query else None
         since = _offset(query["since"][-1]) if "since" in query else None
         if since is not None and session_id is None:
-            raise BadRequest(400, "since counts the bytes of one session: pass session_id too")
+            raise StreamRefused(400, "since counts the bytes of one session: pass session_id too")
         last = header(scope, b"last-event-id")
         if last and len(last) > self.most_id_bytes:
-            raise BadRequest(400, f"Last-Event-ID has {len(last)} characters, and no id of ours has so many")
+            raise StreamRefused(400, f"Last-Event-ID has {len(last)} characters, and no id of ours has so many")
         box = query["box"][-1] if "box" in query else None
         return AskedEvents(session_id, since, box, last.decode("latin-1") if last else None)
 
@@ -114,7 +116,7 @@ class Events(EventsWire):
         self._id_line = f"id: {hub.boot}.".encode() + b"%d\n"
 
     @asynccontextmanager
-    async def _open(self, asked: AskedEvents, may_hear: MayHear) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
+    async def _open(self, asked: AskedEvents, may_hear: Condition) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
         cursor, first = self._cursor(asked)
         woken = asyncio.Event()
         cursor.wake = woken.set
@@ -124,7 +126,7 @@ class Events(EventsWire):
             yield cursor.follow(woken, first, partial(self._frames.take, cursor, self._id_line))
         finally:
             self._hub.unfollow(cursor)
-            if not self._hub.lossless_clients:
+            if not self._hub.followers:
                 self._frames.clear()
 
     def _cursor(self, asked: AskedEvents) -> tuple[OutputCursor, bytes]:
@@ -153,14 +155,14 @@ class Events(EventsWire):
         return RESUMED_FRAME
 
 
-def no_session(session_id: str, known: list[str]) -> BadRequest:
+def no_session(session_id: str, known: list[str]) -> StreamRefused:
     listed = ", ".join(known)
     hint = f"there are: {listed}" if listed else "no session is running, and none has ended in the last hour"
-    return BadRequest(404, f"there is no session {session_id[:60]!r}", hint)
+    return StreamRefused(404, f"there is no session {session_id[:60]!r}", hint)
 
 
 def _offset(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise BadRequest(400, f"since is {text[:40]!r} and must be a whole number") from None
+        raise StreamRefused(400, f"since is {text[:40]!r} and must be a whole number") from None

@@ -14,45 +14,19 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable
-from functools import cached_property
 
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.protocol import jsonrpc
-from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, Answer, RequestId, RpcError
+from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, RequestId, RpcError, WireAnswer
 from mcp_agent.transports.http import send_json
 from mcp_agent.transports.sse_frames import Replay, event_id, message_frame, new_stream, priming_frame, send_frames
 
-_WATCH_EVERY_S = 0.05
+# Most exchanges end sooner, and their clients need not be watched.
+_WATCH_AFTER_S = 0.05
 _STREAM_AFTER_S = 15.0
 _MOST_UNSENT = 200
 RESUME_WITHIN_S = 30.0
-
-
-class DisconnectMonitor:
-    """Watches the clients of exchanges that take a while. One timer for all: most exchanges end before it fires."""
-
-    def __init__(self) -> None:
-        self.under_way: set[Exchange] = set()
-        self._is_ticking = False
-
-    @cached_property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that all of it runs on, asked for once: each time costs a call of the system."""
-        return asyncio.get_running_loop()
-
-    def add(self, exchange: Exchange) -> None:
-        self.under_way.add(exchange)
-        if not self._is_ticking:
-            self._is_ticking = True
-            self.loop.call_later(_WATCH_EVERY_S, self._check)
-
-    def _check(self) -> None:
-        self._is_ticking = bool(self.under_way)
-        if self._is_ticking:
-            self.loop.call_later(_WATCH_EVERY_S, self._check)
-        for exchange in tuple(self.under_way):
-            exchange.watch_client()
 
 
 class Exchange:
@@ -71,6 +45,7 @@ class Exchange:
     _is_answered = False
     _sent = 0
     _readers = 0
+    _watching: asyncio.TimerHandle | None = None
     _grace: asyncio.TimerHandle | None = None
     # There from the moment when the response becomes a stream.
     _unsent: deque[tuple[int, bytes]]
@@ -81,15 +56,14 @@ class Exchange:
         scope: Scope,
         receive: Receive,
         send: Send,
-        monitor: DisconnectMonitor,
         *,
         accepts_json: bool = True,
         accepts_stream: bool = False,
     ) -> None:
-        self._scope, self._receive, self._send, self._monitor = scope, receive, send, monitor
+        self._scope, self._receive, self._send = scope, receive, send
         self._accepts_json, self._accepts_stream = accepts_json, accepts_stream
         self.headers: dict[str, str] = {}
-        self._loop = monitor.loop
+        self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
     def notify(self, message: bytes) -> None:
@@ -107,10 +81,10 @@ class Exchange:
         if self._worker is not None:
             self._worker.cancel()
 
-    async def run(self, request_id: RequestId, work: Awaitable[Answer]) -> None:
+    async def run(self, request_id: RequestId, work: Awaitable[WireAnswer]) -> None:
         """Await `work` and send what it gives."""
         self._worker = asyncio.current_task(self._loop)
-        self._monitor.add(self)
+        self._watching = self._loop.call_later(_WATCH_AFTER_S, self._start_watching)
         try:
             if not self._accepts_json:
                 self._start_stream()
@@ -120,9 +94,9 @@ class Exchange:
                 raise
             if self._worker is not None:
                 self._worker.uncancel()
-            answer = Answer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
+            answer = WireAnswer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
         finally:
-            self._monitor.under_way.discard(self)
+            self._watching.cancel()
             self._worker = None
             if self._grace is not None:
                 self._grace.cancel()
@@ -148,13 +122,12 @@ class Exchange:
         self._unsent = deque((kept.number, kept.message) for kept in self.replay.after(self.stream, after))
         await self._write_stream(self._new_reader(), scope, receive, send, headers)
 
-    def watch_client(self) -> None:
-        """DisconnectMonitor for a client that leaves, and for the moment when the response becomes a stream."""
-        if self._worker is None or self._side_task is not None:
-            return
-        self._side_task = asyncio.create_task(self._watch_client())
+    def _start_watching(self) -> None:
+        if self._side_task is None:
+            self._side_task = asyncio.create_task(self._watch_client())
 
     async def _watch_client(self) -> None:
+        """Wait for a client that leaves, and for the moment when the response becomes a stream."""
         try:
             async with asyncio.timeout(_STREAM_AFTER_S if self._accepts_stream else None):
                 while (await self._receive())["type"] != "http.disconnect":

@@ -29,7 +29,7 @@ _MOST_CLAIM_BYTES = 200
 _FORMS: Mapping[bytes, Form] = {b"json": "json", b"text": "text", b"auto": "auto"}
 
 
-class Routes:
+class PathTable:
     """Passes a request on to the wire at its path.
 
     A table finds a path without parameters in a fraction of what matching patterns costs. `patterns` makes what

@@ -14,12 +14,13 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
-from mcp_agent.calls.call import OPENAPI, Blocks, Call, Compact, Failure, Refusal
+from mcp_agent.answers.reply import Blocks, Compact
+from mcp_agent.calls.call import OPENAPI, Call, Failure, Refusal
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
-from mcp_agent.protocol.jsonrpc import Answer, RpcError
+from mcp_agent.protocol.jsonrpc import RpcError, WireAnswer
 from mcp_agent.protocol.methods import new_call_id
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, header_text, read_json, send_error, send_json, send_object
 from registry.gate import Gate
 from registry.profiles import Form
@@ -75,7 +76,6 @@ class OpenApi:
         self._dispatcher = dispatcher
         self._transport = transport
         self._form = form
-        self._monitor = DisconnectMonitor()
 
     async def describe(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
@@ -100,27 +100,27 @@ class OpenApi:
             await _send_error(send, form, 422, "the body must be a JSON object: the tool's arguments")
             return
         call = Call(new_call_id(), caller(scope, self._transport, form=form), scope["path_params"]["name"], arguments)
-        await Exchange(scope, receive, send, self._monitor).run(0, self._answer(call))
+        await Exchange(scope, receive, send).run(0, self._answer(call))
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _answer(self, call: Call) -> WireAnswer:
         outcome = await self._dispatcher.call(call)
         if isinstance(outcome, Refusal):
             status = _MENDABLE
             if outcome.error_code == jsonrpc.INVALID_PARAMS:
                 status = 404 if outcome.data is None else 422
             if call.caller.form == "text":
-                return Answer(outcome.message.encode(), status, _TEXT)
-            return Answer(orjson.dumps({"error": {"message": outcome.message, **(outcome.data or {})}}), status)
+                return WireAnswer(outcome.message.encode(), status, _TEXT)
+            return WireAnswer(orjson.dumps({"error": {"message": outcome.message, **(outcome.data or {})}}), status)
         status = _STATUS.get(outcome.code, _MENDABLE) if isinstance(outcome, Failure) else 200
         match outcome.written:
             case str() as text:
-                return Answer(text.encode("utf-8", "replace"), status, _TEXT)
+                return WireAnswer(text.encode("utf-8", "replace"), status, _TEXT)
             case Media(kind, data):
-                return Answer(data, status, kind)
+                return WireAnswer(data, status, kind)
             case Compact(encoded) | Blocks(encoded):
-                return Answer(encoded, status)
+                return WireAnswer(encoded, status)
             case encoded:
-                return Answer(encoded, status)
+                return WireAnswer(encoded, status)
 
     def _asked_form(self, scope: Scope) -> Literal["json", "text"]:
         asked = (header_text(scope, b"x-mcp-agent-form") or "").lower()

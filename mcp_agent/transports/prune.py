@@ -8,9 +8,9 @@ from typing import Annotated
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent.protocol.jsonrpc import Answer, RpcError
+from mcp_agent.protocol.jsonrpc import RpcError, WireAnswer
 from mcp_agent.pruning_service.host_pruner import FOCUS_KEEP_LINES
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_error
 from registry.gate import Gate, UnknownTool
 from tools.context import Pruner
@@ -32,7 +32,6 @@ class Prune:
     def __init__(self, gate: Gate, pruner: Pruner) -> None:
         self._gate = gate
         self._pruner = pruner
-        self._monitor = DisconnectMonitor()
         self._parameters = Parameters.of_function(_body_fields)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +55,7 @@ class Prune:
         except InvalidParams as error:
             await send_error(send, 422, error.message, "the body is a JSON object with code and query")
             return
-        await Exchange(scope, receive, send, self._monitor).run(0, self._answer(**arguments))
+        await Exchange(scope, receive, send).run(0, self._answer(**arguments))
 
     async def _answer(
         self,
@@ -65,7 +64,7 @@ class Prune:
         source_type: SourceType | None,
         max_prune_ratio: float | None,
         min_keep_lines: int,
-    ) -> Answer:
+    ) -> WireAnswer:
         if len(code) > self._pruner.max_input_chars:
             return await asyncio.to_thread(_service_answer, code, None, "input_too_large")
         try:
@@ -95,7 +94,7 @@ def _body_fields(
     """The fields that are read from a body; only `query` and `code` are required."""
 
 
-def _service_answer(code: str, selection: Selection | None, problem: str | None) -> Answer:
+def _service_answer(code: str, selection: Selection | None, problem: str | None) -> WireAnswer:
     lines = code.split("\n")
     left: list[str] = []
     following = 0
@@ -120,4 +119,4 @@ def _service_answer(code: str, selection: Selection | None, problem: str | None)
         "model_input_token_cnt": 0,
         "error_msg": problem,
     }
-    return Answer(orjson.dumps(value))
+    return WireAnswer(orjson.dumps(value))

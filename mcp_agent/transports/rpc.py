@@ -9,15 +9,14 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation
 from mcp_agent.protocol.jsonrpc import Message, RpcError
-from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.protocol.methods import McpRequest, Methods
+from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_empty, send_error, send_json
 
 
 class Rpc:
     def __init__(self, methods: Methods) -> None:
         self._methods = methods
-        self._monitor = DisconnectMonitor()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -40,11 +39,11 @@ class Rpc:
         except RpcError as error:
             await send_json(send, 400, jsonrpc.failure(jsonrpc.id_of(value), error))
             return
-        await Exchange(scope, receive, send, self._monitor).run(message.id, self._methods.answer(request))
+        await Exchange(scope, receive, send).run(message.id, self._methods.answer(request))
 
 
-def _request(message: Message, scope: Scope) -> Request:
+def _request(message: Message, scope: Scope) -> McpRequest:
     if eras.is_stateless(message):
         client = eras.envelope(message).client
-        return Request(message, caller(scope, "rpc", client=client, form="json"), None)
-    return Request(message, caller(scope, "rpc", form="json"), Conversation(eras.LATEST_HANDSHAKE))
+        return McpRequest(message, caller(scope, "rpc", client=client, form="json"), None)
+    return McpRequest(message, caller(scope, "rpc", form="json"), Conversation(eras.LATEST_HANDSHAKE))

@@ -12,9 +12,8 @@ import logging
 from collections import OrderedDict
 from pathlib import Path
 
-import orjson
+import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.conversation import LOG_LEVELS, Conversation
@@ -83,7 +82,7 @@ class SessionRecords:
         self._is_changed = True
         if self._path is not None and self._writing is None:
             self._is_changed = False
-            data = orjson.dumps({key: asdict(each) for key, each in self._read().items()})
+            data = msgspec.json.encode(dict(self._read()))
             self._writing = asyncio.get_running_loop().run_in_executor(None, _write, self._path, data)
             self._writing.add_done_callback(self._on_written)
 
@@ -100,19 +99,15 @@ def _key(session_id: str) -> str:
 def _from_file(path: Path) -> OrderedDict[str, SessionRecord]:
     """The records in a file that may be missing, or not be ours: then clients are asked to say again who they are."""
     try:
-        kept = orjson.loads(disk.read_small_file(path, _MOST_FILE_BYTES))
-        records = OrderedDict((str(key), SessionRecord(**fields)) for key, fields in kept.items())
-        for each in records.values():
-            if each.version not in HANDSHAKE_VERSIONS or not (
-                isinstance(each.client, str) and each.log_level in _LEVELS
-            ):
-                raise ValueError("a record that is none of ours")
+        records = msgspec.json.decode(disk.read_small_file(path, _MOST_FILE_BYTES), type=dict[str, SessionRecord])
+        if not all(each.version in HANDSHAKE_VERSIONS and each.log_level in _LEVELS for each in records.values()):
+            raise ValueError("a record that is none of ours")
     except FileNotFoundError:
         return OrderedDict()
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         event(log, logging.WARNING, "mcp_sessions.unreadable", path=str(path), message=str(error))
         return OrderedDict()
-    return records
+    return OrderedDict(records)
 
 
 def _write(path: Path, data: bytes) -> None:

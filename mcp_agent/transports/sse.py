@@ -9,19 +9,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls.call import Caller
-from mcp_agent.events.hub import EventHub, Subscription
+from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_frames import named_frame
-from mcp_agent.events.types import Event, Gap, SessionExit, SessionOutput
+from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOutput
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, asked_event_form
 from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
-from mcp_agent.protocol.methods import Methods, Request
+from mcp_agent.protocol.methods import McpRequest, Methods
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -43,11 +42,11 @@ _TRANSPORT = "sse"
 class SseClient:
     """One open stream and the work that was asked for through it."""
 
-    def __init__(self, who: Caller, subscription: Subscription, *, hears_named_events: bool) -> None:
+    def __init__(self, who: Caller, hub: EventHub, may_hear: Condition, *, hears_named_events: bool) -> None:
         self.who = who
         self.conversation = Conversation(eras.HANDSHAKE_VERSIONS[0])
         self.in_flight: dict[RequestId, asyncio.Task[None]] = {}
-        self._subscription = subscription
+        self._subscription = hub.subscribe(may_hear, lambda: self.conversation.is_before_a_model)
         self._hears_named_events = hears_named_events
         self._loop = asyncio.get_running_loop()
 
@@ -64,13 +63,15 @@ class SseClient:
         """Send `message` if the client keeps up. May be called from any thread, as progress is."""
         self._loop.call_soon_threadsafe(self._say_unless_behind, message)
 
-    async def frames(self) -> AsyncGenerator[bytes, None]:
+    def frames(self, first: bytes) -> AsyncGenerator[bytes, None]:
         """What goes out on the stream, until it is closed."""
-        async with aclosing(self._subscription.events()) as events:
-            async for event in events:
-                frame = event if isinstance(event, bytes) else self._frame(event)
-                if frame is not None:
-                    yield frame
+        return self._subscription.stream(self._frame, first)
+
+    def close(self) -> None:
+        """The stream is over: cancel the work that was asked for through it."""
+        self._subscription.close()
+        for task in self.in_flight.values():
+            task.cancel()
 
     def _frame(self, event: Event) -> bytes | None:
         """An event as it goes out on this client's stream; None if the client did not ask for it."""
@@ -110,20 +111,19 @@ class Sse:
             return
         client_id = secrets.token_urlsafe(24)
         who = caller(scope, _TRANSPORT, connection=client_id)
-        subscription = self._hub.subscribe(lambda: self._gate.offers(who.access, "shell"))
-        client = SseClient(who, subscription, hears_named_events=wanted == "named")
+        client = SseClient(
+            who, self._hub, lambda: self._gate.offers(who.access, "shell"), hears_named_events=wanted == "named"
+        )
         client.conversation.events = form
         self._clients[client_id] = client
         scope["state"]["listener"] = lambda: who.with_client(client.conversation.client)
         endpoint = f"{scope.get('root_path', '')}/messages?session_id={client_id}"
-        subscription.put_answer(f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode())
+        first = f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode()
         try:
-            await send_frames(client.frames(), scope, receive, send)
+            await send_frames(client.frames(first), scope, receive, send)
         finally:
             del self._clients[client_id]
-            subscription.close()
-            for task in client.in_flight.values():
-                task.cancel()
+            client.close()
             self._on_ended(client_id)
 
     async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -170,6 +170,6 @@ class Sse:
         finally:
             client.in_flight.pop(request_id, None)
 
-    def _request(self, client: SseClient, message: Message) -> Request:
+    def _request(self, client: SseClient, message: Message) -> McpRequest:
         who = client.who.with_client(client.conversation.client)
-        return Request(message, who, client.conversation, client.report)
+        return McpRequest(message, who, client.conversation, client.report)

@@ -19,16 +19,17 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from mcp_agent.calls.call import Caller
+from mcp_agent.events.types import Event
 from mcp_agent.host import Host
 from mcp_agent.process import signals
 from mcp_agent.process.logs import event
 from mcp_agent.process.memory import collect_as_usual
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, event_form
-from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Message, RequestId, RpcError, TooLarge
+from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Message, MessageTooLarge, RequestId, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
-from mcp_agent.protocol.methods import Request
+from mcp_agent.protocol.methods import McpRequest
 from registry.gate import Access
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class _StdioServer:
         self._conversation = Conversation(eras.LATEST_HANDSHAKE)
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()
-        self._out = Output(output)
+        self._out = StdoutWriter(output)
         self._is_open = False
         self._is_ending = False
 
@@ -111,12 +112,13 @@ class _StdioServer:
 
     async def _send_events(self) -> None:
         """Send events to a handshake client, once it has said that it is ready."""
-        subscription = self._host.hub.subscribe(self._may_hear)
-        async for heard in subscription.events():
-            notification = None if isinstance(heard, bytes) else self._conversation.notification(heard)
-            if self._is_open and notification is not None:
-                await self._out.has_room()
-                self._out.notify(notification)
+
+        def encode(event: Event) -> bytes | None:
+            notification = self._conversation.notification(event) if self._is_open else None
+            return None if notification is None else _with_line_end(notification)
+
+        async for lines in self._host.hub.subscribe(self._may_hear).stream(encode):
+            await self._out.notify_in_turn(lines)
 
     def _may_hear(self) -> bool:
         return self._host.gate.offers(self._caller.access, "shell")
@@ -125,7 +127,7 @@ class _StdioServer:
         value: Any = None
         try:
             if len(line) > MOST_LINE_BYTES:
-                raise TooLarge(f"this message is longer than {MOST_LINE_BYTES} bytes, and so is not read", line)
+                raise MessageTooLarge(f"this message is longer than {MOST_LINE_BYTES} bytes, and so is not read", line)
             value = jsonrpc.decode(line)
             if isinstance(value, list):
                 await self._serve_batch(value)
@@ -152,9 +154,9 @@ class _StdioServer:
                 client = eras.envelope(message).client
                 Filter(message)
                 self._listening.add(task)
-                async for each in listen(message, self._host.hub, self._may_hear, event_form(client)):
-                    await self._out.has_room()
-                    self._out.notify(each)
+                form = event_form(client)
+                async for lines in listen(message, self._host.hub, self._may_hear, form, _with_line_end, is_rated=True):
+                    await self._out.notify_in_turn(lines)
             else:
                 answer = await self._host.methods.answer(self._request(message))
                 self._out.write(answer.body)
@@ -174,12 +176,12 @@ class _StdioServer:
         if body is not None:
             self._out.write(body)
 
-    def _request(self, message: Message) -> Request:
+    def _request(self, message: Message) -> McpRequest:
         if eras.is_stateless(message):
             caller = self._caller.with_client(eras.envelope(message).client)
-            return Request(message, caller, None, self._out.notify)
+            return McpRequest(message, caller, None, self._out.notify)
         caller = self._caller.with_client(self._conversation.client)
-        return Request(message, caller, self._conversation, self._out.notify)
+        return McpRequest(message, caller, self._conversation, self._out.notify)
 
     def _on_notification(self, message: Message) -> None:
         if message.method == "notifications/initialized":
@@ -191,7 +193,7 @@ class _StdioServer:
                 task.cancel()
 
 
-class Output:
+class StdoutWriter:
     """Writes messages without blocking the event loop when the client stops reading.
 
     A short message that the pipe has room for is written at once; anything else is left to a thread.
@@ -226,10 +228,11 @@ class Output:
         if len(self._waiting) < _MOST_UNWRITTEN:
             self.write(message)
 
-    async def has_room(self) -> None:
-        """Wait until few messages are unwritten (backpressure): events do not pile up before a client that is slow."""
+    async def notify_in_turn(self, lines: bytes) -> None:
+        """Write notifications, each with its line end, once few messages wait: they do not pile up (backpressure)."""
         while len(self._waiting) > _MANY_UNWRITTEN and not self._is_closed:  # noqa: ASYNC110 - a thread empties it
             await asyncio.sleep(_LOOK_AGAIN_S)
+        self.notify(lines.removesuffix(b"\n"))
 
     def watch(self, on_broken: Callable[[], object]) -> None:
         """Call `on_broken` when nobody can read any more what is written: at once for a pipe, else at a write."""
@@ -287,6 +290,10 @@ class Output:
         return True
 
 
+def _with_line_end(message: bytes) -> bytes:
+    return message + b"\n"
+
+
 def claim_stdout() -> int:
     """Our own descriptor of standard output. Whatever else prints to it goes to stderr from here on."""
     sys.stdout.flush()
@@ -308,7 +315,7 @@ async def read_lines() -> AsyncIterator[bytes]:
     except PermissionError:
         # No loop can wait for a regular file or /dev/null, and reading them does not wait.
         is_waited_for = False
-    line = _Line()
+    line = _UnfinishedLine()
     try:
         while True:
             if is_waited_for:
@@ -335,7 +342,7 @@ async def read_lines() -> AsyncIterator[bytes]:
         yield last
 
 
-class _Line:
+class _UnfinishedLine:
     """A line as it comes in. Of one that is too long the two ends are kept, together longer than a line may be."""
 
     def __init__(self) -> None:

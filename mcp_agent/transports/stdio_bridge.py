@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import orjson
 
-from mcp_agent import MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE
+from mcp_agent import BRIDGE_HEADER, MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE
 from mcp_agent.process import signals
 from mcp_agent.process.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, Message, RpcError
 from mcp_agent.transports.loopback_client import NotSent, Response, send
-from mcp_agent.transports.stdio import Output, claim_stdout, read_lines
+from mcp_agent.transports.stdio import StdoutWriter, claim_stdout, read_lines
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +47,13 @@ Find = Callable[[], Address | None]
 
 async def run_bridge(find: Find) -> None:
     """Carry messages until standard input ends, or a signal comes."""
-    output = Output(claim_stdout())
+    output = StdoutWriter(claim_stdout())
     await _Bridge(find, output).run(read_lines())
     output.close()
 
 
 class _Bridge:
-    def __init__(self, find: Find, output: Output) -> None:
+    def __init__(self, find: Find, output: StdoutWriter) -> None:
         self._find = find
         self._out = output
         self._tasks: set[asyncio.Task[None]] = set()
@@ -169,7 +169,7 @@ class _Bridge:
             session = self._session
             with contextlib.suppress(OSError, RpcError):
                 address = await self._address()
-                headers = {**self._headers(address, None), "Accept": "text/event-stream"}
+                headers = {**self._headers(address, None), "Accept": "text/event-stream", BRIDGE_HEADER.decode(): "1"}
                 if last_id:
                     headers["Last-Event-ID"] = last_id
                 async with send("GET", address.url, headers) as answer:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from mcp_agent import MOUNTED_BY_HEADER
+from mcp_agent import BRIDGE_HEADER, MOUNTED_BY_HEADER
+from mcp_agent.answers.budget import text_client
 from mcp_agent.events.hub import EventHub
-from mcp_agent.events.types import Gap, MayHear, SessionExit, SessionOutput
+from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOutput
 from mcp_agent.process.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, asked_event_form, event_form
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
-from mcp_agent.protocol.methods import Methods, Request
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.protocol.methods import McpRequest, Methods
+from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import (
     ClientLeft,
     caller,
@@ -64,7 +64,6 @@ class StreamableHttp:
         # What this daemon says of itself to the servers that it mounts.
         self._own_mark = hub.boot.encode()
         self._sessions = sessions
-        self._monitor = DisconnectMonitor()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         profile = scope["path_params"].get("profile") if "path_params" in scope else None
@@ -108,9 +107,7 @@ class StreamableHttp:
             await send_empty(send, 202)
             return
         version = header_text(scope, b"mcp-protocol-version")
-        exchange = Exchange(
-            scope, receive, send, self._monitor, accepts_json=accepts_json, accepts_stream=accepts_stream
-        )
+        exchange = Exchange(scope, receive, send, accepts_json=accepts_json, accepts_stream=accepts_stream)
         if is_stateless or (version in eras.STATELESS_VERSIONS and message.method != "initialize"):
             await self._stateless(message, exchange, scope, receive, send)
         elif version is not None and version not in eras.HANDSHAKE_VERSIONS and message.method != "initialize":
@@ -146,11 +143,18 @@ class StreamableHttp:
                 return
             who = caller(scope, _TRANSPORT, client=envelope.client)
             scope["state"]["listener"] = lambda: who
-            messages = listen(message, self._hub, lambda: self._gate.offers(who.access, "shell"), events)
-            await send_frames(_frames(messages), scope, receive, send)
+            frames = listen(
+                message,
+                self._hub,
+                lambda: self._gate.offers(who.access, "shell"),
+                events,
+                message_frame,
+                is_rated=text_client(envelope.client) is not None,
+            )
+            await send_frames(frames, scope, receive, send)
             return
         who = caller(scope, _TRANSPORT, client=envelope.client)
-        request = Request(message, who, None, exchange.notify)
+        request = McpRequest(message, who, None, exchange.notify)
         await exchange.run(message.id, self._methods.answer(request))
 
     async def _handshake(
@@ -178,7 +182,7 @@ class StreamableHttp:
             return
         connection = session.id if session else ""
         who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection)
-        request = Request(message, who, conversation, exchange.notify)
+        request = McpRequest(message, who, conversation, exchange.notify)
         if session is None:
             await exchange.run(message.id, self._methods.answer(request))
             return
@@ -203,7 +207,7 @@ class StreamableHttp:
         if conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, f"MCP {conversation.version} has no batches: send one message at a time")
         who = caller(scope, _TRANSPORT, client=conversation.client, connection="" if session is None else session.id)
-        body = await self._methods.answer_batch(values, lambda message: Request(message, who, conversation))
+        body = await self._methods.answer_batch(values, lambda message: McpRequest(message, who, conversation))
         await (send_empty(send, 202) if body is None else send_json(send, 200, body))
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -219,6 +223,7 @@ class StreamableHttp:
             return
         try:
             session.conversation.events = asked_event_form(query_value(scope, "events"))
+            session.conversation.is_bridged = header(scope, BRIDGE_HEADER) is not None
         except RpcError as error:
             await send_error(send, 400, error.message)
             return
@@ -267,30 +272,28 @@ class StreamableHttp:
         return self._sessions.find(session_id.decode("latin-1"), scope["state"]["principal"].name, spoken)
 
 
-async def _session_frames(session: HttpSession, after: int | None, may_hear: MayHear) -> AsyncGenerator[bytes, None]:
+def _session_frames(session: HttpSession, after: int | None, may_hear: Condition) -> AsyncGenerator[bytes, None]:
     """The frames of a session's own stream. A second stream takes over from the first."""
-    session.subscription = subscription = session.subscription.hand_over(may_hear)
+    conversation, stream = session.conversation, session.stream
+    session.subscription = session.subscription.hand_over(may_hear, lambda: conversation.is_before_a_model)
+    first = b""
     if after is not None:
-        for kept in list(session.replay.after(session.stream, after)):
-            # The owner may have taken the shell away from this client since.
-            if may_hear() or not kept.is_of_shell:
-                yield message_frame(kept.message, event_id(session.stream, kept.number))
-    elif session.conversation.version >= _PRIMING_SINCE:
-        yield priming_frame(event_id(session.stream, session.said))
-    async with aclosing(subscription.events()) as events:
-        async for event in events:
-            message = None if isinstance(event, bytes) else session.conversation.notification(event)
-            if message is not None:
-                session.said += 1
-                is_of_shell = isinstance(event, SessionOutput | SessionExit | Gap)
-                session.replay.keep(session.stream, session.said, message, is_of_shell=is_of_shell)
-                yield message_frame(message, event_id(session.stream, session.said))
+        # The owner may have taken the shell away from this client since.
+        kept = [each for each in session.replay.after(stream, after) if may_hear() or not each.is_of_shell]
+        first = b"".join(message_frame(each.message, event_id(stream, each.number)) for each in kept)
+    elif conversation.version >= _PRIMING_SINCE:
+        first = priming_frame(event_id(stream, session.said))
 
+    def encode(event: Event) -> bytes | None:
+        message = conversation.notification(event)
+        if message is None:
+            return None
+        session.said += 1
+        is_of_shell = isinstance(event, SessionOutput | SessionExit | Gap)
+        session.replay.keep(stream, session.said, message, is_of_shell=is_of_shell)
+        return message_frame(message, event_id(stream, session.said))
 
-async def _frames(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(messages):
-        async for message in messages:
-            yield message_frame(message)
+    return session.subscription.stream(encode, first)
 
 
 async def _replay_frames(session: HttpSession, stream: str, after: int) -> AsyncGenerator[bytes, None]:

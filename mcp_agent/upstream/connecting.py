@@ -37,7 +37,7 @@ class Surroundings(Struct, frozen=True):
 
 
 class Listeners(Struct, frozen=True):
-    """What the other side may tell us: that its tools have changed, or its resources, or that it has ended."""
+    """What the other side may say: its tools have changed, or its resources or prompts, or it has ended."""
 
     on_tools_changed: Callable[[], object]
     on_resources_changed: Callable[[], object]
@@ -52,13 +52,18 @@ async def connect(
     # In a thread: everybody else would wait for it.
     await asyncio.to_thread(import_client)
     from mcp.client import Client
-    from mcp.types import Implementation, ResourceListChangedNotification, ToolListChangedNotification
+    from mcp.types import (
+        Implementation,
+        PromptListChangedNotification,
+        ResourceListChangedNotification,
+        ToolListChangedNotification,
+    )
 
     async def hear(message: Any) -> None:
         heard = getattr(message, "root", message)
         if isinstance(heard, ToolListChangedNotification):
             listeners.on_tools_changed()
-        elif isinstance(heard, ResourceListChangedNotification):
+        elif isinstance(heard, ResourceListChangedNotification | PromptListChangedNotification):
             listeners.on_resources_changed()
 
     async with contextlib.AsyncExitStack() as stack:

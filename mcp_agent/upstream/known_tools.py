@@ -30,7 +30,7 @@ class ToolChange(NamedTuple):
 
 
 class KnownTools:
-    """The tools and resources of one server."""
+    """The tools, resources and prompts of one server."""
 
     def __init__(self, folder: Path, mount: Mount) -> None:
         self._file = folder / f"{mount.category}.json"
@@ -42,18 +42,25 @@ class KnownTools:
         self.tools: list[dict[str, Any]] = kept.get("tools", [])
         self.resources: list[dict[str, Any]] = kept.get("resources", [])
         self.templates: list[dict[str, Any]] = kept.get("templates", [])
+        self.prompts: list[dict[str, Any]] = kept.get("prompts", [])
         self._seen: dict[str, dict[str, Any]] = kept.get("seen", {})
         self._patterns = [_pattern(str(each["uriTemplate"])) for each in self.templates]
 
     def learn(
-        self, tools: list[dict[str, Any]], resources: list[dict[str, Any]], templates: list[dict[str, Any]]
+        self,
+        tools: list[dict[str, Any]],
+        resources: list[dict[str, Any]],
+        templates: list[dict[str, Any]],
+        prompts: list[dict[str, Any]],
     ) -> bool:
         """Keep what the server lists now. True if it is different. The first list is the one that its owner sees."""
-        if self.is_known and (tools, resources, templates) == (self.tools, self.resources, self.templates):
+        listed = tools, resources, templates, prompts
+        if self.is_known and listed == (self.tools, self.resources, self.templates, self.prompts):
             return False
         if not self.is_known:
             self._seen = {str(tool["name"]): _seen_fields(tool) for tool in tools}
-        self.tools, self.resources, self.templates, self.is_known = tools, resources, templates, True
+        self.tools, self.resources, self.templates, self.prompts = listed
+        self.is_known = True
         self._patterns = [_pattern(str(each["uriTemplate"])) for each in templates]
         self._save()
         return True
@@ -83,6 +90,7 @@ class KnownTools:
             "tools": self.tools,
             "resources": self.resources,
             "templates": self.templates,
+            "prompts": self.prompts,
             "seen": self._seen,
         }
         # A list that cannot be kept is asked for again at the next start.

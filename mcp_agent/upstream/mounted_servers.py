@@ -128,6 +128,10 @@ class Mounts:
         """Raises a ToolError."""
         return await self._upstream(self._mounts[category], caller).read_resource(uri)
 
+    async def prompt(self, category: str, name: str, arguments: dict[str, str], caller: str) -> dict[str, Any]:
+        """Raises a ToolError."""
+        return await self._upstream(self._mounts[category], caller).prompt(name, arguments)
+
     def _named_facts(self, category: str) -> dict[str, Any]:
         if category not in self._mounts:
             raise UnknownName(f"no server is mounted as {category[:100]!r}", ", ".join(self._mounts) or None)
@@ -179,7 +183,8 @@ class Mounts:
                 self._unlisted.discard(category)
                 upstream, known = self._upstream(mount, ""), self._known[category]
                 try:
-                    listed = await upstream.list_tools(), *await upstream.list_resources()
+                    tools, resources = await upstream.list_tools(), await upstream.list_resources()
+                    listed = tools, *resources, await upstream.list_prompts()
                 except ToolError as error:
                     if self._mounts.get(category) != mount and category in self._unlisted:
                         # It was ended because another one has taken its place, which is asked now.

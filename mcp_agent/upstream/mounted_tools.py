@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import orjson
 
-from mcp_agent.calls.parts import text_of
+from mcp_agent.answers.reply import text_of
 from registry.mount_entries import Mount
 from tools.context import ToolContext
 from tools.kit.errors import UpstreamFailed
-from tools.kit.results import Block, Result
+from tools.kit.results import Block, Body, Content, Result
 from tools.kit.spec import Effect, Tool, tool
 from tools.kit.tolerance import plain_path
 
@@ -46,28 +46,18 @@ class MountedResult(Result, frozen=True):
     def render(self) -> str:
         return self.text
 
-    def blocks(self) -> Sequence[Block]:
-        if self.sent and self.sent_text == self.text:
-            return self.sent
-        text: list[Block] = [{"type": "text", "text": self.text}] if self.text or not self.others else []
-        return [*text, *self.others]
-
-    @property
-    def structured_content(self) -> Mapping[str, Any] | None:
-        return self.structured
-
     def summary(self) -> str:
         return self.text.strip().partition("\n")[0] or f"{len(self.others)} blocks"
 
     @property
-    def is_text(self) -> bool:
-        return not self.others
-
-    @property
-    def reads_as(self) -> Literal["logs"] | None:
-        """A page of a browser comes as one fenced block, which a pruner of documents would keep or drop as a whole."""
+    def body(self) -> Body:
+        blocks = self.sent
+        if not blocks or self.sent_text != self.text:
+            text: tuple[Block, ...] = ({"type": "text", "text": self.text},) if self.text or not self.others else ()
+            blocks = (*text, *self.others)
+        # A page of a browser comes as one fenced block, which a pruner of documents would keep or drop as a whole.
         longest = max((len(block[0]) for block in _FENCED.finditer(self.text)), default=0)
-        return "logs" if longest > len(self.text) / 2 else None
+        return Body("text", "logs" if longest > len(self.text) / 2 else None, content=Content(blocks, self.structured))
 
 
 def mounted_tool(mount: Mount, name: str, entry: Mapping[str, Any], call: CallUpstream) -> Tool:
@@ -87,7 +77,7 @@ def mounted_tool(mount: Mount, name: str, entry: Mapping[str, Any], call: CallUp
         idempotent=bool(annotations.get("idempotentHint", False)),
         deadline_s=mount.timeout_seconds,
         schema=entry.get("inputSchema") or {"type": "object"},
-        focus="text",
+        focus="allowed",
         name=name,
         description=shorten(whole) or f"A tool of the mounted server {mount.category}.",
         whole_description=whole,

@@ -104,6 +104,13 @@ class Upstream:
             templates = await _every(lambda cursor: client.list_resource_templates(cursor=cursor), "resource_templates")
             return listed, templates
 
+    async def list_prompts(self) -> list[dict[str, Any]]:
+        """The prompts of the server; none where it offers none. Raises a ToolError."""
+        async with self._use("prompts/list") as client:
+            if client.server_capabilities.prompts is None:
+                return []
+            return await _every(lambda cursor: client.list_prompts(cursor=cursor), "prompts")
+
     async def call(
         self, tool: str, arguments: dict[str, Any], report: Progress | None, *, has_schema: bool = True
     ) -> dict[str, Any]:
@@ -149,6 +156,12 @@ class Upstream:
         async with self._use("resources/read") as client:
             read = await asyncio.wait_for(client.read_resource(uri), self.mount.timeout_seconds)
         return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in read.contents]
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """The result of `prompts/get`. Raises a ToolError."""
+        async with self._use("prompts/get") as client:
+            prompt = await asyncio.wait_for(client.get_prompt(name, arguments), self.mount.timeout_seconds)
+        return prompt.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def restart(self) -> None:
         """End the server, and forget that it failed: the next use starts it."""

@@ -14,13 +14,11 @@ from tests.benchmarks import (
     compact,
     daemon,
     filesystem,
-    filesystem_peers,
     fleet,
     open_terminal,
     policy,
     pruning,
     shell,
-    shell_peers,
     wires,
 )
 from tests.benchmarks.rows import Bench, PeerMissing, Row, measured
@@ -30,9 +28,7 @@ _FAMILIES = (
     daemon,
     wires,
     filesystem,
-    filesystem_peers,
     shell,
-    shell_peers,
     pruning,
     compact,
     policy,

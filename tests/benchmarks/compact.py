@@ -11,10 +11,12 @@ from contextlib import AbstractContextManager, contextmanager
 
 import orjson
 
-from mcp_agent.compact.compactor import Compactor
-from mcp_agent.compact.cursors import Cursors, Origin
+from mcp_agent.answers.fit import Answers
+from mcp_agent.answers.reply import Reply
+from mcp_agent.calls.call import Call, Caller
 from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.catalog import discover
+from registry.gate import Access
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
 from tools.filesystem.fs_grep import Match, Matches
 from tools.filesystem.fs_list import Entry, Listing
@@ -49,11 +51,18 @@ def _contest(tool: str, make: Callable[[], Result]) -> Callable[[Bench], Abstrac
     @contextmanager
     def contest(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         artifacts = ArtifactStore(bench.folder / "artifacts")
-        compactor = Compactor(artifacts, Cursors(bench.folder / "cursor.key"))
-        result, found = make(), discover().by_name.get(tool)
-        origin = Origin.of(tool, "owner", {"path": "/srv"})
+        catalog = discover()
+        answers = Answers(artifacts, lambda _: catalog.tools)
+        call = Call("bench", Caller("owner", Access(), "http"), tool, {"path": "/srv"})
+        result, budget = make(), answers.budget(call, catalog.by_name.get(tool), "compact")
         assert abs(len(orjson.dumps(result.as_object())) - _BYTES) < _BYTES * 0.1
-        shortened = _metered(lambda: compactor.shorten(result, found, origin, "bench"))
+
+        def shorten() -> None:
+            fitted = answers.fit(Reply(result), budget)
+            assert callable(fitted), "it is too large to be written at once"
+            fitted()
+
+        shortened = _metered(shorten)
 
         def ours() -> float:
             took_ms = shortened()

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import orjson
 
-from tests.benchmarks import peers
 from tests.benchmarks.http_client import HttpClient
 from tests.benchmarks.mcp_messages import Era, ask, http_call, message, open_stdio, opened_http, unopened_http
 from tests.benchmarks.processes import Program, mcp_agent, running, subject
@@ -19,11 +18,11 @@ from tests.benchmarks.rows import Bench, Goal, Meter, Row
 
 _TOKEN = "benchmark-token-of-32-characters"
 _SETTLE_S = 1.0
-_TEXT = "A line of a text file that is sixty-four bytes long, all told.\n\n" * 16
+_LINE = "A line of a text file that is sixty-four bytes long, all told."
+_TEXT = f"{_LINE}\n\n" * 16
 
 _BARE = "bare Starlette + uvicorn"
 _MCP = "mcp 2.3 low-level server"
-_FILESYSTEM = "server-filesystem"
 
 # Starts one side, for as long as the stack is open, and gives what measures it.
 Contestant = Callable[[ExitStack, Bench], Meter]
@@ -65,26 +64,27 @@ def _call_rows(era: Era, suffix: str) -> list[Row]:
 
 
 def _read_rows() -> list[Row]:
-    what, against, goal = "fs_read of 1 KB, one client, over", f"{_FILESYSTEM} over stdio", Goal(2.0, is_ceiling=False)
-    theirs = _server_filesystem_reads
+    what, against, goal = "fs_read of 1 KB, one client, over", f"{_MCP}, a trivial tool", Goal(2.0, is_ceiling=False)
     return [
-        Row("read-http", f"{what} /mcp", against, "calls/s", goal, _between(_our_reads_over_http, theirs)),
-        Row("read-stdio", f"{what} stdio", against, "calls/s", goal, _between(_our_reads_over_stdio, theirs)),
+        Row(
+            "read-http", f"{what} /mcp", against, "calls/s", goal, _between(_our_reads_over_http, _mcp_calls_over_http)
+        ),
+        Row(
+            "read-stdio",
+            f"{what} stdio",
+            against,
+            "calls/s",
+            goal,
+            _between(_our_reads_over_stdio, _mcp_calls_over_stdio),
+        ),
     ]
 
 
 def _start_rows() -> list[Row]:
-    stdio = "stdio: spawn → answered tools/list"
-    against_node, against_mcp = (
-        _between(_our_stdio_start, _server_filesystem_start),
-        _between(_our_stdio_start, _mcp_start),
-    )
+    listed, ready = _between(_our_stdio_start, _mcp_start), _between(_our_start, _bare_start)
     return [
-        Row("stdio-start", stdio, _FILESYSTEM, "ms", Goal(0.8), against_node, rounds=15),
-        Row("stdio-start-mcp", stdio, _MCP, "ms", Goal(0.35), against_mcp, rounds=9),
-        Row(
-            "serve-start", "serve: spawn → ready", _BARE, "ms", Goal(1.5), _between(_our_start, _bare_start), rounds=15
-        ),
+        Row("stdio-start", "stdio: spawn → answered tools/list", _MCP, "ms", Goal(0.35), listed, rounds=9),
+        Row("serve-start", "serve: spawn → ready", _BARE, "ms", Goal(1.5), ready, rounds=15),
     ]
 
 
@@ -92,9 +92,7 @@ def _between(ours: Contestant, theirs: Contestant) -> Callable[[Bench], Abstract
     @contextmanager
     def contest(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         with ExitStack() as stack:
-            # Theirs first: installing a peer takes longer than our daemon keeps an idle connection.
-            their_meter = theirs(stack, bench)
-            yield ours(stack, bench), their_meter
+            yield ours(stack, bench), theirs(stack, bench)
 
     return contest
 
@@ -160,33 +158,40 @@ def _processor_time(program: Program, client: HttpClient, era: Era, bench: Bench
 
 
 def _our_reads_over_http(stack: ExitStack, bench: Bench) -> Meter:
-    program = stack.enter_context(running([*subject("echo_daemon"), _TOKEN], bench.folder))
-    client = opened_http(_url(program), "2025-11-25", _TOKEN)
-    request = http_call(client, "2025-11-25", "fs_read", {"path": str(_kilobyte(bench))})
-    return _calls_per_second(lambda: client.exchange(request).body, bench)
+    command = [*subject("echo_daemon"), _TOKEN]
+    return _http_rate(stack, bench, command, "fs_read", {"path": str(_kilobyte(bench))})
 
 
 def _our_reads_over_stdio(stack: ExitStack, bench: Bench) -> Meter:
-    program = stack.enter_context(running(mcp_agent("stdio"), bench.folder))
-    return _stdio_reads(program, "fs_read", bench)
+    return _stdio_rate(stack, bench, mcp_agent("stdio"), "fs_read", {"path": str(_kilobyte(bench))})
 
 
-def _server_filesystem_reads(stack: ExitStack, bench: Bench) -> Meter:
-    program = stack.enter_context(running(peers.server_filesystem_command(bench.folder), bench.folder))
-    return _stdio_reads(program, "read_text_file", bench)
+def _mcp_calls_over_http(stack: ExitStack, bench: Bench) -> Meter:
+    return _http_rate(stack, bench, [*subject("mcp_echo"), "http"], "echo", {"text": _LINE})
 
 
-def _stdio_reads(program: Program, tool: str, bench: Bench) -> Meter:
+def _mcp_calls_over_stdio(stack: ExitStack, bench: Bench) -> Meter:
+    return _stdio_rate(stack, bench, [*subject("mcp_echo"), "stdio"], "echo", {"text": _LINE})
+
+
+def _http_rate(stack: ExitStack, bench: Bench, command: Sequence[str], tool: str, arguments: dict[str, str]) -> Meter:
+    program = stack.enter_context(running(command, bench.folder))
+    client = opened_http(_url(program), "2025-11-25", _TOKEN)
+    request = http_call(client, "2025-11-25", tool, arguments)
+    return _calls_per_second(lambda: client.exchange(request).body, bench)
+
+
+def _stdio_rate(stack: ExitStack, bench: Bench, command: Sequence[str], tool: str, arguments: dict[str, str]) -> Meter:
+    program = stack.enter_context(running(command, bench.folder))
     open_stdio(program)
-    params = {"name": tool, "arguments": {"path": str(_kilobyte(bench))}}
-    request = message("tools/call", params, request_id=2)
+    request = message("tools/call", {"name": tool, "arguments": arguments}, request_id=2)
     return _calls_per_second(lambda: ask(program, request), bench)
 
 
 def _calls_per_second(call: Callable[[], bytes], bench: Bench) -> Meter:
-    answer = orjson.loads(call())
-    if _TEXT.splitlines()[0] not in answer["result"]["content"][0]["text"]:
-        raise RuntimeError(f"this is not the file: {answer}")
+    answer = call()
+    if _LINE.encode() not in answer:
+        raise RuntimeError(f"this is not the text: {answer!r}")
 
     def measure() -> float:
         started = time.perf_counter()
@@ -198,10 +203,6 @@ def _calls_per_second(call: Callable[[], bytes], bench: Bench) -> Meter:
 
 def _our_stdio_start(stack: ExitStack, bench: Bench) -> Meter:
     return _until_listed(mcp_agent("stdio"), bench)
-
-
-def _server_filesystem_start(stack: ExitStack, bench: Bench) -> Meter:
-    return _until_listed(peers.server_filesystem_command(bench.folder), bench)
 
 
 def _mcp_start(stack: ExitStack, bench: Bench) -> Meter:

@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 
 import uvloop
+from msgspec.structs import replace
 
 from mcp_agent.fleet.bus import Bus
-from mcp_agent.fleet.call_protocol import pack
 from mcp_agent.fleet.directory import Directory
-from mcp_agent.fleet.nats_service import NatsService
+from mcp_agent.fleet.messages import About, Beat, encode
 from mcp_agent.fleet.subjects import WHO, Verb, beat_subject, verb_subject, who_subject
 from tests.benchmarks.table import machine
 from tests.support.nats import NatsServer, nats_server
@@ -27,8 +27,8 @@ from tests.support.nats import NatsServer, nats_server
 _BEATS = 10
 _VERBS: tuple[Verb, ...] = ("call", "read", "cancel")
 _BOOT = "abcdefghij"
-_BEAT = {"boot": _BOOT, "facts": "0123456789abcdef", "load": 0.42, "sessions": 3, "calls": 1}
-_ABOUT = {"labels": {"gpu": "1", "zone": "eu"}, "directory": "/srv/work", "version": "0.1.0", "tools": "0123"}
+_BEAT = Beat(_BOOT, "0123456789abcdef", 0.42, 3, 0, 1)
+_ABOUT = About({"gpu": "1", "zone": "eu"}, "/srv/work", "0.1.0", "host", "0123")
 
 
 async def measure(count: int, server: NatsServer) -> None:
@@ -47,7 +47,7 @@ async def measure(count: int, server: NatsServer) -> None:
 
     bus = await Bus.connect(server.url, name="measure", inbox_prefix="_INBOX.gateway.measure")
     directory = Directory()
-    directory.tool_sets["0123"] = []
+    directory.tool_sets["0123"] = ()
     await directory.join(bus)
     boxes.stdin.write(b"facts\n")
     await boxes.stdout.readline()
@@ -60,7 +60,7 @@ async def measure(count: int, server: NatsServer) -> None:
     while min(box.load for box in directory.boxes.values()) < _BEATS - 1:
         await asyncio.sleep(0.01)
     beats = count * _BEATS
-    print(f"a beat, {len(pack({'box': 'b1234', **_BEAT}))} bytes       "
+    print(f"a beat, {len(encode(_BEAT))} bytes       "
           f"{(_processor_s(server.pid) - server_s) / beats * 1e6:.0f} µs at the server, "
           f"{(time.process_time() - own_s) / beats * 1e6:.0f} µs at the gateway")  # fmt: skip
     await bus.close()
@@ -78,12 +78,11 @@ async def be_boxes(count: int, host: str, port: int) -> None:
     print(flush=True)
     loop = asyncio.get_running_loop()
     while asked := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
-        facts = {"about": _ABOUT} if asked == "facts" else {}
-        for turn in range(1 if facts else _BEATS):
+        about = _ABOUT if asked == "facts" else None
+        for turn in range(_BEATS if about is None else 1):
             for number, (_, writer) in enumerate(boxes):
-                data = pack({"box": f"b{number}", **_BEAT, "load": float(turn), **facts})
+                data = encode(replace(_BEAT, load=float(turn), about=about))
                 writer.write(f"PUB {beat_subject(f'b{number}')} {len(data)}\r\n".encode() + data + b"\r\n")
-            # What comes back is their own beat; each is read, as a member does.
             await asyncio.gather(*(_settle(*box) for box in boxes))
         print(flush=True)
 
@@ -91,9 +90,8 @@ async def be_boxes(count: int, host: str, port: int) -> None:
 async def _connect(box: str, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await asyncio.open_connection(host, port)
     await reader.readline()
-    service = [subject for subject, _ in NatsService(box, _BOOT, {}, lambda: 0).subscriptions()]
     verbs = [verb_subject(box, _BOOT, verb, "*") for verb in _VERBS]
-    subjects = [f"_INBOX.box.{box}.0123456789abcdef.*", who_subject(box), beat_subject(box), WHO, *verbs, *service]
+    subjects = [f"_INBOX.box.{box}.0123456789abcdef.*", who_subject(box), WHO, *verbs]
     writer.write(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n')
     writer.writelines(f"SUB {subject} {number}\r\n".encode() for number, subject in enumerate(subjects))
     await _settle(reader, writer)

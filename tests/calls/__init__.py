@@ -1,1 +1,1 @@
-"""The path of one call: progress, cancellation, the focus question, results that are too large."""
+"""The path of one call: its arguments, its progress, its end, and what a tool declares."""

@@ -116,14 +116,14 @@ async def test_a_name_that_no_file_can_have_is_the_callers_to_mend(probes: Daemo
 
 
 async def test_a_strict_tool_answers_bad_arguments_with_a_json_rpc_error(probes: Daemon) -> None:
-    answer = await probes.rpc("tools/call", name="strict", arguments={"max_output_bytes": "x"})
+    answer = await probes.rpc("tools/call", name="read", arguments={"max_output_bytes": "x"})
     assert answer["error"] == {
         "code": -32602,
         "message": "Invalid params",
         "data": {
             "jeeves": {"schemaVersion": 1},
             "method": "tools/call",
-            "tool": "strict",
+            "tool": "read",
             "issues": [
                 {"path": "arguments.file_path", "code": "invalid_type", "message": "invalid_type"},
                 {"path": "arguments.max_output_bytes", "code": "invalid_type", "message": "invalid_type"},
@@ -132,12 +132,18 @@ async def test_a_strict_tool_answers_bad_arguments_with_a_json_rpc_error(probes:
     }
 
 
-async def test_a_tool_that_refuses_says_so_in_the_words_of_each_wire(probes: Daemon) -> None:
-    answer = await probes.rpc("tools/call", name="refuse", arguments={})
-    assert answer["error"] == {"code": -32004, "message": "there is nothing to recover"}
+async def test_a_text_that_is_not_kept_is_told_in_the_words_of_each_wire(probes: Daemon) -> None:
+    wanted = {"prune_id": "prn_x", "ranges": [{"start_line": 1, "end_line": 1}], "include_line_numbers": False}
+    error = (await probes.rpc("tools/call", name="recover_text", arguments=wanted))["error"]
+    assert (error["code"], error["message"], error["data"]["code"], error["data"]["prune_id"]) == (
+        -32004,
+        "prune_id_not_found",
+        "prune_id_not_found",
+        "prn_x",
+    )
     async with probes.http() as http:
-        refused = await http.post("/tools/refuse", json={})
-    assert (refused.status_code, refused.json()) == (400, {"error": {"message": "there is nothing to recover"}})
+        refused = await http.post("/tools/recover_text", json=wanted)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "NOT_FOUND")
 
 
 async def test_calls_run_side_by_side(probes: Daemon) -> None:

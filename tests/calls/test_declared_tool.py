@@ -12,9 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
+from mcp_agent.answers.reply import Compact
 from mcp_agent.app import compose_daemon
-from mcp_agent.calls.call import Call, Caller, Compact, Failure, Outcome, Success
-from mcp_agent.calls.wrapped_result import WrappedResult
+from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Success
 from mcp_agent.cli.reference import pages
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
@@ -31,13 +31,17 @@ from typing import Annotated, Any
 
 from tools.context import ToolContext
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Result
 from tools.kit.spec import tool
 
 
 class Forecast(Result, frozen=True):
     given: list[str]
     report: str
+
+    @property
+    def body(self) -> Body:
+        return Body("report")
 
     def render(self) -> str:
         return self.report
@@ -47,7 +51,7 @@ def _report() -> str:
     return "\\n".join(f"hour {hour}: {'a storm' if hour == 42 else 'the sun'} over the bay" for hour in range(400))
 
 
-@tool("weather", effect="read", focus="report")
+@tool("weather", effect="read", focus="allowed")
 def forecast(
     ctx: ToolContext, *, city: Annotated[str, Field(description="Which city.", audited=True)], note: str = ""
 ) -> Forecast:
@@ -55,7 +59,7 @@ def forecast(
     return Forecast(["city", "note"], _report())
 
 
-@tool("weather", effect="read", focus="report", schema={"type": "object", "properties": {"city": {"type": "string"}}})
+@tool("weather", effect="read", focus="allowed", schema={"type": "object", "properties": {"city": {"type": "string"}}})
 def mounted_forecast(ctx: ToolContext, **arguments: Any) -> Forecast:
     """The same, as somebody else describes it."""
     return Forecast(sorted(arguments), _report())
@@ -101,7 +105,7 @@ async def test_a_new_tool_is_pruned_when_asked(daemon: Daemon, tool: str, given:
     assert "context_focus_question" in seen.input_schema["properties"]
     outcome = await _call(daemon, tool, city="Brest", context_focus_question=_QUESTION)
     assert isinstance(outcome, Success)
-    shown = outcome.result.as_object()
+    shown = outcome.reply.as_object()
     assert shown["given"] == given, "the tool does not see the question"
     assert shown["pruning"]["applied"]
     assert "hour 42: a storm over the bay" in shown["report"].split("\n")
@@ -155,13 +159,6 @@ async def test_the_exit_code_of_a_command_is_audited_with_a_question_too(daemon:
     assert (line["tool"], line["outcome"], line.get("exit")) == ("shell_exec", "ok", 3)
 
 
-def test_every_field_that_a_tool_declares_for_pruning_is_one_of_its_result() -> None:
-    for tool in discover().tools:
-        missing = set(tool.focus) - set(tool.result_type.__annotations__)
-        assert not missing, f"{tool.name} declares focus on {missing}"
-
-
-def test_a_pruned_result_says_all_that_the_tool_s_own_result_says() -> None:
+def test_a_result_says_six_things_to_the_host() -> None:
     public = {name for name, _ in inspect.getmembers(Result) if not name.startswith("_")}
-    # What is said of an element of a list is asked of the type that the tool declares.
-    assert public - {"item", "line"} <= vars(WrappedResult).keys()
+    assert public == {"as_object", "render", "summary", "facts", "body", "item"}

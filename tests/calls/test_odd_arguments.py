@@ -76,7 +76,7 @@ async def test_an_odd_argument_is_an_error_of_the_caller_or_none(ruled: ShellHos
         given = json.loads(json.dumps(arguments), object_hook=_put(odd))
         call = Call("test", Caller("owner", Access(), "rpc", ""), name.split()[0], given)
         outcome = await ruled.daemon.dispatcher.call(call)
-        assert not (isinstance(outcome, Failure) and isinstance(outcome.answer, InternalError)), name
+        assert not (isinstance(outcome, Failure) and isinstance(outcome.error, InternalError)), name
 
 
 def _put(odd: str) -> Any:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from mcp_agent.calls.text_clients import text_client
+from mcp_agent.answers.budget import text_client
 from tests.support.daemon import EVERY_TOOL, Daemon, command, running
 
 

@@ -7,7 +7,7 @@ import contextlib
 from pathlib import Path
 
 from mcp_agent.events.hub import EventHub, Subscription
-from mcp_agent.events.types import ResourceUpdated, SessionExit, SessionOutput
+from mcp_agent.events.types import Event, ResourceUpdated, SessionExit, SessionOutput
 from tools.sessions.output_log import OutputLog
 
 
@@ -65,14 +65,17 @@ async def _hear(subscription: Subscription, count: int) -> list[tuple[str, str]]
     """The next `count` events of sessions. There may be no other one with the last of them."""
     heard: list[tuple[str, str]] = []
 
-    async with asyncio.timeout(10), contextlib.aclosing(subscription.events()) as events:
-        async for event in events:
-            if isinstance(event, SessionOutput):
-                heard.append((event.session_id, event.chunk))
-            elif isinstance(event, SessionExit):
-                heard.append((event.session_id, f"exit {event.exit_code}"))
-            else:
-                assert isinstance(event, ResourceUpdated)
+    def encode(event: Event) -> bytes | None:
+        if isinstance(event, SessionOutput):
+            heard.append((event.session_id, event.chunk))
+        elif isinstance(event, SessionExit):
+            heard.append((event.session_id, f"exit {event.exit_code}"))
+        else:
+            assert isinstance(event, ResourceUpdated)
+        return b"."
+
+    async with asyncio.timeout(10), contextlib.aclosing(subscription.stream(encode)) as bodies:
+        async for _ in bodies:
             if len(heard) >= count:
                 break
     assert len(heard) == count

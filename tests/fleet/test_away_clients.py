@@ -13,7 +13,7 @@ from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Subscription
-from mcp_agent.events.types import SessionEvent
+from mcp_agent.events.types import Event, SessionEvent
 from mcp_agent.fleet.gateway import Gateway
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Access
@@ -43,10 +43,14 @@ class _Listener:
 
 
 async def _read(subscription: Subscription, heard: asyncio.Queue[dict[str, Any]]) -> None:
-    async with contextlib.aclosing(subscription.events()) as events:
-        async for event in events:
-            if isinstance(event, SessionEvent):
-                heard.put_nowait(event.as_object())
+    def encode(event: Event) -> bytes | None:
+        if isinstance(event, SessionEvent):
+            heard.put_nowait(event.as_object())
+        return b"."
+
+    async with contextlib.aclosing(subscription.stream(encode)) as bodies:
+        async for _ in bodies:
+            pass
 
 
 @contextlib.asynccontextmanager
@@ -72,7 +76,7 @@ async def _gateway(folder: Path) -> AsyncIterator[Daemon]:
 async def _call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
     outcome = await daemon.dispatcher.call(Call(new_call_id(), Caller("owner", Access(), "rpc"), tool, arguments))
     assert isinstance(outcome, Success), outcome
-    return outcome.result.as_object()
+    return outcome.reply.as_object()
 
 
 async def _next(heard: asyncio.Queue[dict[str, Any]]) -> dict[str, Any]:

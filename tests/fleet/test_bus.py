@@ -139,8 +139,8 @@ async def test_a_subscription_ends_when_it_is_told_to(server: NatsServer) -> Non
 
 async def test_a_payload_over_the_limit_is_refused_and_the_connection_stays(tmp_path: Path) -> None:
     with nats_server(tmp_path, "max_payload: 2000") as server:
-        async with connected(server.url) as bus:
-            await bus.subscribe("a", echo)
+        async with connected(server.url) as bus, connected(server.url) as member:
+            await member.subscribe("a", echo)
             assert bus.max_payload == 2_000
             for send in (bus.publish("a", bytes(2_001)), bus.request("a", bytes(2_001), 1)):
                 with pytest.raises(TooLarge, match=r"2001 bytes .* \(2000\)"):
@@ -173,8 +173,8 @@ async def test_headers_of_a_request_do_not_come_back_and_make_the_answer_too_lar
 async def test_an_error_that_closes_the_client_for_good_is_only_a_reconnect(tmp_path: Path) -> None:
     """The server is reloaded with a smaller limit. nats-py overlooks that, breaks it, and never connects again."""
     with nats_server(tmp_path, "max_payload: 100000") as server:
-        async with connected(server.url) as bus:
-            await bus.subscribe("a", echo)
+        async with connected(server.url) as bus, connected(server.url) as member:
+            await member.subscribe("a", echo)
             server.reload("max_payload: 1000")
             with contextlib.suppress(Disconnected, TooLarge):
                 await bus.request("a", bytes(50_000), PATIENCE_S)
@@ -191,8 +191,8 @@ async def test_nothing_is_kept_for_later_while_there_is_no_connection(server: Na
         heard.append(message.data)
         await message.respond(b"")
 
-    async with connected(server.url) as bus:
-        await bus.subscribe("a", hear)
+    async with connected(server.url) as bus, connected(server.url) as member:
+        await member.subscribe("a", hear)
         server.kill()
         await eventually(lambda: not bus.is_connected)
         for send in (bus.publish("a", b"lost"), bus.request("a", b"lost", 1)):
@@ -201,6 +201,7 @@ async def test_nothing_is_kept_for_later_while_there_is_no_connection(server: Na
             assert not error.value.is_sent
         server.start()
         assert await bus.wait_connected(PATIENCE_S)
+        assert await member.wait_connected(PATIENCE_S)
         await bus.request("a", b"after", PATIENCE_S)
         assert heard == [b"after"]
 

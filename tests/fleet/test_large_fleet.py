@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from mcp_agent.fleet.bus import Bus
-from mcp_agent.fleet.member import describe_tool
+from mcp_agent.fleet.messages import ToolEntry, pack_tools
 from registry.catalog import discover
 from registry.gate import Access, Gate
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
@@ -27,7 +27,7 @@ _BOXES = 500
 async def gateway(tmp_path: Path) -> AsyncIterator[Daemon]:
     """In front of 500 boxes."""
     gate = Gate(discover(), Profiles(DEFAULT_PROFILE, SHIPPED))
-    tools = [describe_tool(tool) for tool in gate.visible(Access())]
+    tools = pack_tools(map(ToolEntry.of, gate.visible(Access())))
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         bus = await Bus.connect(server.url, name="swarm", inbox_prefix="_INBOX.swarm")
         try:

@@ -40,10 +40,6 @@ class _Asker:
         subject = verb_subject(self._member.box, self._member.boot, "cancel", "gw")
         await self._bus.publish(subject, pack({"id": call_id}))
 
-    async def ask_service(self, subject: str) -> dict[str, Any]:
-        found: dict[str, Any] = orjson.loads(await self._bus.request(subject, b"", _ANSWER_S))
-        return found
-
     def ran(self) -> list[str]:
         log = self.folder / "ran.log"
         return log.read_text().split() if log.exists() else []
@@ -182,14 +178,3 @@ async def test_a_gateway_can_narrow_what_its_caller_may_do(tmp_path: Path) -> No
         }
         answer, _ = await asker.ask(head)
         assert (answer["kind"], answer["code"], answer["rule"]) == ("failure", "DENIED", "secrets")
-
-
-async def test_the_tools_of_nats_see_the_box_as_a_service(tmp_path: Path) -> None:
-    async with _member(tmp_path) as asker:
-        await asker.ask(_run("call-0010", "true"))
-        ping = await asker.ask_service("$SRV.PING")
-        assert (ping["type"], ping["name"], ping["id"]) == ("io.nats.micro.v1.ping_response", "mcp-agent", "one")
-        info = await asker.ask_service("$SRV.INFO.mcp-agent")
-        assert [endpoint["name"] for endpoint in info["endpoints"]] == ["call"]
-        stats = await asker.ask_service("$SRV.STATS.mcp-agent.one")
-        assert stats["endpoints"][0]["num_requests"] == 1

@@ -28,13 +28,12 @@ def remote() -> Iterator[Service]:
         yield started
 
 
-def _pruner(url: str | None, folder: Path, timeout_s: float = 5.0, *, is_strict: bool = False) -> HostPruner:
+def _pruner(url: str | None, folder: Path, timeout_s: float = 5.0) -> HostPruner:
     return HostPruner(
         ArtifactStore(folder / "artifacts"),
         url=url,
         timeout_s=timeout_s,
         max_input_chars=2_000_000,
-        is_strict=is_strict,
     )
 
 
@@ -146,17 +145,11 @@ async def test_an_answer_that_prunes_strongly_is_used_and_no_failure(remote: Ser
     assert (seen.text, seen.pruning.applied) == ("line 0 of the text", True)
 
 
-@pytest.mark.parametrize("is_strict", [False, True])
-async def test_a_text_that_comes_back_whole_was_not_pruned_save_to_the_letter(
-    remote: Service, tmp_path: Path, is_strict: bool
-) -> None:
+async def test_a_text_that_comes_back_whole_is_used_and_the_note_says_so(remote: Service, tmp_path: Path) -> None:
     remote.behaviour = "unchanged"
-    pruning = (await _focused(_pruner(remote.url, tmp_path, is_strict=is_strict))).pruning
-    if is_strict:
-        assert (pruning.applied, pruning.fallback, pruning.pruned_bytes) == (True, False, len(TEXT))
-    else:
-        assert (pruning.applied, pruning.fallback, pruning.pruned_bytes) == (False, True, None)
-        assert (pruning.reason, pruning.detail, pruning.error) == ("pruner_error", "nothing_dropped", None)
+    pruning = (await _focused(_pruner(remote.url, tmp_path))).pruning
+    assert (pruning.applied, pruning.fallback, pruning.pruned_bytes) == (True, False, len(TEXT))
+    assert pruning.note == "not pruned: no line could be left out"
 
 
 async def test_lines_that_cannot_be_of_the_text_are_a_failure_like_any_other(remote: Service, tmp_path: Path) -> None:

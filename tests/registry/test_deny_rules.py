@@ -72,7 +72,7 @@ def test_every_problem_is_told_at_its_place() -> None:
         "/paths/3: a rule must be an object with id, pattern and reason",
         "/paths/4/pattern: the glob '~nobody-of-that-name/x' begins with an unknown user",
         "/paths/5/pattern: it has only exceptions, which begin with !",
-        "/paths/6/pattern: the glob 'x\\\\' cannot be read: invalid git pattern: '**/x\\\\'",
+        "/paths/6/pattern: the glob 'x\\\\' ends in a backslash, which quotes nothing",
         "/paths/7/nomatch: there is no key nomatch here (did you mean not_match?)",
         "/paths/8/match: must be an example, or an array of examples",
         "/paths/9/pattern: a rule needs a pattern: a text, or an array of texts",

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import orjson
 from rs_bpe.bpe import openai
 
+from mcp_agent.answers.fit import Answers, Fitted
+from mcp_agent.answers.reply import Compact
 from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Call, Caller, Success
-from mcp_agent.compact.compactor import Compactor
-from mcp_agent.compact.cursors import Cursors, Origin
 from mcp_agent.config import load
 from registry.catalog import discover
 from registry.gate import Access
@@ -97,20 +97,20 @@ def written(text: str) -> list[Cost]:
 async def _measured(folder: Path) -> list[Cost]:
     flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json")}
     daemon = compose_daemon(load(flags, {}), working_directory=folder)
-    compactor = Compactor(daemon.artifacts, Cursors(folder / "state" / "cursor.key"))
+    answers = Answers(daemon.artifacts, daemon.gate.visible)
     tokens = openai.o200k_base()
     catalog = discover()
 
     async def cost(tool: str, what: str, **arguments: Any) -> tuple[Cost, Result]:
-        outcome = await daemon.dispatcher.call(
-            Call("cost", Caller("owner", Access(), "rpc", connection="a-test"), tool, arguments)
-        )
+        call = Call("cost", Caller("owner", Access(), "rpc", connection="a-test"), tool, arguments)
+        outcome = await daemon.dispatcher.call(call)
         assert isinstance(outcome, Success), (tool, outcome)
-        origin = Origin.of(tool, "owner", arguments)
-        short = compactor.shorten(outcome.result, catalog.by_name.get(tool), origin, "costs").encoded.decode()
-        full = orjson.dumps(outcome.result.as_object()).decode()
+        fitted = answers.fit(outcome.reply, answers.budget(call, catalog.by_name.get(tool), "compact"))
+        written = (fitted if isinstance(fitted, Fitted) else fitted()).written
+        assert isinstance(written, Compact)
+        short, full = written.encoded.decode(), orjson.dumps(outcome.reply.as_object()).decode()
         # The name of a temporary folder costs what its letters make it cost.
-        shown = (text.replace(str(folder), "/srv/shop") for text in (full, outcome.result.render(), short))
+        shown = (text.replace(str(folder), "/srv/shop") for text in (full, outcome.reply.render(), short))
         return Cost(tool, what, *map(tokens.count, shown)), outcome.result
 
     try:

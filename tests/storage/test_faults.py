@@ -275,7 +275,7 @@ def test_a_damaged_index_is_put_aside_at_the_start(tmp_path: Path) -> None:
 
 
 _STATE = ["sessions", "journal", "artifacts", "audit", "mounts"]
-_STATE_FILES = ["daemon.json", "mcp-sessions.json", "program-help.json", "cursor.key"]
+_STATE_FILES = ["daemon.json", "mcp-sessions.json", "program-help.json"]
 
 
 def test_a_daemon_starts_though_all_its_stores_are_something_else(home: Path) -> None:

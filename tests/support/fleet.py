@@ -6,15 +6,16 @@ import contextlib
 import json
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import orjson
+from msgspec.structs import replace
 
 from mcp_agent.fleet.bus import Bus, Message
+from mcp_agent.fleet.messages import About, Beat, digest, encode, read_who
 from tests.support.daemon import COMMAND, Daemon, environment
 from tests.support.waiting import PATIENCE_S, eventually_sync
 
@@ -146,9 +147,9 @@ def _places(home: Path) -> tuple[str, ...]:
 class Swarm:
     """Many members that have the tools of a real daemon, speak the member's protocol, and run nothing."""
 
-    def __init__(self, bus: Bus, count: int, tools: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, bus: Bus, count: int, tools: bytes) -> None:
         self._bus = bus
-        self._tools = list(tools)
+        self._tools = tools
         self.names = [f"box{number:04}" for number in range(count)]
 
     async def join(self) -> None:
@@ -158,20 +159,17 @@ class Swarm:
 
     async def beat(self) -> None:
         for name in self.names:
-            await self._bus.publish(f"agent.{name}.beat", orjson.dumps(self._facts(name)))
+            await self._bus.publish(f"agent.{name}.beat", encode(self._beat(name)))
 
     async def _serve_who(self, message: Message) -> None:
-        answer = self._facts(message.subject.split(".")[1])
-        head = orjson.loads(message.data)
-        if "has" in head and answer["about"]["tools"] not in head["has"]:
-            answer["tool_list"] = self._tools
-        await message.respond(orjson.dumps(answer))
+        has = read_who(message.data).has
+        tools = None if digest(self._tools) in has else self._tools
+        await message.respond(encode(replace(self._beat(message.subject.split(".")[1]), tools=tools)))
 
     async def _serve_question(self, message: Message) -> None:
         await self.beat()
 
-    def _facts(self, name: str) -> dict[str, Any]:
+    def _beat(self, name: str) -> Beat:
         labels = {"zone": f"z{int(name.removeprefix('box')) % 7}"}
-        about = {"labels": labels, "directory": "/srv", "version": "0", "host": name, "tools": "tools-of-the-swarm"}
-        beat = {"box": name, "boot": f"boot{name}", "age_s": 60.0, "load": 0.5, "sessions": 0, "calls": 0}
-        return {**beat, "facts": f"facts of {name}", "about": about}
+        about = About(labels, "/srv", "0", name, digest(self._tools))
+        return Beat(f"boot{name}", f"facts of {name}", 0.5, about=about)

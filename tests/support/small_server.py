@@ -59,7 +59,8 @@ ODD_TOOLS: dict[str, dict[str, Any]] = {
     },
     "not_a_number": {"description": "Answer with NaN.", "inputSchema": schema()},
 }
-CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}}
+CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+PROMPT = {"name": "greet", "description": "Greet somebody.", "arguments": [{"name": "who", "required": True}]}
 added: list[str] = []
 cancelled: list[int] = []
 
@@ -103,6 +104,11 @@ def answer(message: dict[str, Any], file: Path | None) -> None:
             result = {"resourceTemplates": [{"uriTemplate": "small://number/{number}", "name": "number"}]}
         case "resources/read":
             result = {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": f"of {params['uri']}"}]}
+        case "prompts/list":
+            result = {"prompts": [PROMPT]}
+        case "prompts/get":
+            said = {"role": "user", "content": {"type": "text", "text": f"Say hello to {params['arguments']['who']}."}}
+            result = {"messages": [said]}
         case _:
             send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
             return

@@ -54,7 +54,7 @@ async def test_a_session_that_ends_while_a_stream_of_it_is_opened_reaches_that_s
         stream.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await stream
-        assert host.daemon.hub.lossless_clients == 0
+        assert host.daemon.hub.followers == 0
     assert b'"chunk":"last\\n"' in heard
 
 

@@ -6,8 +6,8 @@ import asyncio
 
 from starlette.types import Message
 
-from mcp_agent.protocol.jsonrpc import Answer
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.protocol.jsonrpc import WireAnswer
+from mcp_agent.transports.exchange import Exchange
 
 
 async def _gone() -> Message:
@@ -19,31 +19,30 @@ async def _unheard(message: Message) -> None:
 
 
 async def test_a_client_that_leaves_while_it_waits_calls_the_work_off() -> None:
-    watch = DisconnectMonitor()
     ended: list[str] = []
 
-    async def work(name: str) -> Answer:
+    async def work(name: str) -> WireAnswer:
         try:
             await asyncio.sleep(60)
         finally:
             ended.append(name)
-        return Answer(b"{}")
+        return WireAnswer(b"{}")
 
     async with asyncio.timeout(5):
         for name in ("first", "second"):
-            await Exchange({}, _gone, _unheard, watch).run(1, work(name))
+            await Exchange({}, _gone, _unheard).run(1, work(name))
     assert ended == ["first", "second"]
 
 
 async def test_an_exchange_that_is_over_at_once_looks_for_nobody() -> None:
     sent: list[Message] = []
 
-    async def work() -> Answer:
-        return Answer(b"{}")
+    async def work() -> WireAnswer:
+        return WireAnswer(b"{}")
 
-    async def endless() -> Answer:
+    async def endless() -> WireAnswer:
         await asyncio.sleep(60)
-        return Answer(b"{}")
+        return WireAnswer(b"{}")
 
     async def never() -> Message:
         raise AssertionError("the answer was there before anybody had to look")
@@ -51,9 +50,8 @@ async def test_an_exchange_that_is_over_at_once_looks_for_nobody() -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    watch = DisconnectMonitor()
-    await Exchange({}, never, send, watch).run(1, work())
-    # This one ends when the watch looks at all exchanges that it knows; the first is not among them.
+    await Exchange({}, never, send).run(1, work())
+    # This one ends when somebody looks for its client; by then somebody would have looked for the first one's too.
     async with asyncio.timeout(5):
-        await Exchange({}, _gone, _unheard, watch).run(2, endless())
+        await Exchange({}, _gone, _unheard).run(2, endless())
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]

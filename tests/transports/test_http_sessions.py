@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from mcp_agent.events.hub import EventHub
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http_sessions import HttpSession, HttpSessions
 from tests.support.waiting import PATIENCE_S
 
@@ -44,7 +44,7 @@ async def test_a_client_whose_stream_ended_and_who_asks_for_nothing_has_left() -
 async def test_a_client_that_is_back_or_waits_for_a_call_has_not_left() -> None:
     sessions, ended = _sessions()
     waiting, back, gone = _opened(sessions), _opened(sessions), _opened(sessions)
-    waiting.in_flight[1] = Exchange({}, _never, _unsent, DisconnectMonitor(), accepts_json=True, accepts_stream=False)
+    waiting.in_flight[1] = Exchange({}, _never, _unsent, accepts_json=True, accepts_stream=False)
     back.open_streams = 1
     for session in (waiting, back, gone):
         sessions.stream_ended(session)

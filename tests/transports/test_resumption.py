@@ -13,11 +13,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_agent.protocol.jsonrpc import Answer
+from mcp_agent.protocol.jsonrpc import WireAnswer
 from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.transports import exchange
-from mcp_agent.transports.exchange import DisconnectMonitor, Exchange
+from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.sse_frames import Replay
 from tests.support.daemon import Daemon
 from tests.support.waiting import eventually, within
@@ -152,12 +152,12 @@ async def test_work_whose_client_stays_away_is_called_off(monkeypatch: pytest.Mo
     monkeypatch.setattr(exchange, "RESUME_WITHIN_S", 0.05)
     is_called_off = asyncio.Event()
 
-    async def work() -> Answer:
+    async def work() -> WireAnswer:
         try:
             await asyncio.sleep(3600)
         finally:
             is_called_off.set()
-        return Answer(b"{}")
+        return WireAnswer(b"{}")
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.disconnect"}
@@ -167,7 +167,7 @@ async def test_work_whose_client_stays_away_is_called_off(monkeypatch: pytest.Mo
 
     state = {"principal": Principal("a-test"), "streams": OpenStreams(), "revocations": 0}
     scope = {"type": "http", "http_version": "1.1", "method": "POST", "state": state}
-    waiting = Exchange(scope, receive, send, DisconnectMonitor(), accepts_json=False, accepts_stream=True)
+    waiting = Exchange(scope, receive, send, accepts_json=False, accepts_stream=True)
     waiting.replay, waiting.primes = Replay(), True
     async with within():
         await waiting.run(1, work())

@@ -180,11 +180,11 @@ async def test_without_a_daemon_it_starts_one_that_stays(home: Path, path: str) 
         sentence = await client.first_sentence()
         found = running_daemon(state / "daemon.json")
         assert found is not None
-        assert sentence == f"mcp-agent: started a daemon at {found['url']}; it stays when this client goes\n"
+        assert sentence == f"mcp-agent: started a daemon at {found.url}; it stays when this client goes\n"
     try:
         assert running_daemon(state / "daemon.json") == found
     finally:
-        os.kill(int(found["pid"]), signal.SIGTERM)
+        os.kill(found.pid, signal.SIGTERM)
         await eventually(lambda: running_daemon(state / "daemon.json"), lambda left: left is None)
 
 

@@ -12,9 +12,8 @@ from tools.files import utf8
 from tools.files.sources import Source, open_source
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
-from tools.kit.results import ArtifactRange, Result
+from tools.kit.results import ArtifactRange, Body, Facts, Result, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import short_path
 
 
 class Part(Result, frozen=True):
@@ -35,26 +34,19 @@ class Part(Result, frozen=True):
         return f"bytes {self.offset:,} to {self._end:,} of {self.size:,} of {short_path(self.ref)}"
 
     @property
-    def extent(self) -> int:
-        return len(self._data)
+    def facts(self) -> Facts:
+        return Facts(next_call=None if self.nextCursor is None else f"artifact_read cursor={self.nextCursor}")
 
-    def cut(self, most: int) -> Part:
+    @property
+    def body(self) -> Body:
+        shown = ArtifactRange(self.ref, self.offset, self._end)
+        return Body("content", cut=self._cut, is_asked=True, artifact_range=shown)
+
+    def _cut(self, most: int) -> Part:
         end = utf8.boundary(self._data, most)
         end = self._data.rfind(b"\n", end // 2, end) + 1 or end
         data = self._data[:end]
         return replace(self, content=data.decode("utf-8", "replace"), nextCursor=str(self.offset + end), _data=data)
-
-    @property
-    def way_on(self) -> str | None:
-        return None if self.nextCursor is None else f"artifact_read cursor={self.nextCursor}"
-
-    @property
-    def text_field(self) -> str:
-        return "content"
-
-    @property
-    def artifact_range(self) -> ArtifactRange:
-        return ArtifactRange(self.ref, self.offset, self._end)
 
     @property
     def _end(self) -> int:

@@ -44,13 +44,13 @@ class Link(Struct, frozen=True):
 class Answer(Result, frozen=True):
     """The answer of an identity tool: one object, and a line of text for each of its keys."""
 
-    facts: Mapping[str, Any]
+    value: Mapping[str, Any]
 
     def as_object(self) -> dict[str, Any]:
-        return dict(self.facts)
+        return dict(self.value)
 
     def render(self) -> str:
-        return "\n".join(f"{name}: {value}" for name, value in self.facts.items())
+        return "\n".join(f"{name}: {value}" for name, value in self.value.items())
 
 
 class Agents:

@@ -6,9 +6,11 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from msgspec.structs import replace
 
@@ -17,9 +19,8 @@ from tools.files.paths import on_one_line, to_wire
 from tools.files.sources import Source, open_files_below, open_folder, open_source
 from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import Item, matches_summary
 from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, Question
 from tools.search.globs import glob_below, read_glob
 from tools.search.gnu_grep import limits_of
@@ -27,6 +28,8 @@ from tools.search.ripgrep import search
 
 _TEXT_CHARS = 2_000
 _LEAD_CHARS = 500
+# With more matches the files are not counted, because that takes nearly as long as writing the matches.
+_COUNTED_MATCHES = 20_000
 
 
 class Match(TypedDict):
@@ -69,24 +72,16 @@ class Matches(Result, frozen=True):
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
-    def extent(self) -> int:
-        return len(self.matches)
+    def facts(self) -> Facts:
+        more = "Raise max_matches, or narrow the pattern or the glob: there is more."
+        return Facts(rest_hint=more if self.truncated else "")
 
-    def cut(self, most: int) -> Matches:
+    @property
+    def body(self) -> Body:
+        return Body("matches", "list", cut=self._cut, line=_line)
+
+    def _cut(self, most: int) -> Matches:
         return replace(self, matches=self.matches[:most], truncated=True)
-
-    @property
-    def beyond(self) -> str:
-        return "Raise max_matches, or narrow the pattern or the glob: there is more." if self.truncated else ""
-
-    @property
-    def list_field(self) -> str:
-        return "matches"
-
-    @classmethod
-    def line(cls, entry: Match) -> str:
-        around = [*entry.get("before", ()), entry["text"], *entry.get("after", ())]
-        return f"{entry['path']}:{entry['line']}:{' '.join(around)}"
 
     @classmethod
     def item(cls, entry: Match) -> Item:
@@ -94,11 +89,31 @@ class Matches(Result, frozen=True):
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip(), is_whole=not has_context)
 
 
+def matches_summary(matches: Sequence[Mapping[str, Any]], *, is_cut: bool) -> str:
+    """The number of matches and of files, and the file with the most matches. Each match has a `path`."""
+    if not matches:
+        return "no matches"
+    found = f"{'the first ' if is_cut else ''}{quantity(len(matches), 'match', 'matches')}"
+    if len(matches) > _COUNTED_MATCHES:
+        return f"{found}, the first in {short_path(matches[0]['path'])}"
+    counts = Counter(map(itemgetter("path"), matches))
+    first, (most, number) = next(iter(counts)), counts.most_common(1)[0]
+    if len(counts) == 1:
+        return f"{found} in {short_path(first)}"
+    where = f"most in {short_path(most)}" if number > 1 else f"the first {short_path(first)}"
+    return f"{found} in {quantity(len(counts), 'file')}, {where}"
+
+
+def _line(entry: Match) -> str:
+    around = [*entry.get("before", ()), entry["text"], *entry.get("after", ())]
+    return f"{entry['path']}:{entry['line']}:{' '.join(around)}"
+
+
 @tool(
     "filesystem",
     effect="read",
     title="Search in files",
-    focus="matches",
+    focus="allowed",
     known_as=("grep_search", "search_file_content", "search_in_files", "ripgrep", "rg"),
 )
 def fs_grep(

@@ -21,9 +21,8 @@ from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_folder
 from tools.kit.errors import Denied, InvalidPath
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import Item, folder_count, quantity, short_path
 
 _CHECK_EVERY = 500
 
@@ -53,30 +52,22 @@ class Listing(Result, frozen=True):
         return "\n".join([header, *(_line(entry, prefix) for entry in self.entries)])
 
     def summary(self) -> str:
-        folders = folder_count(self.entries)
+        folders = sum(entry["type"] == "directory" for entry in self.entries)
         kinds = [(folders, "folder"), (len(self.entries) - folders, "file")]
         counts = " and ".join(quantity(number, noun) for number, noun in kinds if number) or "nothing"
         return f"{counts} in {short_path(self.path)}{', and more follow' if self.next is not None else ''}"
 
     @property
-    def extent(self) -> int:
-        return len(self.entries)
+    def facts(self) -> Facts:
+        return Facts(next_call=None if self.next is None else "fs_list, after: next")
 
-    def cut(self, most: int) -> Listing | None:
+    @property
+    def body(self) -> Body:
+        return Body("entries", "list", cut=self._cut)
+
+    def _cut(self, most: int) -> Listing | None:
         entries = self.entries[:most]
         return replace(self, entries=entries, truncated=True, next=entries[-1]["path"]) if entries else None
-
-    @property
-    def way_on(self) -> str | None:
-        return None if self.next is None else "fs_list, after: the `next` of this answer"
-
-    @property
-    def beyond(self) -> str:
-        return "" if self.next is None else "Go on with fs_list, after: next."
-
-    @property
-    def list_field(self) -> str:
-        return "entries"
 
     @classmethod
     def item(cls, entry: Entry) -> Item:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import stat
-from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -17,9 +16,19 @@ from tools.files.sources import OpenFile, Source, is_artifact, is_reference, ope
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
 from tools.kit.errors import TooLarge
 from tools.kit.params import Field
-from tools.kit.results import ArtifactRange, Block, Media, Result
+from tools.kit.results import (
+    ArtifactRange,
+    Body,
+    Content,
+    Facts,
+    Media,
+    Result,
+    line_count,
+    line_cut,
+    quantity,
+    short_path,
+)
 from tools.kit.spec import tool
-from tools.kit.summaries import line_count, line_cut, quantity, short_path
 
 _INSTANT_BYTES = 128 * 1024
 
@@ -36,7 +45,7 @@ class FileText(Result, frozen=True):
     def render(self) -> str:
         shown = f"{self.size} bytes"
         if self.truncated:
-            shown = f"the start of {self.size} bytes; go on with {self.way_on}"
+            shown = f"the start of {self.size} bytes; go on with {self._next_call}"
         notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
         return f"{' · '.join([self.path, shown, *notes])}\n{self.content}"
 
@@ -46,30 +55,23 @@ class FileText(Result, frozen=True):
         return f"{how_many} {self.size:,} bytes of {short_path(self.path)}"
 
     @property
-    def extent(self) -> int:
-        return len(self.content)
+    def facts(self) -> Facts:
+        return Facts(next_call=self._next_call if self.truncated else None)
 
-    def cut(self, most: int) -> FileText:
+    @property
+    def body(self) -> Body:
+        if not is_artifact(self.path):
+            return Body("content", cut=self._cut)
+        shown = ArtifactRange(self.path, 0, len(self.content.encode())) if self.encoding is None else None
+        return Body("content", cut=self._cut, is_asked=True, artifact_range=shown)
+
+    def _cut(self, most: int) -> FileText:
         content = self.content[: line_cut(self.content, most)]
         return replace(self, content=content, truncated=True, next_line=_next_line(content))
 
     @property
-    def way_on(self) -> str | None:
-        return f"fs_read_range from line {self.next_line}" if self.truncated else None
-
-    @property
-    def text_field(self) -> str | None:
-        return "content" if is_artifact(self.path) else None
-
-    @property
-    def artifact_range(self) -> ArtifactRange | None:
-        if not is_artifact(self.path) or self.encoding is not None:
-            return None
-        return ArtifactRange(self.path, 0, len(self.content.encode()))
-
-    @property
-    def is_text(self) -> bool:
-        return True
+    def _next_call(self) -> str:
+        return f"fs_read_range from line {self.next_line}"
 
 
 class FileImage(Result, frozen=True):
@@ -90,16 +92,10 @@ class FileImage(Result, frozen=True):
         facts += [f"scaled down to {self.scaled_to}"] if self.scaled_to else []
         return " · ".join([*facts, *([f"rev {self.rev}"] if self.rev else [])])
 
-    def blocks(self) -> Sequence[Block]:
-        data = base64.b64encode(self._sent.data).decode()
-        return [
-            {"type": "text", "text": self.render()},
-            {"type": "image", "data": data, "mimeType": self._sent.type},
-        ]
-
     @property
-    def media(self) -> Media:
-        return self._sent
+    def body(self) -> Body:
+        image = {"type": "image", "data": base64.b64encode(self._sent.data).decode(), "mimeType": self._sent.type}
+        return Body(content=Content([{"type": "text", "text": self.render()}, image], media=self._sent))
 
 
 def _is_instant(ctx: ToolContext, *, path: str, max_bytes: int) -> bool:
@@ -119,7 +115,7 @@ def _is_instant(ctx: ToolContext, *, path: str, max_bytes: int) -> bool:
     "filesystem",
     effect="read",
     title="Read a file",
-    focus="content",
+    focus="allowed",
     instant=_is_instant,
     known_as=("read_file", "read_text_file", "get_file_contents", "view_file", "view", "open_file", "cat"),
 )

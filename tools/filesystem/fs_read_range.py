@@ -26,9 +26,8 @@ from tools.files.text import (
 )
 from tools.kit.errors import InvalidParams, IoError, OutOfRange
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Facts, Result, line_cut, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import line_cut, short_path
 
 _MOST_BYTES = 400_000
 # Counting to the end of a file of this size costs less than a round trip to ask how long it is.
@@ -65,10 +64,14 @@ class Lines(Result, frozen=True):
         return f"lines {self.start_line:,} to {self.end_line:,}{total} of {short_path(self.path)}{cut}"
 
     @property
-    def extent(self) -> int:
-        return len(self.content)
+    def facts(self) -> Facts:
+        return Facts(next_call=f"fs_read_range {self._next_place}" if self.truncated else None)
 
-    def cut(self, most: int) -> Lines:
+    @property
+    def body(self) -> Body:
+        return Body("content", cut=self._cut, is_asked=True)
+
+    def _cut(self, most: int) -> Lines:
         # One character more than stays: it may be the end of the last line, which the content does not have.
         end = line_cut(self.content, most + 1)
         if end > 0 and self.content[end - 1] == "\n" and end < len(self.content):
@@ -89,24 +92,16 @@ class Lines(Result, frozen=True):
         )
 
     @property
-    def way_on(self) -> str | None:
-        return f"fs_read_range {self._next_place}" if self.truncated else None
-
-    @property
     def _next_place(self) -> str:
         inside = "" if self.next_byte is None else f" start_byte={self.next_byte}"
         return f"start_line={self.next_line}{inside}"
-
-    @property
-    def text_field(self) -> str:
-        return "content"
 
 
 @tool(
     "filesystem",
     effect="read",
     title="Read lines of a file",
-    focus="content",
+    focus="allowed",
     known_as=("read_lines", "read_file_lines", "view_range"),
 )
 def fs_read_range(

@@ -14,9 +14,8 @@ from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_files_below, open_folder
 from tools.kit.errors import Timeout
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import Item, folder_count, quantity, short_path
 from tools.search.engine import TIME_LIMIT_S
 from tools.search.globs import glob_below, read_glob
 from tools.search.walk import Walk
@@ -42,25 +41,21 @@ class Matches(Result, frozen=True):
     def summary(self) -> str:
         if not self.matches:
             return "nothing of that name"
-        folders = folder_count(self.matches)
+        folders = sum(match["type"] == "directory" for match in self.matches)
         kinds = [(len(self.matches) - folders, "file"), (folders, "folder")]
         counts = " and ".join(quantity(number, noun) for number, noun in kinds if number)
         return f"{counts}{', and more' if self.truncated else ''}; the first is {short_path(self.matches[0]['path'])}"
 
     @property
-    def extent(self) -> int:
-        return len(self.matches)
+    def facts(self) -> Facts:
+        return Facts(rest_hint="Raise max_results, or narrow the glob: there is more." if self.truncated else "")
 
-    def cut(self, most: int) -> Matches:
+    @property
+    def body(self) -> Body:
+        return Body("matches", "list", cut=self._cut)
+
+    def _cut(self, most: int) -> Matches:
         return replace(self, matches=self.matches[:most], truncated=True)
-
-    @property
-    def beyond(self) -> str:
-        return "Raise max_results, or narrow the glob: there is more." if self.truncated else ""
-
-    @property
-    def list_field(self) -> str:
-        return "matches"
 
     @classmethod
     def item(cls, entry: Found) -> Item:

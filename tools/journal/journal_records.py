@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -386,8 +387,8 @@ class Records:
         try:
             # A text: a Path would put the name of each file into Python's table of names, which is made anew when it is
             # full of those that are gone, and is 2 MB.
-            return Entry(**json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")))
-        except (OSError, ValueError, TypeError):
+            return msgspec.convert(json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")), Entry)
+        except (OSError, ValueError):
             return None
 
 

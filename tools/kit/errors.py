@@ -36,8 +36,6 @@
     └── InternalError      INTERNAL_ERROR      our fault; the log has the call id
 
 The message says what happened, in the caller's terms; the hint says what to do next.
-
-`Refused` is not one of them: such a call is answered with a JSON-RPC error instead of a result.
 """
 
 from __future__ import annotations
@@ -95,53 +93,6 @@ class ToolError(Exception):
         if notes := self.fields.get("notes"):
             yield f"[{'; '.join(notes)}]"
         yield f"[{self.code}] {self.message}"
-
-
-class Failed(ToolError):
-    """A failure of `read`, `bash` or `grep`. Their contract has lower-case codes and further facts."""
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        fields: Mapping[str, Any],
-        exit_code: int | None = None,
-        timeout_ms: int | None = None,
-        rule: str | None = None,
-    ) -> None:
-        super().__init__(message, fields=fields)
-        self.code = code
-        self.rule = rule
-        self.exit_code = exit_code
-        # The time limit, if that was exceeded.
-        self.timeout_ms = timeout_ms
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        facts = {"code": self.code, "message": self.message}
-        return facts if self.exit_code is None else {**facts, "exit_code": self.exit_code}
-
-    def as_object(self) -> dict[str, Any]:
-        return {**self.fields, "error": self.facts}
-
-    @property
-    def is_text(self) -> bool:
-        return any(self.fields.get(name) for name in ("stdout", "stderr"))
-
-    def render(self) -> str:
-        printed = [text for name in ("stdout", "stderr") if (text := self.fields.get(name))]
-        return "\n".join([*self._head(), *printed])
-
-
-class Refused(Exception):
-    """A call that the contract of a tool, or the protocol, answers with a JSON-RPC error of this code."""
-
-    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
 
 
 class InvalidParams(ToolError):

@@ -1,7 +1,7 @@
-"""What a tool gives back: a frozen dataclass that is one JSON object, and renders as text for a model.
+"""What a tool gives back: a frozen record that is one JSON object, and renders as text for a model.
 
-A result can be pruned by a focus question. Some tools take the question themselves (`read`, `bash`, `grep`). To those
-that declare `@tool(focus=...)` the host adds the argument, and prunes the named field of their result.
+A result is data. It says what the host must know (`facts`), and which of its fields is the long one (`body`). To make
+it fit is the host's work: it prunes the body where a question was asked, and cuts it to the budget of the caller.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
+import orjson
 from msgspec import Struct, StructMeta
 
 from tools.kit.errors import ToolError
 from tools.kit.params import Field
-from tools.kit.summaries import Item, any_item
 
-# The largest part that fits is searched for until it is known to half a percent.
-_PRECISION = 200
+# The keys of an object that usually name it, and those that usually say what it is.
+_IDS = ("id", "path", "file_path", "uri", "url", "key", "name", "title")
+_LABELS = ("label", "title", "name", "summary", "message", "text", "description", "path", "status")
+_BRIEF_CHARS = 40
+_END_CHARS = 4_000
 
 # One piece of a result as MCP has it: text, image, audio, a link to a resource or a resource itself.
 Block = Mapping[str, Any]
@@ -57,16 +61,13 @@ Reason = Literal["disabled_or_unconfigured", "no_focus_question", "too_large", "
 ErrorCode = Literal["timeout", "http_error", "invalid_response"]
 # More than the reason says: the output is short enough to be seen whole; the engine found nothing to go by, or nothing
 # to leave out; the circuit breaker of the service is open; the output is that of a failed command, in `mcp-pruner`.
-Detail = Literal[
-    "short_output", "nothing_matched", "nothing_dropped", "circuit_open", "command_failed", "still_running"
-]
+Detail = Literal["short_output", "nothing_matched", "nothing_dropped", "circuit_open", "command_failed"]
 
 _NOTES: dict[Detail | Reason, str] = {
     "nothing_matched": "no word of the question is in it",
     "nothing_dropped": "no line could be left out",
     "circuit_open": "the pruning service failed three times and is asked again half a minute later",
     "too_large": "it is too large",
-    "still_running": "the command is still running",
 }
 
 
@@ -141,6 +142,9 @@ class PruningMetadata(JsonObject, frozen=True):
     @property
     def note(self) -> str | None:
         """For the header of a rendering: how much was pruned, or why nothing was."""
+        if self.applied and self.pruned_bytes == self.raw_bytes:
+            # A service may send the text back as it was.
+            return f"not pruned: {_NOTES['nothing_dropped']}"
         if self.applied:
             again = f"; recover_text prune_id={self.prune_id} brings lines back" if self.prune_id else ""
             return f"{self.left_out or f'pruned from {self.raw_bytes} to {self.pruned_bytes} bytes'}{again}"
@@ -156,19 +160,84 @@ class Focused(Struct, frozen=True):
     kept: Sequence[int] | None = None
 
 
-class ResultFacts(NamedTuple):
-    """What the audit log and the metrics keep of a result.
+class Item(NamedTuple):
+    """One element of a list: its id and a label. `is_whole`: the two have everything that the element has."""
 
-    The exit code of the command that the tool ran, once it has ended; the id that undoes what it did to a file, so
-    that one knows who did it; how many bytes a focus question saved, if anything was pruned.
+    id: str
+    label: str
+    is_whole: bool = True
+
+
+class Facts(NamedTuple):
+    """What the host must know of a result besides its text.
+
+    `exit_status` is that of the command that the tool ran, once it has ended. `change_id` undoes what the tool did to a
+    file. `succeeded` is False where the tool answered and the work failed, as for a command with a non-zero exit code.
+    `next_call` is the call that continues a part, such as "fs_read_range from line 12". `rest_hint` is a sentence on
+    how to get what the result does not have, where that is not the next call. `artifact` is the reference of the whole
+    result, if the tool itself has kept it.
     """
 
     exit_status: int | None = None
     change_id: str | None = None
-    saved_bytes: int | None = None
+    succeeded: bool = True
+    next_call: str | None = None
+    rest_hint: str = ""
+    artifact: str | None = None
+
+    @property
+    def rest(self) -> str:
+        """How to get what the result does not have, in a sentence; empty if it has everything."""
+        return self.rest_hint or (f"Go on with {self.next_call}." if self.next_call else "")
 
 
-NO_FACTS = ResultFacts()
+NO_FACTS = Facts()
+ASK_FOR_LESS = "Ask for less at once: there is more."
+
+
+class Content(NamedTuple):
+    """What an MCP client is sent instead of the object or its rendering: blocks, for what no text can hold.
+
+    `structured` is the object that another server sent beside them. `media` is the image itself, for a wire that sends
+    bytes as they are.
+    """
+
+    blocks: Sequence[Block]
+    structured: Mapping[str, Any] | None = None
+    media: Media | None = None
+
+
+class Body(NamedTuple):
+    """The one field of a result that may be shortened: its name, what it holds, and how it is cut.
+
+    `cut` gives the result with at most so many characters or elements of the body, and with a `next` that is true for
+    that part; None where the result cannot be cut so. A text that `is_asked` was named by its place, and may fill all
+    that a short result holds. `refuse` is for a result of which a part is of no use: given the largest part that fits,
+    it makes the error that says what would.
+    """
+
+    field: str = ""
+    # None: a text whose kind a pruner detects.
+    kind: Literal["code", "logs", "docs", "list"] | None = None
+    cut: Callable[[int], Result | None] | None = None
+    refuse: Callable[[Result | None], ToolError] | None = None
+    is_asked: bool = False
+    artifact_range: ArtifactRange | None = None
+    # Real line counts of truncated fields.
+    line_counts: Mapping[str, int] = MappingProxyType({})
+    # An element of a list as one line, for a pruner, and back from one that a pruning service has changed.
+    line: Callable[[Any], str] | None = None
+    parse: Callable[[str], Any] | None = None
+    content: Content | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the rendering holds all of the result. If so, the rendering is what an artifact of it keeps."""
+        has_more = self.content is not None and any(block.get("type") != "text" for block in self.content.blocks)
+        return bool(self.field) and self.kind != "list" and not self.is_asked and not has_more
+
+
+NO_BODY = Body()
 
 
 class _AbstractStruct(StructMeta, ABCMeta):
@@ -182,131 +251,65 @@ class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
     def render(self) -> str:
         """The result as a model reads it best: a one-line header, then the raw text, unescaped."""
 
-    def blocks(self) -> Sequence[Block] | None:
-        """What an MCP client is sent instead of the object or its rendering; None for a result that is one object.
-
-        For results that no text can hold, such as images, and for those that another server wrote.
-        """
-        return None
-
-    @property
-    def structured_content(self) -> Mapping[str, Any] | None:
-        """What a program is sent beside `blocks`, where the server that wrote them sent it, too."""
-        return None
-
-    @property
-    def media(self) -> Media | None:
-        """The image that the result is about, for a wire that sends bytes as they are."""
-        return None
-
-    @property
-    def audit_facts(self) -> ResultFacts:
-        """What the audit log and the metrics keep of the result."""
-        return NO_FACTS
-
-    @property
-    def reads_as(self) -> Literal["code", "logs", "docs"] | None:
-        """How a pruner reads its text; None: as what it looks like."""
-        return None
-
-    @classmethod
-    def line(cls, entry: Any) -> str:
-        """An element of a list as one line, for a pruner; its line breaks become spaces."""
-        item = cls.item(entry)
-        return f"{item.id} {item.label}".strip()
-
-    @property
-    def extent(self) -> int:
-        """How much there is to `cut`: characters of a text, or elements of a list."""
-        return 0
-
-    def cut(self, most: int) -> Result | None:
-        """The result with at most `most` of its extent, and with a `next` that is true for that part.
-
-        None for a result that cannot be cut by itself.
-        """
-        return None
-
-    @property
-    def way_on(self) -> str | None:
-        """What gives the rest of a result that is cut, such as "fs_read_range from line 12"; None if no tool does."""
-        return None
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether there is more than the result has: then what it counts is a lower bound."""
-        return bool(getattr(self, "truncated", None))
-
-    @property
-    def beyond(self) -> str:
-        """How to get what the result itself does not have, in a sentence; empty if it has everything."""
-        if not self.is_cut:
-            return ""
-        return "Ask for less at once: there is more." if self.way_on is None else f"Go on with {self.way_on}."
-
-    def refusal(self, fits: Callable[[Result], bool]) -> ToolError | None:
-        """For a result that does not fit and is of no use in part: the error, which says what fits."""
-        return None
-
-    # The rest serves compact mode, which keeps results short.
-
     def summary(self) -> str:
-        """The outcome in one line of at most 100 characters; a longer one is cut."""
+        """The outcome in one line, for short results; more than 100 characters are cut."""
         return self.render().partition("\n")[0]
 
     @property
-    def succeeded(self) -> bool:
-        """False where the tool answered and the work failed, as for a command with a non-zero exit code."""
-        return True
+    def facts(self) -> Facts:
+        return NO_FACTS
 
     @property
-    def list_field(self) -> str | None:
-        """The name of the field with the list, for a result that is a list."""
-        return None
+    def body(self) -> Body:
+        return NO_BODY
 
     @classmethod
     def item(cls, entry: Any) -> Item:
-        """An element of that list in one line."""
+        """An element of the list that is the body, in one line. Pages of a kept list are made of these."""
         return any_item(entry)
 
-    @property
-    def line_counts(self) -> Mapping[str, int]:
-        """How many lines a text has in truth, by the name of its field, where the result has less of it and knows."""
-        return {}
 
-    @property
-    def text_field(self) -> str | None:
-        """The name of the field with text that the caller asked for by name and place: it may fill the whole budget."""
-        return None
-
-    @property
-    def artifact_range(self) -> ArtifactRange | None:
-        """The artifact that this text is a part of, if it is one."""
-        return None
-
-    @property
-    def artifact_reference(self) -> str | None:
-        """The reference of the artifact with the whole result, if the tool has kept one itself."""
-        return None
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the rendering holds all of the result. If so, the rendering is what an artifact of it keeps."""
-        return False
+def any_item(entry: Any) -> Item:
+    """An item for any element of a list, made from the keys that usually name something."""
+    if not isinstance(entry, Mapping):
+        return Item("", entry if isinstance(entry, str) else orjson.dumps(entry, default=str).decode())
+    identity = next((str(entry[key]) for key in _IDS if isinstance(entry.get(key), str | int)), "")
+    label = next(
+        (str(entry[key]) for key in _LABELS if isinstance(entry.get(key), str) and entry[key] != identity), None
+    )
+    if label is None:
+        label = ", ".join(f"{key} {value}" for key, value in entry.items() if isinstance(value, str | int | float))
+    return Item(identity, label, is_whole=False)
 
 
-def largest_part(result: Result, fits: Callable[[Result], bool], most: int) -> Result | None:
-    """The largest part of a result that `fits`, to half a percent; None if there is none. `most` is an upper bound."""
-    best: Result | None = None
-    low, high = 0, min(result.extent, most) + 1
-    while high - low > 1 + high // _PRECISION:
-        middle = (low + high) // 2
-        part = result.cut(middle)
-        if part is not None and fits(part):
-            low, best = middle, part
-        else:
-            high = middle
-    return best
+def quantity(number: int, noun: str, plural: str | None = None) -> str:
+    """Such as "1 file" and "4,812 lines"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def short_path(path: str) -> str:
+    """A path for a summary. Of a long path the end stays, because it differs most from other paths."""
+    line = path.replace("\n", " ")
+    return line if len(line) <= _BRIEF_CHARS else f"...{line[3 - _BRIEF_CHARS :]}"
+
+
+def line_count(text: str) -> int:
+    """The number of lines; a final newline begins no further line."""
+    return text.count("\n") + (not text.endswith("\n")) if text else 0
+
+
+def last_line(text: str) -> str:
+    """The last line that is not empty."""
+    end = text[-_END_CHARS:].rstrip()
+    return end[end.rfind("\n") + 1 :].strip()
+
+
+def line_cut(text: str | bytes, most: int) -> int:
+    """Where to cut a text so that at most so much of it stays: behind a line end, unless a long line is there."""
+    if most >= len(text):
+        return len(text)
+    newline = text.rfind("\n", most // 2, most) if isinstance(text, str) else text.rfind(b"\n", most // 2, most)
+    return most if newline == -1 else newline + 1
 
 
 @cache

@@ -1,8 +1,8 @@
 """Deny rules of the owner: globs for paths, regular expressions for commands.
 
 They stop mistakes, not attackers: a caller that may run commands can reach everything that the user of the daemon can
-reach. Rules are compiled when tools.json is read. Matching has a time limit, because some patterns would take hours;
-what exceeds the limit is denied.
+reach. Rules are compiled when tools.json is read. A glob is matched in linear time. An expression has a time limit,
+because some would take hours; a command that exceeds the limit is denied.
 
 Globs have the syntax of .gitignore. A glob that begins with `/` or `~` names one place; any other matches at every
 depth. Of several globs in a rule the last that matches decides, so that `!` makes an exception. Everything below a
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from tools.kit.errors import Denied, InvalidPattern
+from tools.kit.path_patterns import path_pattern
 from tools.kit.timed_match import match_within
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 TIME_LIMIT_S = 0.1
 _SHOWN_CHARS = 120
 _MOST_PASSED = 1_000
-# How pathspec begins a pattern that matches at every depth.
-_AT_ANY_DEPTH = "^(?:.+/)?"
+# A denied folder denies what is in it.
+_OR_BELOW = r"(?:/.*)?\Z"
 _MAGIC = re.compile(r"[*?\[\\]")
 _QUOTING = re.compile(r"['\"\\]")
 # Usually the file systems of these platforms ignore case, so rules must ignore it too.
@@ -68,7 +69,7 @@ class _Glob(NamedTuple):
     source: str
 
     @property
-    def pattern(self) -> Pattern[str]:
+    def pattern(self) -> re.Pattern[str]:
         return _compile_glob(self.source)
 
 
@@ -95,27 +96,24 @@ class PathRules(_Rules):
         self._passed: set[str] = set()
 
     @cached_property
-    def any_glob(self) -> Pattern[str]:
+    def any_glob(self) -> re.Pattern[str]:
         """All globs in one. Almost no path is denied, and one match finds that out."""
-        return _compile_glob(_union([glob.source for _, each in self._globs for glob in each if glob.denies]))
+        return _compile_glob("|".join(glob.source for _, each in self._globs for glob in each if glob.denies))
 
     def match(self, path: str) -> Match | None:
-        """The first rule that denies an absolute path. Raises Denied at the time limit."""
+        """The first rule that denies an absolute path."""
         if path in self._passed:
             return None
         below_root = path.lstrip("/")
-        try:
-            if match_within(TIME_LIMIT_S, self.any_glob.match, below_root) is None:
-                if len(self._passed) >= _MOST_PASSED:
-                    self._passed.clear()
-                self._passed.add(path)
-                return None
-            for rule, globs in self._globs:
-                fitting = [glob for glob in globs if match_within(TIME_LIMIT_S, glob.pattern.match, below_root)]
-                if fitting and fitting[-1].denies:
-                    return Match(rule, fitting[-1].text)
-        except TimeoutError:
-            raise _time_limit_denial("path") from None
+        if self.any_glob.match(below_root) is None:
+            if len(self._passed) >= _MOST_PASSED:
+                self._passed.clear()
+            self._passed.add(path)
+            return None
+        for rule, globs in self._globs:
+            fitting = [glob for glob in globs if glob.pattern.match(below_root)]
+            if fitting and fitting[-1].denies:
+                return Match(rule, fitting[-1].text)
         return None
 
 
@@ -138,7 +136,7 @@ class CommandRules(_Rules):
                         raise TimeoutError
                     found = match_within(left_s, pattern.search, text)
                 except TimeoutError:
-                    raise _time_limit_denial("command", rule) from None
+                    raise _time_limit_denial(rule) from None
                 if found is not None:
                     return Match(rule, found[0])
         return None
@@ -181,13 +179,10 @@ def _globs(rule: Rule) -> Iterator[_Glob]:
     for text in rule.patterns:
         denies = not text.startswith("!")
         for glob in _anchor(text.removeprefix("!").rstrip("/")):
-            try:
-                source = _glob_source(glob)
-            except ValueError as error:
-                raise InvalidPattern(f"the glob {text!r} cannot be read: {str(error).lower()}") from None
-            if source is None:
+            parts = [part for part in glob.split("/") if part]
+            if not parts:
                 raise InvalidPattern(f"the glob {text!r} matches no path")
-            yield _Glob(text, denies, source)
+            yield _Glob(text, denies, path_pattern(parts, end=_OR_BELOW))
 
 
 def _anchor(glob: str) -> list[str]:
@@ -204,28 +199,11 @@ def _anchor(glob: str) -> list[str]:
     return ["/".join([_MAGIC.sub(r"\\\g<0>", place), *parts[plain:]]) for place in places]
 
 
-def _union(sources: Sequence[str]) -> str:
-    """One expression for all of these. Their common beginning is in it once, which makes it faster."""
-    deep = [source.removeprefix(_AT_ANY_DEPTH) for source in sources if source.startswith(_AT_ANY_DEPTH)]
-    placed = [source for source in sources if not source.startswith(_AT_ANY_DEPTH)]
-    return "|".join([*([f"{_AT_ANY_DEPTH}(?:{'|'.join(deep)})"] if deep else []), *placed])
-
-
-# These caches make a file that is read again cost little, and compile a glob only when its rule may have matched.
+# The cache makes a file that is read again cost little.
 @lru_cache(maxsize=2048)
-def _glob_source(glob: str) -> str | None:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
-    found = GitIgnoreSpecPattern(glob).regex
-    return None if found is None else found.pattern
-
-
-@lru_cache(maxsize=2048)
-def _compile_glob(source: str) -> Pattern[str]:
-    import regex
-
+def _compile_glob(source: str) -> re.Pattern[str]:
     # DOTALL: a file name may contain a line end.
-    return regex.compile(source, regex.DOTALL | (regex.IGNORECASE if _IGNORES_CASE else 0))
+    return re.compile(source, re.DOTALL | (re.IGNORECASE if _IGNORES_CASE else 0))
 
 
 def _compile_expression(pattern: str) -> Pattern[str]:
@@ -237,13 +215,11 @@ def _compile_expression(pattern: str) -> Pattern[str]:
         raise InvalidPattern(f"not a regular expression: {error}") from None
 
 
-def _time_limit_denial(what: str, rule: Rule | None = None) -> Denied:
-    named = "the deny rules" if rule is None else f"the deny rule {rule.id}"
-    where = "" if rule is None else f" in {rule.where}"
+def _time_limit_denial(rule: Rule) -> Denied:
     return Denied(
-        f"{named} took longer than {TIME_LIMIT_S * 1000:g} ms over this {what}, so it is refused",
-        hint=f"a shorter {what} may pass; the owner can write a simpler pattern{where}",
-        rule=None if rule is None else rule.id,
+        f"the deny rule {rule.id} took longer than {TIME_LIMIT_S * 1000:g} ms over this command, so it is refused",
+        hint=f"a shorter command may pass; the owner can write a simpler pattern in {rule.where}",
+        rule=rule.id,
     )
 
 

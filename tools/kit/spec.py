@@ -9,9 +9,9 @@ the decorator left behind. A `def` runs in a worker thread, an `async def` on th
 usually over in microseconds names a test for that (`instant`): calls that pass it run on the loop itself, since
 handing work to a thread costs ten times as much as reading a small file.
 
-What the host does with a tool is declared here too, so that it treats every tool alike: `focus` names the field of
-the result that it prunes when a caller asks a question, `Field(audited=True)` the arguments whose text the audit log
-keeps, and the properties of `Result` say how a result is made short.
+What the host does with a tool is declared here too, so that it treats every tool alike: `focus` says whether a caller
+may ask a question, `Field(audited=True)` the arguments whose text the audit log keeps, and the properties of `Result`
+what the host must know to prune and to shorten it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ _VALIDATOR_KEYS = frozenset(("minLength", "maxLength", "minItems", "maxItems", "
 _LARGE = 1_000
 
 Effect = Literal["read", "write", "execute"]
+# Whether callers may ask the host to prune a result: where the profile allows it, or wherever the tool is. Of a tool
+# that always takes a question, every result says what the pruner did.
+Focus = Literal["never", "allowed", "always"]
 
 # The argument that goes on where a short result stopped. The host adds it, and answers it, unknown to the tool.
 CURSOR = "cursor"
@@ -52,17 +55,13 @@ class Tool:
     idempotent: bool
     deadline_s: float
     instant: Callable[..., bool] | None
-    json_rpc_errors: bool
     given_schema: Mapping[str, Any] | None
-    # On /rpc its result is never cut, because its client puts the result in the place of the text that it sent.
-    whole_on_rpc: bool = False
     # Further names it can be called by; they are not listed.
     aliases: tuple[str, ...] = ()
     # What other programs call such a tool, and what to say to a caller who looks for one that is not there.
     known_as: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict)
-    # The field of its result that the host prunes when asked: the first of these with something in it.
-    focus: tuple[str, ...] = ()
+    focus: Focus = "never"
     # Whether callers may ask the host to prune. The function itself does not see the question.
     takes_focus: bool = False
     # Whether its results are kept short, and go on where a cursor says.
@@ -75,6 +74,11 @@ class Tool:
     @cached_property
     def description(self) -> str:
         return self.given_description or inspect.cleandoc(self.function.__doc__ or "")
+
+    @property
+    def placements(self) -> tuple[Tool, ...]:
+        """The tool in each category that it counts as; a profile must allow it in all of them."""
+        return (self,)
 
     @cached_property
     def own_parameters(self) -> Parameters:
@@ -154,7 +158,7 @@ class Tool:
     @cached_property
     def with_focus(self) -> Tool:
         """The same tool as callers see it where its output may be pruned; itself where that is not for the host."""
-        return replace(self, takes_focus=True) if self.focus and not self._has_own(FOCUS) else self
+        return replace(self, takes_focus=True) if self.focus == "allowed" and not self._has_own(FOCUS) else self
 
     @cached_property
     def with_cursor(self) -> Tool:
@@ -236,27 +240,22 @@ def tool(
     idempotent: bool | None = None,
     deadline_s: float = 120.0,
     instant: Callable[..., bool] | None = None,
-    json_rpc_errors: bool = False,
     schema: Mapping[str, Any] | None = None,
     aliases: tuple[str, ...] = (),
     known_as: tuple[str, ...] = (),
     hints: Mapping[str, str] | None = None,
-    focus: str | tuple[str, ...] = (),
+    focus: Focus = "never",
     name: str = "",
     description: str = "",
-    whole_on_rpc: bool = False,
     whole_description: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function as a tool of `category`.
 
-    `json_rpc_errors` is for the tools whose contract answers arguments that do not fit with the JSON-RPC error
-    -32602; all others answer with a result that says what would fit. `schema` is for a tool that somebody else
-    describes and checks: it is shown as it is, and the function is given whatever arguments were sent. `focus` is the
-    field of the result that the host prunes when asked, a text or a list; of several, the first with something in it.
+    `schema` is for a tool that somebody else describes and checks: it is shown as it is, and the function is given
+    whatever arguments were sent.
     `known_as` are names of other programs for such a tool: a caller that uses one is told this tool's name. `hints` are
     answers for those who look for a tool that does not exist.
     `name` and `description` are for tools that are made while the daemon runs, several from one function.
-    `whole_on_rpc`: on /rpc the result is never cut.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -271,14 +270,13 @@ def tool(
             idempotent=effect == "read" if idempotent is None else idempotent,
             deadline_s=deadline_s,
             instant=instant,
-            json_rpc_errors=json_rpc_errors,
             given_schema=schema,
             aliases=aliases,
             known_as=known_as,
             hints=hints or {},
-            focus=(focus,) if isinstance(focus, str) else focus,
+            focus=focus,
+            takes_focus=focus == "always",
             given_description=description,
-            whole_on_rpc=whole_on_rpc,
             whole_description=whole_description,
         )
 

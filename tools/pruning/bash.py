@@ -17,14 +17,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Literal
 
+from msgspec.structs import replace
+
 from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
-from tools.kit.errors import Denied, Failed, ToolError
+from tools.kit.errors import InvalidPath, IoError, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue, invalid_params
-from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
+from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result
 from tools.kit.spec import tool
-from tools.pruning.failures import failure, failure_metadata, open_confined
+from tools.pruning.failures import open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.sessions.session import Session
 from tools.shell.shell_exec import command_summary, is_due, wait_for_end
@@ -50,7 +52,6 @@ class BashOutput(Result, frozen=True):
     timed_out: bool
     truncated: bool
     duration_ms: int
-    pruning: PruningMetadata
     running: bool | None = None
     session_id: str | None = None
     output_path: str | None = None
@@ -59,8 +60,6 @@ class BashOutput(Result, frozen=True):
         facts = [self._how, f"{self.duration_ms} ms"]
         if self.truncated:
             facts.append("cut")
-        if self.pruning.note:
-            facts.append(self.pruning.note)
         text = f"[{' · '.join(facts)}]\n{self.stdout}"
         if self.stderr:
             text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
@@ -72,7 +71,7 @@ class BashOutput(Result, frozen=True):
             self.duration_ms / 1000,
             self.stdout,
             self.stderr,
-            has_failed=not self.succeeded,
+            has_failed=not self.facts.succeeded,
         )
 
     @property
@@ -82,16 +81,14 @@ class BashOutput(Result, frozen=True):
         return f"exit {self.exit_code}"
 
     @property
-    def succeeded(self) -> bool:
-        return bool(self.running) or self.exit_code == 0
+    def facts(self) -> Facts:
+        has_succeeded = bool(self.running) or (self.exit_code == 0 and not self.timed_out)
+        rest = ASK_FOR_LESS if self.truncated else ""
+        return Facts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest)
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(exit_status=self.exit_code, saved_bytes=self.pruning.saved_bytes)
-
-    @property
-    def is_text(self) -> bool:
-        return True
+    def body(self) -> Body:
+        return Body("stdout" if self.stdout else "stderr")
 
 
 @tool(
@@ -100,7 +97,7 @@ class BashOutput(Result, frozen=True):
     title="Run a command with a question",
     destructive=True,
     deadline_s=600,
-    json_rpc_errors=True,
+    focus="always",
 )
 async def bash(
     ctx: ToolContext,
@@ -119,85 +116,37 @@ async def bash(
     env: Annotated[dict[str, str] | None, Field(description="Added variables.")] = None,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     max_output_bytes: OutputBytes = None,
-    context_focus_question: FocusQuestion = None,
-    keep: KeepShare = None,
 ) -> BashOutput:
     """Run a command to its end; with a question, only the lines of its output that answer it."""
     began = time.monotonic()
     root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
     _check(root, command, cwd, env)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
-    question = context_focus_question
-    try:
-        ctx.check_command(command)
-    except Denied as error:
-        raise failure(ctx, "bash", "spawn_error", error.message_with_hint, question, rule=error.rule) from error
-    async with _session(ctx, root, command, cwd, env, limit, question) as session:
+    ctx.check_command(command)
+    async with _session(ctx, root, command, cwd, env, limit) as session:
         timeout_s = timeout_ms / 1000
-        is_over = await wait_for_end(ctx, session, began, timeout_s, 0 if ctx.is_strict else ctx.yield_ms)
+        is_over = await wait_for_end(ctx, session, began, timeout_s, ctx.yield_ms)
         is_session = not is_over and session.is_running and not is_due(began, timeout_s)
         if not is_over and session.is_running and not is_session:
             await session.stop(signal.SIGTERM, _GRACE_S, "timeout")
         stdout, out_cut = _output(session, "stdout", limit)
         stderr, error_cut = _output(session, "stderr", limit)
-        exit_code = session.exit_code
+        result = BashOutput(
+            tool="bash",
+            command=command,
+            cwd=root.absolute(cwd or "."),
+            stdout=stdout,
+            stderr=stderr,
+            exit_code=session.exit_code,
+            timed_out=not is_over and not is_session,
+            truncated=out_cut or error_cut,
+            duration_ms=round((time.monotonic() - began) * 1000),
+        )
         if is_session:
             session.set_read_position(ctx.conversations, session.end)
-            return BashOutput(
-                tool="bash",
-                command=command,
-                cwd=root.absolute(cwd or "."),
-                stdout=stdout,
-                stderr=stderr,
-                exit_code=None,
-                timed_out=False,
-                truncated=out_cut or error_cut,
-                duration_ms=_elapsed_ms(began),
-                pruning=failure_metadata(ctx, question, len(stdout.encode()), "still_running"),
-                running=True,
-                session_id=session.id,
-                output_path=session.output_path,
-            )
+            return replace(result, exit_code=None, running=True, session_id=session.id, output_path=session.output_path)
         session.release(keeps_output=False)
-    stream = "stdout" if stdout else "stderr"
-    printed = {"stdout": stdout, "stderr": stderr}
-    assert ctx.pruner is not None, "every host has a pruner"
-    if (is_over and exit_code == 0) or ctx.pruner.prunes_failures:
-        seen = await ctx.pruner.focus(
-            printed[stream],
-            question,
-            tool="bash",
-            call_id=ctx.call_id,
-            owner=ctx.owner,
-            is_output=True,
-            keep=keep,
-        )
-        printed[stream], pruning = seen.text, seen.pruning
-    else:
-        pruning = failure_metadata(ctx, question, len(printed[stream].encode()))
-    if not is_over:
-        message = f"the command did not end within {timeout_ms} ms, and was ended"
-        raise failure(
-            ctx, "bash", "timeout", message, question, timeout_ms=timeout_ms, pruning=pruning, printed=printed
-        )
-    assert exit_code is not None, "it is over"
-    if exit_code != 0 and ctx.is_strict:
-        message = f"the command ended with exit code {exit_code}"
-        raise failure(
-            ctx, "bash", "nonzero_exit", message, question, exit_code=exit_code, pruning=pruning, printed=printed
-        )
-    return BashOutput(
-        tool="bash",
-        command=command,
-        cwd=root.absolute(cwd or "."),
-        stdout=printed["stdout"],
-        stderr=printed["stderr"],
-        exit_code=exit_code,
-        timed_out=False,
-        truncated=out_cut or error_cut,
-        duration_ms=_elapsed_ms(began),
-        pruning=pruning,
-    )
+        return result
 
 
 def _check(root: ConfinedRoot, command: str, cwd: str | None, env: dict[str, str] | None) -> None:
@@ -229,21 +178,12 @@ async def _session(
     cwd: str | None,
     env: dict[str, str] | None,
     limit: int,
-    question: str | None,
 ) -> AsyncIterator[Session]:
     assert ctx.sessions is not None, "the daemon hands every call its sessions"
 
-    def problem(message: str, rule: str | None = None) -> Failed:
-        return failure(ctx, "bash", "invalid_cwd", message, question, rule=rule)
-
-    with open_confined(root, cwd or ".", problem) as (descriptor, status):
+    with open_confined(ctx, root, cwd or ".") as (descriptor, status):
         if not stat.S_ISDIR(status.st_mode):
-            raise problem(f"{cwd} is a file, not a folder")
-        try:
-            ctx.paths.check(root.absolute(cwd or "."))
-            ctx.paths.check_open(descriptor)
-        except Denied as error:
-            raise problem(error.message_with_hint, error.rule) from error
+            raise InvalidPath(f"{cwd} is a file, not a folder")
         try:
             # By its descriptor: the folder that was checked is the folder that it starts in.
             session = ctx.sessions.execute(
@@ -258,16 +198,12 @@ async def _session(
                 drops_variable=lambda name: _LOADS_CODE.fullmatch(name) is not None,
             )
         except (OSError, ToolError) as error:
-            raise failure(ctx, "bash", "spawn_error", str(error), question) from error
+            raise IoError(str(error)) from error
     try:
         yield session
     except asyncio.CancelledError:
         session.abandon(_GRACE_S)
         raise
-
-
-def _elapsed_ms(began: float) -> int:
-    return round((time.monotonic() - began) * 1000)
 
 
 def _shell() -> tuple[str, ...]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,13 +18,13 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
-from tools.kit.errors import Denied, Failed
+from tools.filesystem.fs_grep import matches_summary
+from tools.kit.errors import InvalidPath, InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field, Issue, invalid_params
-from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
+from tools.kit.results import ASK_FOR_LESS, Body, Facts, Item, Result
 from tools.kit.spec import tool
-from tools.kit.summaries import Item, matches_summary
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
-from tools.pruning.failures import failure, open_confined
+from tools.pruning.failures import open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.search.engine import Bounds, EngineError, Hit, Question
 from tools.search.ripgrep import search
@@ -46,45 +45,39 @@ class GrepMatches(Result, frozen=True):
     pattern: str
     paths: list[str]
     matches: list[Match]
-    match_count: int
     truncated: bool
     duration_ms: int
-    pruning: PruningMetadata
+
+    def as_object(self) -> dict[str, Any]:
+        return {**Result.as_object(self), "match_count": len(self.matches)}
 
     def render(self) -> str:
-        facts = [f"{self.match_count} match{'' if self.match_count == 1 else 'es'}"]
+        facts = [f"{len(self.matches)} match{'' if len(self.matches) == 1 else 'es'}"]
         if self.truncated:
             facts.append("there are more")
-        if self.pruning.note:
-            facts.append(self.pruning.note)
         return "\n".join([f"[{' · '.join(facts)}]", *map(render_match, self.matches)])
 
     def summary(self) -> str:
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(saved_bytes=self.pruning.saved_bytes)
+    def facts(self) -> Facts:
+        return Facts(rest_hint=ASK_FOR_LESS if self.truncated else "")
 
     @property
-    def extent(self) -> int:
-        return len(self.matches)
+    def body(self) -> Body:
+        return Body("matches", "list", cut=self._cut, line=render_match, parse=_parse_match)
 
-    def cut(self, most: int) -> GrepMatches:
-        matches = self.matches[:most]
-        return replace(self, matches=matches, match_count=len(matches), truncated=True)
-
-    @property
-    def list_field(self) -> str:
-        return "matches"
+    def _cut(self, most: int) -> GrepMatches:
+        return replace(self, matches=self.matches[:most], truncated=True)
 
     @classmethod
     def item(cls, entry: Match) -> Item:
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip())
 
 
-@tool("pruning", effect="read", title="Search with a question", deadline_s=600, json_rpc_errors=True)
-async def grep(
+@tool("pruning", effect="read", title="Search with a question", deadline_s=600, focus="always")
+def grep(
     ctx: ToolContext,
     *,
     pattern: Annotated[str, Field(description="Regex.", min_length=1, max_length=10_000, aliases=("query", "regex"))],
@@ -102,8 +95,6 @@ async def grep(
         int, Field(minimum=1, maximum=5_000, is_size=True, aliases=("max_results", "head_limit"))
     ] = DEFAULT_MATCHES,
     max_output_bytes: OutputBytes = None,
-    context_focus_question: FocusQuestion = None,
-    keep: KeepShare = None,
 ) -> GrepMatches:
     """Search for lines in files; with a question, only the matches that answer it."""
     began = time.perf_counter()
@@ -118,35 +109,16 @@ async def grep(
         timeout_ms,
         max_matches,
         max_output_bytes or MOST_OUTPUT_BYTES,
-        context_focus_question,
     )
     wanted = paths or [path if path is not None else cwd or "."]
-    matches, is_cut = await asyncio.to_thread(grep_search.run, wanted, cwd)
-    lines = [render_match(match) for match in matches]
-    by_line = dict(zip(lines, matches, strict=True))
-    assert ctx.pruner is not None, "every host has a pruner"
-    seen = await ctx.pruner.focus(
-        "\n".join(lines),
-        context_focus_question,
-        tool="grep",
-        call_id=ctx.call_id,
-        owner=ctx.owner,
-        markers=False,
-        keep=keep,
-        is_line=lambda line: line in by_line or _parse_match(line) is not None,
-    )
-    shown = matches
-    if seen.pruning.applied:
-        shown = _kept_matches(seen.text, by_line) if seen.kept is None else [matches[index] for index in seen.kept]
+    matches, is_cut = grep_search.run(wanted, cwd)
     return GrepMatches(
         tool="grep",
         pattern=pattern,
         paths=wanted,
-        matches=shown,
-        match_count=len(shown),
+        matches=matches,
         truncated=is_cut,
         duration_ms=round((time.perf_counter() - began) * 1000),
-        pruning=seen.pruning,
     )
 
 
@@ -154,12 +126,6 @@ def render_match(match: Match) -> str:
     """One line: `path:line:column:text`, or without the column where there is none."""
     column = "" if match["column"] is None else f"{match['column']}:"
     return f"{match['path']}:{match['line']}:{column}{match['text']}".replace("\n", " ")
-
-
-def _kept_matches(text: str, by_line: Mapping[str, Match]) -> list[Match]:
-    """The matches in the lines that a service kept. A line that it changed is taken as it is."""
-    found = (by_line.get(line) or _parse_match(line) for line in text.split("\n"))
-    return [match for match in found if match is not None]
 
 
 def _parse_match(line: str) -> Match | None:
@@ -197,19 +163,17 @@ class Search(Struct, eq=False):
     timeout_ms: int
     most_matches: int
     bytes_left: int
-    question: str | None
 
     def run(self, paths: Sequence[str], cwd: str | None) -> tuple[list[Match], bool]:
-        """The matches, and whether there are more. Raises Failed."""
+        """The matches, and whether there are more. Raises InvalidPath, InvalidPattern, Timeout, IoError."""
         deadline = time.monotonic() + self.timeout_ms / 1000
         matches: list[Match] = []
         if cwd is not None:
-            with open_confined(self.root, cwd, self._invalid_path) as (_, status):
+            with open_confined(self.ctx, self.root, cwd) as (_, status):
                 if not stat.S_ISDIR(status.st_mode):
-                    raise self._invalid_path(f"{cwd} is a file, not a folder")
+                    raise InvalidPath(f"{cwd} is a file, not a folder")
         for path in paths:
-            with open_confined(self.root, path, self._invalid_path) as (descriptor, status):
-                self._check_open(descriptor, path)
+            with open_confined(self.ctx, self.root, path) as (descriptor, status):
                 if self._add_matches(descriptor, stat.S_ISDIR(status.st_mode), path, deadline, matches):
                     return matches, True
         return matches, False
@@ -254,34 +218,11 @@ class Search(Struct, eq=False):
         place = text.find(pattern) if self.is_case_sensitive else text.lower().find(pattern.lower())
         return place + 1 if place >= 0 else None
 
-    def _check_open(self, descriptor: int, path: str) -> None:
-        try:
-            self.ctx.paths.check(self.root.absolute(path))
-            self.ctx.paths.check_open(descriptor)
-        except Denied as error:
-            raise self._failure("invalid_path", f"{path}: {error.message_with_hint}", rule=error.rule) from error
-
-    def _engine_failure(self, error: EngineError) -> Failed:
+    def _engine_failure(self, error: EngineError) -> ToolError:
         if error.kind == "spawn":
-            return self._failure("spawn_error", f"{self.ctx.engine.program} cannot be started: {error.message}")
+            return IoError(f"{self.ctx.engine.program} cannot be started: {error.message}")
         if error.kind == "timeout":
             message = f"the search took longer than {self.timeout_ms} ms, and was ended"
-            return self._failure("timeout", message, timeout_ms=self.timeout_ms)
+            return Timeout(message, fields={"timeout_ms": self.timeout_ms})
         plain = "" if self.is_fixed else " (to search for it as plain text, pass fixed_string: true)"
-        return self._failure("rg_error", error.message + plain, exit_code=error.exit_code)
-
-    def _invalid_path(self, message: str) -> Failed:
-        return self._failure("invalid_path", message)
-
-    def _failure(
-        self,
-        code: str,
-        message: str,
-        *,
-        exit_code: int | None = None,
-        timeout_ms: int | None = None,
-        rule: str | None = None,
-    ) -> Failed:
-        return failure(
-            self.ctx, "grep", code, message, self.question, exit_code=exit_code, timeout_ms=timeout_ms, rule=rule
-        )
+        return InvalidPattern(error.message + plain, fields={"exit_code": error.exit_code})

@@ -25,7 +25,7 @@ class Health(Result, frozen=True):
         return f"{self.server} {self.version} is {self.status}"
 
 
-@tool("pruning", effect="read", title="Health of the pruner", json_rpc_errors=True)
+@tool("pruning", effect="read", title="Health of the pruner")
 async def health(ctx: ToolContext) -> Health:
     """Say whether the pruner works and what it can do."""
     version = "unknown" if ctx.pruner is None else ctx.pruner.version

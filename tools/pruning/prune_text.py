@@ -14,9 +14,8 @@ from msgspec.structs import asdict
 from tools.context import Pruner, ToolContext
 from tools.kit.llm_tokens import estimate_roughly
 from tools.kit.params import Field
-from tools.kit.results import Result
+from tools.kit.results import Body, Result, quantity
 from tools.kit.spec import tool
-from tools.kit.summaries import quantity
 from tools.pruning.engine import GaveUp, Language, Selection, SourceType, render
 
 log = logging.getLogger(__name__)
@@ -56,11 +55,11 @@ class Pruned(Result, frozen=True):
         return f"{kept:,} of {quantity(total, 'line')} kept; recover_text brings any other back"
 
     @property
-    def text_field(self) -> str:
-        return "pruned_text"
+    def body(self) -> Body:
+        return Body("pruned_text", is_asked=True)
 
 
-@tool("pruning", effect="read", title="Prune a text", json_rpc_errors=True, whole_on_rpc=True)
+@tool("pruning", effect="read", title="Prune a text")
 async def prune_text(
     ctx: ToolContext,
     *,

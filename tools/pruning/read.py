@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
@@ -11,13 +10,11 @@ from typing import Annotated, Literal
 from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
-from tools.kit.errors import Denied, Failed
+from tools.kit.errors import InvalidPath, NotAFile, from_os_error
 from tools.kit.params import Field, Issue, invalid_params
-from tools.kit.results import FocusQuestion, KeepShare, PruningMetadata, Result, ResultFacts
+from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result, line_count, quantity, short_path
 from tools.kit.spec import tool
-from tools.kit.summaries import line_count, quantity, short_path
 from tools.pruning.engine import SourceType
-from tools.pruning.failures import failure
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
 OutputBytes = Annotated[
@@ -44,70 +41,46 @@ class ReadText(Result, frozen=True):
     truncated: bool
     bytes: int
     duration_ms: int
-    pruning: PruningMetadata
 
     def render(self) -> str:
-        facts = [self.file_path, f"{self.bytes} bytes{', the start of it' if self.truncated else ''}"]
-        if self.pruning.note:
-            facts.append(self.pruning.note)
-        return f"{' · '.join(facts)}\n{self.content}"
+        return f"{self.file_path} · {self.bytes} bytes{', the start of it' if self.truncated else ''}\n{self.content}"
 
     def summary(self) -> str:
         lines = quantity(line_count(self.content), "line")
-        of = f"{lines} kept of" if self.pruning.applied else f"the first {lines} of" if self.truncated else f"{lines},"
+        of = f"the first {lines} of" if self.truncated else f"{lines},"
         return f"{of} {self.bytes:,} bytes of {short_path(self.file_path)}"
 
     @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(saved_bytes=self.pruning.saved_bytes)
+    def facts(self) -> Facts:
+        return Facts(rest_hint=ASK_FOR_LESS if self.truncated else "")
 
     @property
-    def is_text(self) -> bool:
-        return True
+    def body(self) -> Body:
+        return Body("content", source_type_of(self.file_path))
 
 
-@tool("pruning", effect="read", title="Read a file with a question", json_rpc_errors=True)
-async def read(
+@tool("pruning", effect="read", title="Read a file with a question", focus="always")
+def read(
     ctx: ToolContext,
     *,
     file_path: Annotated[str, Field.of_path("File.", min_length=1)],
     encoding: Literal["utf-8"] = "utf-8",
     max_output_bytes: OutputBytes = None,
-    context_focus_question: FocusQuestion = None,
-    keep: KeepShare = None,
 ) -> ReadText:
     """Read a text file; with a question, only the lines that answer it."""
     began = time.perf_counter()
     limit = max_output_bytes or MOST_OUTPUT_BYTES
-    size, is_cut = 0, False
-
-    def text() -> str:
-        nonlocal size, is_cut
-        data = _data(ctx, file_path, limit, context_focus_question)
-        is_cut = len(data) > limit
-        kept = data[: utf8.boundary(data, limit)] if is_cut else data
-        size = len(kept)
-        return kept.decode("utf-8", "replace")
-
-    assert ctx.pruner is not None, "every host has a pruner"
-    seen = await ctx.pruner.focus(
-        text,
-        context_focus_question,
-        tool="read",
-        call_id=ctx.call_id,
-        owner=ctx.owner,
-        source_type=source_type_of(file_path),
-        keep=keep,
-    )
+    data = _data(ctx, file_path, limit)
+    is_cut = len(data) > limit
+    kept = data[: utf8.boundary(data, limit)] if is_cut else data
     return ReadText(
         tool="read",
         file_path=file_path,
         encoding=encoding,
-        content=seen.text,
+        content=kept.decode("utf-8", "replace"),
         truncated=is_cut,
-        bytes=size,
+        bytes=len(kept),
         duration_ms=round((time.perf_counter() - began) * 1000),
-        pruning=seen.pruning,
     )
 
 
@@ -117,21 +90,17 @@ def source_type_of(path: str) -> SourceType | None:
     return _SOURCE_TYPES.get(suffix.lower()) if dot else None
 
 
-def _data(ctx: ToolContext, path: str, limit: int, question: str | None) -> bytes:
+def _data(ctx: ToolContext, path: str, limit: int) -> bytes:
     """The file as far as the limit, and a little beyond where it is longer."""
     root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
     issues: list[Issue] = []
     place = root.check("file_path", path, issues)
     if place is None:
         raise invalid_params(issues)
-
-    def problem(code: str, message: str, rule: str | None = None) -> Failed:
-        return failure(ctx, "read", code, message, question, rule=rule)
-
     try:
         with root.open(path) as (descriptor, status):
             if stat.S_ISDIR(status.st_mode):
-                raise problem("invalid_path", f"{path} is a folder")
+                raise NotAFile(f"{path} is a folder")
             ctx.paths.check(place)
             ctx.paths.check_open(descriptor)
             parts: list[bytes] = []
@@ -140,20 +109,7 @@ def _data(ctx: ToolContext, path: str, limit: int, question: str | None) -> byte
                 parts.append(data)
                 missing -= len(data)
     except (OutsideRoot, NotThere) as error:
-        raise problem("invalid_path", str(error)) from error
-    except Denied as error:
-        raise problem("permission_denied", error.message_with_hint, error.rule) from error
+        raise InvalidPath(str(error)) from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise problem(_CODES.get(error.errno or 0, "io_error"), f"{path}: {reason}") from error
+        raise from_os_error(error, path) from error
     return b"".join(parts)
-
-
-_CODES = {
-    errno.ENOENT: "not_found",
-    errno.ENOTDIR: "not_found",
-    errno.EACCES: "permission_denied",
-    errno.EPERM: "permission_denied",
-    errno.ELOOP: "invalid_path",
-    errno.ENAMETOOLONG: "invalid_path",
-}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -11,15 +11,12 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from tools.context import ToolContext
-from tools.kit.errors import Refused, TooLarge
+from tools.kit.errors import NotFound, OutOfRange, TooLarge
 from tools.kit.params import Field
-from tools.kit.results import Result, largest_part
+from tools.kit.results import Body, Result, line_count, quantity
 from tools.kit.spec import tool
-from tools.kit.summaries import line_count, quantity
 from tools.pruning.prune_text import SMALL_CHARS
 
-PRUNE_ID_NOT_FOUND = -32004
-INVALID_RANGE = -32005
 # The longest text that a client can send to be pruned. Ranges may overlap, so more could be asked for.
 _MOST_CHARS = 16 * 1024 * 1024
 
@@ -41,30 +38,23 @@ class Recovered(Result, frozen=True):
         return f"{quantity(line_count(self.raw_text), 'line')} of {self.metadata['prune_id']} brought back"
 
     @property
-    def extent(self) -> int:
-        return len(self.raw_text)
+    def body(self) -> Body:
+        return Body("raw_text", cut=self._cut, refuse=self._refuse, is_asked=True)
 
-    def cut(self, most: int) -> Recovered:
+    def _cut(self, most: int) -> Recovered:
         return replace(self, raw_text=self.raw_text[:most])
 
-    def refusal(self, fits: Callable[[Result], bool]) -> TooLarge:
+    def _refuse(self, part: Result | None) -> TooLarge:
         """Part of a range is of no use to a client that puts the answer in the place of a marker."""
-        part = largest_part(self, fits, self.extent)
         whole_lines = part.raw_text.count("\n") if isinstance(part, Recovered) else 0
         return _too_large(self.metadata["ranges"], whole_lines, len(self.raw_text.encode("utf-8", "replace")))
-
-    @property
-    def text_field(self) -> str:
-        return "raw_text"
 
 
 @tool(
     "pruning",
     effect="read",
     title="Bring pruned lines back",
-    json_rpc_errors=True,
     aliases=("recover_range",),
-    whole_on_rpc=True,
 )
 async def recover_text(
     ctx: ToolContext,
@@ -76,16 +66,16 @@ async def recover_text(
     """Get lines back that pruning dropped, exactly as they were."""
     for index, each in enumerate(ranges):
         if each.start_line < 1 or each.end_line < each.start_line:
-            raise Refused(INVALID_RANGE, "invalid_range", {"code": "invalid_range", "range": index})
+            message = f"ranges.{index} must begin at 1 or later and not end before it begins"
+            raise OutOfRange(message, fields={"range": index})
     assert ctx.pruner is not None, "every host has a pruner"
     text = await ctx.pruner.find_text(ctx.owner, prune_id)
     if text is None:
-        data = {
-            "code": "prune_id_not_found",
-            "prune_id": prune_id[:100],
-            "hint": "it is unknown or too old: make the call again that gave it",
-        }
-        raise Refused(PRUNE_ID_NOT_FOUND, "prune_id_not_found", data)
+        raise NotFound(
+            f"no text is kept under {prune_id[:100]!r} for you",
+            hint="it is unknown or too old: make the call again that gave it",
+            fields={"prune_id": prune_id[:100]},
+        )
     recover = partial(_recover, prune_id, text, ranges, include_line_numbers)
     return recover() if len(text) < SMALL_CHARS else await asyncio.to_thread(recover)
 
@@ -99,8 +89,8 @@ def _recover(prune_id: str, text: str, ranges: list[Range], include_line_numbers
     size = 0
     for index, each in enumerate(ranges):
         if each.start_line > total:
-            beyond = {"code": "invalid_range", "range": index, "total_lines": total}
-            raise Refused(INVALID_RANGE, "invalid_range", beyond)
+            message = f"ranges.{index} begins at line {each.start_line}, and the text has {total} lines"
+            raise OutOfRange(message, fields={"range": index, "total_lines": total})
         chosen = enumerate(lines_of_text[each.start_line - 1 : each.end_line], start=each.start_line)
         for line in [f"{number}│ {line}" if include_line_numbers else line for number, line in chosen]:
             size += len(line) + 1

@@ -13,6 +13,7 @@ import re
 from msgspec import Struct
 
 from tools.kit.errors import InvalidPattern
+from tools.kit.path_patterns import name_pattern, path_pattern
 
 _MOST_ALTERNATIVES = 200
 # Longer than any path, also where braces stand for many; what is longer takes seconds to read.
@@ -42,7 +43,7 @@ class Glob(Struct, frozen=True):
     lead: tuple[str, ...]
 
     def matches(self, relative: str) -> bool:
-        return self.pattern.fullmatch(relative) is not None
+        return self.pattern.match(relative) is not None
 
     @property
     def suffix(self) -> str | None:
@@ -74,13 +75,10 @@ def read_glob(text: str) -> Glob:
         names.append(name)
         if not is_anchored:
             parts.insert(0, "**")
-        bodies.append(path_pattern(parts, text))
-        folders += filter(None, [_folder_pattern(parts, text)])
+        bodies.append(path_pattern(parts))
+        folders += filter(None, [_folder_pattern(parts)])
         leads.append(tuple(itertools.takewhile(_PLAIN.fullmatch, parts[:-1])))
-    try:
-        pattern = re.compile("|".join(bodies), re.DOTALL)
-    except re.error as error:
-        raise InvalidPattern(f"the glob {text!r} cannot be read: {error}") from error
+    pattern = re.compile("|".join(bodies), re.DOTALL)
     within = None if _ANYWHERE in folders else re.compile("|".join(folders), re.DOTALL)
     common = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*leads, strict=False))
     lead = tuple(names[0] for names in common)
@@ -144,49 +142,13 @@ def has_single_characters(text: str) -> bool:
     return not {"?", "[", "\\"}.isdisjoint(text)
 
 
-def path_pattern(parts: list[str], text: str) -> str:
-    """A regex for whole paths out of a glob's parts, without braces. Raises InvalidPattern, which quotes `text`."""
-    body = ""
-    for index, part in enumerate(parts):
-        is_last = index == len(parts) - 1
-        if part == "**":
-            body += ".+" if is_last else "(?:.+/)?"
-        else:
-            body += _name(part, text) + ("" if is_last else "/")
-    return body
-
-
-def _folder_pattern(parts: list[str], text: str) -> str:
+def _folder_pattern(parts: list[str]) -> str:
     """A regex for the folders that are passed on the way to what the parts stand for; empty if there are none."""
     deep = parts.index("**") if "**" in parts else len(parts)
     pattern = _ANYWHERE if deep < len(parts) else ""
     for part in reversed(parts[: min(deep, len(parts) - 1)]):
-        pattern = _name(part, text) + (f"(?:/{pattern})?" if pattern else "")
+        pattern = name_pattern(part) + (f"(?:/{pattern})?" if pattern else "")
     return pattern
-
-
-def _name(part: str, text: str) -> str:
-    body, at = "", 0
-    while at < len(part):
-        letter = part[at]
-        at += 1
-        if letter == "*":
-            body += "[^/]*" if not body.endswith("[^/]*") else ""
-        elif letter == "?":
-            body += "[^/]"
-        elif letter == "[":
-            end = part.find("]", at + 1 + (part[at : at + 1] in ("!", "^")))
-            if end == -1:
-                raise InvalidPattern(f"the glob {text!r} has a [ without its ]")
-            inside = part[at:end].replace("\\", r"\\").replace("[", r"\[")
-            body += f"[^/{inside[1:]}]" if inside[:1] in ("!", "^") else f"[{inside}]"
-            at = end + 1
-        elif letter == "\\" and at < len(part):
-            body += re.escape(part[at])
-            at += 1
-        else:
-            body += re.escape(letter)
-    return body
 
 
 def _expand_braces(text: str) -> list[str]:

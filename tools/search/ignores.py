@@ -3,36 +3,42 @@
 Those are `.gitignore` and `.git/info/exclude`, and `.ignore` and `.rgignore`, which have the last word: all that are in
 the folder of a path or above it. Of each kind, the innermost file with a line that matches decides, and in a file the
 last such line. Folders that are left out are not entered, so the folders above a path have been admitted before it.
-
-pathspec is no help here: it decides about files, and asked about a folder its regex for `x/**` matches `x` itself.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import re
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Self
 
 from msgspec import Struct
 
 from tools.files import disk
 from tools.kit.errors import InvalidPattern
-from tools.search.globs import path_pattern
+from tools.kit.path_patterns import name_pattern, path_pattern
 
 # The later in this list, the less it counts.
 _KINDS = (".rgignore", ".ignore", ".gitignore", ".git/info/exclude")
 _WILD = re.compile(r"[*?\[\\]")
-_TRAILING_SPACES = re.compile(r"(?<!\\) +$")
+_MOST_BYTES = 4 * 1024 * 1024
+# Of one file; what is above counts.
+_MOST_LINES = 10_000
+# Longer than any path.
+_MOST_LINE_CHARS = 4_096
 
 
-class _Line(Struct, frozen=True):
+class _Line:
     """One pattern, for paths relative to the folder of its file."""
 
-    pattern: re.Pattern[str]
-    leaves_out: bool
-    only_folders: bool
+    def __init__(self, source: str, *, leaves_out: bool, only_folders: bool) -> None:
+        self._source = source
+        self.leaves_out, self.only_folders = leaves_out, only_folders
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when a name fits the line, because most lines of a long file are never asked."""
+        return re.compile(self._source, re.DOTALL)
 
 
 class _Rules(Struct, frozen=True):
@@ -45,42 +51,60 @@ class _Rules(Struct, frozen=True):
     endings: tuple[str, ...]
     others: re.Pattern[str]
 
-    def verdict(self, folder: str, name: str, is_folder: bool) -> bool | None:
-        if name not in self.names and not name.endswith(self.endings) and self.others.match(name) is None:
-            return None
-        path = (folder + name)[len(self.root) :]
+    def may_fit(self, name: str) -> bool:
+        return name in self.names or name.endswith(self.endings) or self.others.fullmatch(name) is not None
+
+    def verdict(self, path: str, is_folder: bool) -> bool | None:
+        """Whether the last line that fits leaves out an absolute path; None if no line fits."""
+        relative = path[len(self.root) :]
         for line in reversed(self.lines):
-            if (is_folder or not line.only_folders) and line.pattern.fullmatch(path) is not None:
+            if (is_folder or not line.only_folders) and line.pattern.match(relative) is not None:
                 return line.leaves_out
         return None
 
 
 class Ignores(Struct, frozen=True):
-    """All rules in force in one folder, in the order they are asked. Folders are absolute and end in a slash."""
+    """All rules in force in one folder, in the order they are asked. Folders are absolute and end in a slash.
 
+    `check` is called for every file of rules that is read or asked line by line: it ends a search that takes too long.
+    """
+
+    check: Callable[[], None]
     rules: tuple[_Rules, ...] = ()
 
-    @classmethod
-    def above(cls, folder: str) -> Self:
+    def above(self, folder: str) -> Self:
         """The rules that hold in `folder` because of the folders above it."""
         found: list[_Rules] = []
         while folder != "/":
             folder = folder.rstrip("/").rpartition("/")[0] + "/"
-            found += _read(folder)
-        return cls(_in_order(found))
+            found += self._read(folder)
+        return type(self)(self.check, _in_order(found))
 
     def inside(self, folder: str) -> Self:
         """The rules that hold in `folder`."""
-        return type(self)(_in_order([*_read(folder), *self.rules]))
+        return type(self)(self.check, _in_order([*self._read(folder), *self.rules]))
 
     def leave_out(self, folder: str, name: str, *, is_folder: bool) -> bool:
         if name == ".git":
             return True
         for rules in self.rules:
-            verdict = rules.verdict(folder, name, is_folder)
-            if verdict is not None:
-                return verdict
+            if rules.may_fit(name):
+                self.check()
+                verdict = rules.verdict(folder + name, is_folder)
+                if verdict is not None:
+                    return verdict
         return False
+
+    def _read(self, folder: str) -> list[_Rules]:
+        found: list[_Rules] = []
+        for kind in _KINDS:
+            try:
+                text = disk.read_small_file(folder + kind, _MOST_BYTES).decode("utf-8", "surrogateescape")
+            except OSError:
+                continue
+            self.check()
+            found.append(_rules(kind, folder, text))
+        return found
 
 
 def _in_order(rules: Iterable[_Rules]) -> tuple[_Rules, ...]:
@@ -88,47 +112,37 @@ def _in_order(rules: Iterable[_Rules]) -> tuple[_Rules, ...]:
     return tuple(sorted(rules, key=lambda each: _KINDS.index(each.kind)))
 
 
-def _read(folder: str) -> list[_Rules]:
-    found: list[_Rules] = []
-    for kind in _KINDS:
-        try:
-            text = disk.read_small_file(Path(folder + kind)).decode("utf-8", "surrogateescape")
-        except OSError:
-            continue
-        found.append(_rules(kind, folder, text))
-    return found
-
-
 def _rules(kind: str, root: str, text: str) -> _Rules:
     lines: list[_Line] = []
-    names: list[str] = []
-    endings: list[str] = []
-    others: list[str] = []
-    for written in text.splitlines():
-        body = _TRAILING_SPACES.sub("", written)
-        if not body or body.startswith("#"):
-            continue
+    names: set[str] = set()
+    endings: set[str] = set()
+    others: set[str] = set()
+    for written in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
+        body = _trim(written)
         glob = body.removeprefix("!")
-        only_folders = glob.endswith("/")
-        parts = glob.removesuffix("/").split("/")
-        if len(parts) == 1:
-            parts.insert(0, "**")
-        try:
-            pattern = re.compile(path_pattern([part for part in parts if part], glob), re.DOTALL)
-        except (InvalidPattern, re.error):
+        parts = [part for part in glob.split("/") if part]
+        if body.startswith("#") or not parts or len(body) > _MOST_LINE_CHARS:
             continue
-        lines.append(_Line(pattern, not body.startswith("!"), only_folders))
+        if "/" not in glob.removesuffix("/"):
+            parts.insert(0, "**")
         last = parts[-1]
+        try:
+            source, name = path_pattern(parts), name_pattern(last)
+        except InvalidPattern:
+            continue
+        lines.append(_Line(source, leaves_out=body == glob, only_folders=glob.endswith("/")))
         if _WILD.search(last) is None:
-            names.append(last)
+            names.add(last)
         elif last.startswith("*") and _WILD.search(last[1:]) is None:
-            endings.append(last[1:])
-        elif "\\" in last or "[^" in last:
-            # fnmatch may read this in another way than ignore files do: so the quick test lets every name pass.
-            others.append("")
+            endings.add(last[1:])
         else:
-            others.append(fnmatch.translate(last))
-    never = r"(?!)"
-    return _Rules(
-        kind, root, tuple(lines), frozenset(names), tuple(endings), re.compile("|".join(others) if others else never)
-    )
+            others.add(name)
+    quick = re.compile("|".join(others) or r"(?!)", re.DOTALL)
+    return _Rules(kind, root, tuple(lines), frozenset(names), tuple(endings), quick)
+
+
+def _trim(line: str) -> str:
+    """The line without the blanks at its end, but for one that has a backslash before it."""
+    line = line.removesuffix("\r")
+    trimmed = line.rstrip(" ")
+    return trimmed + " " if trimmed.endswith("\\") and trimmed != line else trimmed

@@ -59,7 +59,8 @@ class Walk:
         self._leads = None if glob is None or glob.folders is None else glob.folders.fullmatch
 
     def __iter__(self) -> Iterator[Run]:
-        above = Ignores() if self._include_ignored else Ignores.above(self._root)
+        nothing = Ignores(self._check)
+        above = nothing if self._include_ignored else nothing.above(self._root)
         try:
             listing = self._listings.of(self._root, ".", self._folder, self._device)
         except OSError:
@@ -110,7 +111,7 @@ class Walk:
             files = [name for name in files if name.endswith(ending)]
         if not self._include_ignored:
             if listing.has_ignore_file:
-                rules = (rules or Ignores()).inside(folder)
+                rules = (rules or Ignores(self._check)).inside(folder)
             if rules is not None:
                 files = [name for name in files if not rules.leave_out(folder, name, is_folder=False)]
                 folders = [name for name in folders if not rules.leave_out(folder, name, is_folder=True)]

@@ -16,7 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
+import msgspec
+from msgspec import Struct
 
 from tools.files import disk
 from tools.kit.log_events import event
@@ -28,6 +29,14 @@ log = logging.getLogger(__name__)
 _MOST_RECORD_BYTES = 256 * 1024
 _GRACE_S = 1.0
 _UNFINISHED_S = 60.0
+
+
+class _Owner(Struct, frozen=True):
+    """The daemon that a folder belongs to, and the start of the machine that its pids are of."""
+
+    pid: int
+    started: int | None
+    machine: str
 
 
 class CrashRecord:
@@ -151,16 +160,15 @@ class CrashRecord:
 
 def _owner_facts() -> bytes:
     own = os.getpid()
-    return orjson.dumps({"pid": own, "started": process_tree.start_time(own), "machine": _boot_id()})
+    return msgspec.json.encode(_Owner(own, process_tree.start_time(own), _boot_id()))
 
 
 def _is_in_use(folder: Path) -> bool:
     """Whether its daemon still runs. A zombie does not: whoever started the daemon may never reap it."""
     owner = _owner(folder)
-    pid, started = owner.get("pid"), owner.get("started")
-    if owner.get("machine") != _boot_id() or not isinstance(pid, int) or not isinstance(started, int):
+    if owner is None or owner.machine != _boot_id() or owner.started is None:
         return False
-    return process_tree.is_alive(ProcessId(pid, started))
+    return process_tree.is_alive(ProcessId(owner.pid, owner.started))
 
 
 def _end_processes(folder: Path) -> int:
@@ -169,7 +177,8 @@ def _end_processes(folder: Path) -> int:
     Recorded pids count only if the machine has not been restarted since: after a restart they name other processes.
     """
     tag = process_tree.environment_entry(f"{folder.name}-")
-    recorded = _processes(folder) if _owner(folder).get("machine") == _boot_id() else set()
+    owner = _owner(folder)
+    recorded = _processes(folder) if owner is not None and owner.machine == _boot_id() else set()
 
     def leaders() -> list[int]:
         return [member.pid for member in recorded if process_tree.start_time(member.pid) == member.start_time]
@@ -191,12 +200,11 @@ def _processes(folder: Path) -> set[ProcessId]:
     return found
 
 
-def _owner(folder: Path) -> dict[str, object]:
+def _owner(folder: Path) -> _Owner | None:
     try:
-        owner = orjson.loads(disk.read_small_file(folder / "owner.json"))
+        return msgspec.json.decode(disk.read_small_file(folder / "owner.json"), type=_Owner)
     except (OSError, ValueError):
-        return {}
-    return owner if isinstance(owner, dict) else {}
+        return None
 
 
 def _boot_id() -> str:

@@ -27,7 +27,6 @@ from tools.sessions.spool import HEAD_BYTES, Spool
 log = logging.getLogger(__name__)
 
 Stream = Literal["stdout", "stderr"]
-_STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 RECENT_BYTES = 1024 * 1024
 # What a piece in memory costs besides its bytes. A program may print one byte at a time.
@@ -94,9 +93,11 @@ class OutputLog:
         self._frees_in_place = frees_in_place
         self._has_no_file = False
         self._take_number: Callable[[], int] | None = None
-        # One entry for each piece: (offset * 2 + 1 for stderr), and its number. Arrays, because there may be many.
+        # One entry for each piece: its offset, its number, and whether it is of stderr. Arrays: there may be many, and
+        # so a piece costs 17 bytes, where a tuple of three costs 128.
         self._starts = array("Q")
         self._numbers = array("Q")
+        self._errors = bytearray()
         # The number of entries of the head. It is 0 until bytes after the head are freed.
         self._head_pieces = 0
         self._head_end = 0
@@ -118,10 +119,8 @@ class OutputLog:
         return 0 if self.spool is None else self.spool.kept_bytes
 
     def append(self, stream: Stream, data: bytes) -> None:
-        offset = self.end
-        self._starts.append(offset << 1 | (stream == "stderr"))
-        self._numbers.append(self._take_number() if self._take_number is not None else 0)
-        self._recent[offset] = data
+        self._recent[self.end] = data
+        self._begin_piece(stream)
         self._recent_bytes += len(data) + _ENTRY_BYTES
         self.end += len(data)
         if self.spool is not None:
@@ -165,7 +164,7 @@ class OutputLog:
         """Free the output between the head and `to`, in whole pieces."""
         assert self.spool is not None, "only a file can be over its limit"
         head = self._fix_head()
-        last = bisect_right(self._starts, to << 1 | 1) - 1
+        last = self._index(to)
         if last <= head:
             return
         self._drop(head, last)
@@ -175,26 +174,25 @@ class OutputLog:
         """The position of the piece that covers `offset`, from there on. None at the end; Lost if it is not stored."""
         if offset >= self.end:
             return None
-        index = bisect_right(self._starts, offset << 1 | 1) - 1
-        entry = self._starts[index]
+        index = self._index(offset)
         following = index + 1
-        end = self._starts[following] >> 1 if following < len(self._starts) else self.end
+        end = self._starts[following] if following < len(self._starts) else self.end
         if self._head_pieces and following == self._head_pieces:
             # The last piece of the head: the next entry begins after the freed range.
             end = self._head_end
             if offset >= end:
                 return Lost(offset, self._lost_to)
-        if (self.spool is None or end > self.spool.written) and entry >> 1 not in self._recent:
+        if (self.spool is None or end > self.spool.written) and self._starts[index] not in self._recent:
             # The file is full, and the piece was evicted from memory.
             return Lost(offset, min(next(iter(self._recent), self.end), self.end))
-        return PieceSpan(self._numbers[index], offset, end, _STREAMS[entry & 1])
+        return PieceSpan(self._numbers[index], offset, end, "stderr" if self._errors[index] else "stdout")
 
     def data(self, mark: PieceSpan) -> bytes:
         """The bytes of a piece; fewer if the file was deleted from outside."""
         recent = self._recent.get(mark.offset)
         if recent is not None:
             return recent
-        start = self._starts[bisect_right(self._starts, mark.offset << 1 | 1) - 1] >> 1
+        start = self._starts[self._index(mark.offset)]
         recent = self._recent.get(start)
         if recent is not None:
             return recent[mark.offset - start :]
@@ -212,7 +210,7 @@ class OutputLog:
 
     def next_number(self, offset: int) -> int:
         """The number of the piece at `offset`, which must be before the end."""
-        return self._numbers[bisect_right(self._starts, offset << 1 | 1) - 1]
+        return self._numbers[self._index(offset)]
 
     def offset_after(self, number: int) -> int:
         """The offset after the last piece whose number is at most `number`."""
@@ -223,7 +221,7 @@ class OutputLog:
             # The position was in the freed range, or at the end of the head.
             passed = [end for last, end in self._gone if last <= number]
             return passed[-1] if passed else self._head_end
-        return self._starts[index] >> 1
+        return self._starts[index]
 
     def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
         """Output from `offset` on: the text, its start (later than `offset` if that part is lost) and its end."""
@@ -287,6 +285,15 @@ class OutputLog:
         if self.spool is not None:
             self.spool.remove()
 
+    def _begin_piece(self, stream: Stream) -> None:
+        self._starts.append(self.end)
+        self._numbers.append(self._take_number() if self._take_number is not None else 0)
+        self._errors.append(stream == "stderr")
+
+    def _index(self, offset: int) -> int:
+        """Which piece covers `offset`."""
+        return bisect_right(self._starts, offset) - 1
+
     def _evict_recent(self, keep: int = RECENT_BYTES) -> None:
         while self._recent_bytes > keep and self._recent:
             self._recent_bytes -= len(self._recent.pop(next(iter(self._recent)))) + _ENTRY_BYTES
@@ -294,24 +301,24 @@ class OutputLog:
     def _fix_head(self) -> int:
         """The number of pieces in the head. It is fixed when the first bytes after the head are freed."""
         if not self._head_pieces:
-            self._head_pieces = max(1, bisect_right(self._starts, (HEAD_BYTES - 1) << 1 | 1))
-            self._head_end = self._starts[self._head_pieces] >> 1
+            self._head_pieces = max(1, bisect_right(self._starts, HEAD_BYTES - 1))
+            self._head_end = self._starts[self._head_pieces]
         return self._head_pieces
 
     def _drop_pieces(self) -> None:
         """There are too many small pieces to index: forget the oldest after the head, as if the file were full."""
         if not self._head_pieces:
-            self._head_pieces = min(max(1, bisect_right(self._starts, (HEAD_BYTES - 1) << 1 | 1)), MOST_PIECES // 8)
-            self._head_end = self._starts[self._head_pieces] >> 1
+            self._head_pieces = min(max(1, bisect_right(self._starts, HEAD_BYTES - 1)), MOST_PIECES // 8)
+            self._head_end = self._starts[self._head_pieces]
         self._drop(self._head_pieces, self._head_pieces + MOST_PIECES // 8)
 
     def _drop(self, head: int, to: int) -> None:
-        self._lost_to = self._starts[to] >> 1
+        self._lost_to = self._starts[to]
         self._gone.append((self._numbers[to - 1], self._lost_to))
         if len(self._gone) > 1_000:
             del self._gone[: len(self._gone) // 2]
-        del self._starts[head:to]
-        del self._numbers[head:to]
+        for entries in (self._starts, self._numbers, self._errors):
+            del entries[head:to]
 
 
 def _gone_note(count: int) -> bytes:

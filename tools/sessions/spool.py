@@ -15,7 +15,6 @@ import logging
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -222,14 +221,9 @@ def _can_punch(descriptor: int | None) -> bool:
 
 
 def _punch(descriptor: int, offset: int, length: int) -> None:
-    fallocate = _libc().fallocate
+    fallocate = ctypes.CDLL(None, use_errno=True).fallocate
     fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
     while fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE, offset, length) != 0:
         code = ctypes.get_errno()
         if code != errno.EINTR:
             raise OSError(code, os.strerror(code))
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)

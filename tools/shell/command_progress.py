@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tools.context import REPORT_EVERY_S, ToolContext
-from tools.kit.summaries import last_line, quantity
+from tools.kit.results import last_line, quantity
 from tools.sessions.session import Session
 
 # A command that prints nothing is reported so often: clients that hear nothing for a minute give up.

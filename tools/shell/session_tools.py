@@ -9,9 +9,8 @@ from typing import Annotated, Any
 from tools.context import TextRoom, ToolContext
 from tools.kit.errors import InvalidParams, InvalidPattern, SessionEnded
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
-from tools.kit.results import Result, ResultFacts
+from tools.kit.results import Body, Facts, Result, last_line, quantity
 from tools.kit.spec import tool
-from tools.kit.summaries import last_line, quantity
 from tools.kit.timed_match import match_within
 from tools.sessions.origin import EndedBy
 from tools.sessions.session import Session
@@ -85,20 +84,13 @@ class Sent(Result, frozen=True):
         return ", ".join(facts)
 
     @property
-    def is_cut(self) -> bool:
-        return bool(self.more)
+    def facts(self) -> Facts:
+        following = f"shell_send_input since={self.next_offset}" if self.more else None
+        return Facts(exit_status=self.exit_code, next_call=following)
 
     @property
-    def way_on(self) -> str | None:
-        return f"shell_send_input since={self.next_offset}" if self.more else None
-
-    @property
-    def is_text(self) -> bool:
-        return True
-
-    @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(exit_status=self.exit_code)
+    def body(self) -> Body:
+        return Body("output")
 
 
 class Stopped(Result, frozen=True):
@@ -135,12 +127,8 @@ class Stopped(Result, frozen=True):
         return notes
 
     @property
-    def succeeded(self) -> bool:
-        return self.stopped
-
-    @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(exit_status=self.exit_code)
+    def facts(self) -> Facts:
+        return Facts(exit_status=self.exit_code, succeeded=self.stopped)
 
 
 _LISTS = ("shell_list_sessions", "shell_list", "list_sessions", "shell_sessions", "list_processes", "shell_status")
@@ -193,7 +181,7 @@ async def shell_start_session(
     "shell",
     effect="execute",
     title="Send input, read output",
-    focus="output",
+    focus="allowed",
     known_as=(
         "read_output",
         "send_input",

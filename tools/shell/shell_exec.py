@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +13,8 @@ from msgspec.structs import replace
 from tools.context import ToolContext
 from tools.kit.errors import InvalidParams
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
-from tools.kit.results import Result, ResultFacts
+from tools.kit.results import Body, Facts, Result, last_line, line_count, line_cut, quantity
 from tools.kit.spec import tool
-from tools.kit.summaries import last_line, line_count, line_cut, quantity
 from tools.sessions.manager import SessionManager
 from tools.sessions.origin import EndedBy
 from tools.sessions.session import Session
@@ -75,10 +73,23 @@ class Executed(Result, frozen=True):
         return text
 
     @property
-    def extent(self) -> int:
-        return len(self.stdout) + len(self.stderr or "")
+    def facts(self) -> Facts:
+        rest = ""
+        if self.truncated and self.artifactRef is None:
+            rest = f"All of it is in the file output_path{' so far' if self.running else ''}."
+        has_succeeded = bool(self.running) or self.exit_code == 0
+        return Facts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest, artifact=self.artifactRef)
 
-    def cut(self, most: int) -> Executed:
+    @property
+    def body(self) -> Body:
+        counts = zip(("stdout", "stderr"), self._lines or (), self._missing, strict=False)
+        return Body(
+            "stdout" if self.stdout or not self.stderr else "stderr",
+            cut=self._cut,
+            line_counts={name: lines for name, lines, missing in counts if missing},
+        )
+
+    def _cut(self, most: int) -> Executed:
         """Both ends of both streams. The error stream has up to half of the room, and what the other leaves."""
         error = self.stderr or ""
         error_room = min(len(error), max(most // 2, most - len(self.stdout)))
@@ -102,35 +113,7 @@ class Executed(Result, frozen=True):
         elif self.signal:
             how = f"ended by signal {self.signal}{reason(self.ended_by)}"
         missing = self.missing_bytes or 0
-        return command_summary(how, self.duration_s, self.stdout, self.stderr or "", not self.succeeded, missing)
-
-    @property
-    def succeeded(self) -> bool:
-        return bool(self.running) or self.exit_code == 0
-
-    @property
-    def audit_facts(self) -> ResultFacts:
-        return ResultFacts(exit_status=self.exit_code)
-
-    @property
-    def beyond(self) -> str:
-        if not self.truncated or self.artifactRef is not None:
-            return ""
-        return f"All of it is in the file output_path{' so far' if self.running else ''}."
-
-    @property
-    def line_counts(self) -> Mapping[str, int]:
-        if self._lines is None:
-            return {}
-        return {name: self._lines[index] for index, name in enumerate(("stdout", "stderr")) if self._missing[index]}
-
-    @property
-    def artifact_reference(self) -> str | None:
-        return self.artifactRef
-
-    @property
-    def is_text(self) -> bool:
-        return True
+        return command_summary(how, self.duration_s, self.stdout, self.stderr or "", not self.facts.succeeded, missing)
 
 
 @tool(
@@ -139,7 +122,7 @@ class Executed(Result, frozen=True):
     title="Run a command",
     destructive=True,
     deadline_s=86_400,
-    focus=("stdout", "stderr"),
+    focus="allowed",
     known_as=(
         "run_command",
         "execute_command",

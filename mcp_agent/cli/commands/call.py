@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.calls.call import Call, Caller, Compact, Failure, Outcome, Page, Refusal
+from mcp_agent.answers.reply import Compact
+from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Page, Refusal
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.config import Config, load
@@ -97,5 +98,5 @@ def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form:
         return outcome.written.encoded.decode(), is_error
     assert not isinstance(outcome, Page), "a page is short"
     if form == "text":
-        return outcome.answer.render(), is_error
-    return orjson.dumps(outcome.answer.as_object(), option=orjson.OPT_INDENT_2).decode(), is_error
+        return outcome.reply.render(), is_error
+    return orjson.dumps(outcome.reply.as_object(), option=orjson.OPT_INDENT_2).decode(), is_error

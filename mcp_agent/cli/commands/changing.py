@@ -25,7 +25,7 @@ from registry.live_catalog import LiveCatalog
 from registry.profiles import Profiles, policy_change
 from registry.tools_json_file import RegistryFile
 from tools.cli.program_help import ProgramHelp
-from tools.kit.summaries import quantity
+from tools.kit.results import quantity
 
 _MOST_SESSIONS = 5
 

@@ -128,13 +128,13 @@ def find(config: Config) -> RunningDaemon | None:
     runtime = running_daemon(config.runtime_file)
     if runtime is None:
         return None
-    token_file = runtime["token_file"]
+    token_file = runtime.token_file or ""
     token = auth_tokens.from_file(Path(token_file)) if token_file else os.environ.get(auth_tokens.VARIABLE)
     if not token:
         raise UserError(
-            f"the running daemon, {runtime['url']}, has its token from {auth_tokens.VARIABLE}; set that here, too"
+            f"the running daemon, {runtime.url}, has its token from {auth_tokens.VARIABLE}; set that here, too"
         )
-    return RunningDaemon(runtime["url"], token, runtime["config"], token_file)
+    return RunningDaemon(runtime.url, token, runtime.config, token_file)
 
 
 def find_by(options: argparse.Namespace, config: Config) -> RunningDaemon | None:
@@ -147,13 +147,13 @@ def find_by(options: argparse.Namespace, config: Config) -> RunningDaemon | None
 def registry_path(options: argparse.Namespace, config: Config) -> Path:
     """The tools.json that a command line is about: that of the running daemon, unless its `--config` names one."""
     runtime = None if options.config is not None else running_daemon(config.runtime_file)
-    return config.config if runtime is None else Path(runtime["config"])
+    return config.config if runtime is None else Path(runtime.config)
 
 
 def address(config: Config) -> str | None:
     """Where the running daemon of this user and state folder listens; None if there is none."""
     runtime = running_daemon(config.runtime_file)
-    return None if runtime is None else runtime["url"]
+    return None if runtime is None else runtime.url
 
 
 def _reachable(host: str) -> str:

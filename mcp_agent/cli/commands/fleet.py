@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
-from mcp_agent.cli.commands.serve_gateway import check_gateway_name, gateway_config
 from mcp_agent.cli.commands.token import parse_lifetime
 from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.config import Config, load
 from mcp_agent.fleet.bus_errors import FleetError
-from mcp_agent.fleet.call_signatures import make_signing_key
 from mcp_agent.fleet.credentials import FleetKeys, Role
 from mcp_agent.fleet.nats_config import write_accounts, write_server_config
 from mcp_agent.process.printing import print_json
 from mcp_agent.security.state_folder import secure_state_dir
 from tools.files.disk import NEW_FLAGS, open_descriptor, write_all
 
-_WORDS: dict[Role, str] = {"member": "box", "gateway": "gateway", "observer": "observer", "leaf": "leaf node"}
+_WORDS: dict[Role, str] = {"member": "box", "gateway": "gateway"}
 
 
 def init(options: argparse.Namespace) -> int:
@@ -62,19 +59,10 @@ def invite(options: argparse.Namespace) -> int:
     except OSError as error:
         raise FleetError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     print(f"{path} is written. Whoever has it is the {_WORDS[role]} {options.name} for NATS: move it, do not copy it.")
-    match role:
-        case "member":
-            print(f"on the box:  mcp-agent serve --fleet nats://SERVER:4222 --box {options.name} --creds {path.name}")
-        case "gateway":
-            print(f"there:  mcp-agent gateway --fleet nats://SERVER:4222 --name {options.name} --creds {path.name}")
-        case "observer":
-            inbox = f"--inbox-prefix _INBOX.observer.{options.name}"
-            print(f"there:  nats --server nats://SERVER:4222 --creds {path.name} {inbox} micro ls")
-        case "leaf":
-            remote = f'{{ url: "nats-leaf://SERVER:7422", credentials: "{path.name}", account: {keys.account()} }}'
-            print("in its nats-server.conf, beside the same nats-accounts.conf:")
-            print(f"  leafnodes {{ remotes: [{remote}] }}")
-            print("and in that of the server: leafnodes { listen: 0.0.0.0:7422 }")
+    if role == "member":
+        print(f"on the box:  mcp-agent serve --fleet nats://SERVER:4222 --box {options.name} --creds {path.name}")
+    else:
+        print(f"there:  mcp-agent gateway --fleet nats://SERVER:4222 --name {options.name} --creds {path.name}")
     return 0
 
 
@@ -111,22 +99,6 @@ def revoke(options: argparse.Namespace) -> int:
     accounts = write_accounts(keys)
     print(f"{count} file{'s' if count > 1 else ''} for {options.name} revoked in {accounts}")
     print("copy it beside the configuration of every NATS server and let them read it: nats-server --signal reload")
-    return 0
-
-
-def key(options: argparse.Namespace) -> int:
-    if options.name is not None:
-        check_gateway_name(options.name)
-    config = gateway_config(vars(options))
-    secure_state_dir(config)
-    public, is_new = make_signing_key(config.fleet_dir)
-    if is_new:
-        print(
-            f"a key is made in {config.fleet_dir}; a gateway that runs signs with it after its next start",
-            file=sys.stderr,
-        )
-    print("in config.toml of each box, under [fleet], with the keys of all gateways:", file=sys.stderr)
-    print(f'trust = ["{options.name}={public}"]' if options.name else f'trust = ["{public}"]')
     return 0
 
 

@@ -19,7 +19,7 @@ from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.trial import BOXES, Running, Trial
 from mcp_agent.process.printing import paint, print_json, write_painted
 from registry.user_error import UserError
-from tools.kit.summaries import quantity
+from tools.kit.results import quantity
 
 
 def try_fleet(options: argparse.Namespace) -> int:

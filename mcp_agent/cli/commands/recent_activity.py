@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mcp_agent.calls.text_clients import text_client
+from mcp_agent.answers.budget import text_client
 from mcp_agent.storage.audit_reader import Line, LineFilter, Trail, parse_time
 
 _REFUSALS_SINCE = "1h"

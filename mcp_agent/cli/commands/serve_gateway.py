@@ -40,9 +40,8 @@ def serve_gateway(options: argparse.Namespace) -> int:
     config = replace(config, fleet=None)
     state_folder.secure_state_dir(config)
     runtime_file.claim_state_dir(config)
-    from mcp_agent.fleet.call_signatures import load_signer
     from mcp_agent.fleet.gateway import Gateway
 
-    made = Gateway(url, credentials, name, load_signer(config.fleet_dir))
+    made = Gateway(url, credentials, name)
     daemon = compose(config, options, made)
     return serve_daemon(daemon, options, join=lambda: made.join(daemon), followers=[made.follow], check=made.check)

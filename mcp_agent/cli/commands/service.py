@@ -14,7 +14,7 @@ from mcp_agent.cli.commands.own_command import own_program
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import print_json, progress
-from mcp_agent.process.runtime_file import running_daemon
+from mcp_agent.process.runtime_file import RuntimeFacts, running_daemon
 from mcp_agent.settings import DAEMON_SETTINGS
 from registry.user_error import UserError
 from tools.files import disk
@@ -38,7 +38,7 @@ def install(options: argparse.Namespace) -> int:
     is_new = not path.exists()
     running = running_daemon(config.runtime_file)
     if running is not None and is_new:
-        raise UserError(f"a daemon runs already ({running['url']}); end it first: kill {running['pid']}")
+        raise UserError(f"a daemon runs already ({running.url}); end it first: kill {running.pid}")
     path.parent.mkdir(parents=True, exist_ok=True)
     disk.replace_file(path, unit(options).encode())
     path.chmod(0o644)
@@ -47,7 +47,7 @@ def install(options: argparse.Namespace) -> int:
     _systemctl("restart", _NAME)
     with progress("waiting for the daemon"):
         daemon = _wait_for_daemon(config)
-    print(f"{path} is {'installed' if is_new else 'replaced'}; the daemon runs at {daemon['url']}/mcp")
+    print(f"{path} is {'installed' if is_new else 'replaced'}; the daemon runs at {daemon.url}/mcp")
     print("It starts when you log in. To keep it running without a login: loginctl enable-linger")
     no_sudo = "sudo does not work in it (NoNewPrivileges=yes)"
     print(no_sudo if options.no_sudo else "sudo works in it if it asks for no password; --no-sudo switches that off")
@@ -64,8 +64,8 @@ def status(options: argparse.Namespace) -> int:
         "unit": str(path) if path.exists() else None,
         "state": state,
         "enabled": path.exists() and _state("is-enabled") == "enabled",
-        "url": None if daemon is None else daemon["url"],
-        "pid": None if daemon is None else int(daemon["pid"]),
+        "url": None if daemon is None else daemon.url,
+        "pid": None if daemon is None else daemon.pid,
     }
     if options.json:
         print_json(facts)
@@ -73,7 +73,7 @@ def status(options: argparse.Namespace) -> int:
     rows: list[Row] = [
         [Cell("service", "dim"), Cell(state, "green" if state == "active" else "yellow")],
         [Cell("unit", "dim"), str(path) if path.exists() else "none; mcp-agent service install makes one"],
-        [Cell("daemon", "dim"), "none runs" if daemon is None else f"{daemon['url']}/mcp, process {daemon['pid']}"],
+        [Cell("daemon", "dim"), "none runs" if daemon is None else f"{daemon.url}/mcp, process {daemon.pid}"],
     ]
     if path.exists():
         rows.insert(1, [Cell("at login", "dim"), "starts" if facts["enabled"] else "does not start"])
@@ -168,7 +168,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
         raise UserError(f"systemctl --user {' '.join(arguments)} did not answer within {_TIMEOUT_S:.0f} s") from None
 
 
-def _wait_for_daemon(config: Config) -> dict[str, str]:
+def _wait_for_daemon(config: Config) -> RuntimeFacts:
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
         daemon = running_daemon(config.runtime_file)

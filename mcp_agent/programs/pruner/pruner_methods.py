@@ -7,15 +7,15 @@ from collections.abc import Collection
 from typing import Any
 
 from mcp_agent import __version__
+from mcp_agent.calls.contract import SCHEMA_VERSION, issues_data
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, NoParams, Payload, RpcError
-from mcp_agent.protocol.methods import Methods, Request
+from mcp_agent.protocol.methods import McpRequest, Methods
 
 log = logging.getLogger(__name__)
 
 READING = ("read", "bash", "grep")
 PRUNING = ("prune_text", "recover_text", "health")
-_SCHEMA_VERSION = {"schemaVersion": 1}
 _INSTRUCTIONS = (
     "prune_text leaves of a text the lines that a goal needs, unaltered and in order, with a marker for each gap.\n"
     "recover_text brings back the lines behind a ⟦PRUNÉ: …⟧ marker, by its prune_id and line numbers.\n"
@@ -29,7 +29,7 @@ class PruningMethods(Methods):
 
     lists_bounds = True
 
-    async def result(self, request: Request) -> Payload:
+    async def result(self, request: McpRequest) -> Payload:
         if request.message.method == "notifications/initialized":
             # Proxies that know no notifications send it with an id.
             return {}
@@ -55,7 +55,7 @@ class ReadingMethods(Methods):
             return _invalid(error.method, {}, [("", "invalid_type")])
         return error
 
-    async def result(self, request: Request) -> Payload:
+    async def result(self, request: McpRequest) -> Payload:
         method, params = request.message.method, request.message.params
         if method not in _ANSWERED:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
@@ -70,7 +70,7 @@ class ReadingMethods(Methods):
                 "protocolVersion": result_object(result)["protocolVersion"],
                 "serverInfo": {"name": "@jeeves/mcp-pruner", "version": __version__},
                 "capabilities": {"tools": {"listChanged": False}},
-                "jeeves": _SCHEMA_VERSION,
+                "jeeves": SCHEMA_VERSION,
             }
         return result
 
@@ -110,8 +110,7 @@ def _expect(
 
 
 def _invalid(method: str, params: Any, issues: list[tuple[str, str]]) -> RpcError:
-    data: dict[str, Any] = {"jeeves": _SCHEMA_VERSION, "method": method}
-    if method == "tools/call" and isinstance(name := params.get("name"), str):
-        data["tool"] = name[:100]
-    data["issues"] = [{"path": path, "code": code, "message": code} for path, code in issues]
-    return RpcError(INVALID_PARAMS, "Invalid params", data)
+    name = params.get("name") if method == "tools/call" else None
+    tool = name[:100] if isinstance(name, str) else None
+    told = [{"path": path, "code": code, "message": code} for path, code in issues]
+    return RpcError(INVALID_PARAMS, "Invalid params", issues_data(method, tool, told))

@@ -10,7 +10,7 @@ from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.guard import Guard
-from mcp_agent.transports.artifact_download import Artifacts
+from mcp_agent.transports.artifact_download import ArtifactDownload
 from mcp_agent.transports.http import send_error, send_object
 from mcp_agent.transports.prune import Prune
 from mcp_agent.transports.rpc import Rpc
@@ -26,7 +26,7 @@ def pruner_app(host: Host, tokens: Tokens | None, *, is_open_to_the_network: boo
         "/health": _Health(host),
     }
 
-    artifacts = Artifacts(host.artifacts)
+    artifacts = ArtifactDownload(host.artifacts)
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         match scope["path"].split("/"):
@@ -52,7 +52,7 @@ class _Health:
         call = Call(new_call_id(), Caller("health", Access(), "http"), "health", {})
         outcome = await self._host.dispatcher.call(call)
         assert isinstance(outcome, Success), "health takes no arguments and cannot fail"
-        await send_object(send, 200, outcome.result.as_object())
+        await send_object(send, 200, outcome.reply.as_object())
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

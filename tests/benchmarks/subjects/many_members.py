@@ -6,15 +6,14 @@ Its arguments are the address of NATS and how many; it prints a line when all ha
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import sys
 
-import orjson
+from msgspec.structs import replace
 
 from mcp_agent.fleet.bus import Bus, Message
 from mcp_agent.fleet.call_protocol import pack
-from mcp_agent.fleet.directory import BEAT_S
-from mcp_agent.fleet.member import describe_tool
+from mcp_agent.fleet.directory import HEARTBEAT_S
+from mcp_agent.fleet.messages import About, Beat, ToolEntry, Who, digest, encode, pack_tools, read_who
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from registry.catalog import discover
 
@@ -22,30 +21,27 @@ _JOINED_AT_ONCE = 25
 
 
 async def _join(url: str, number: int, places: asyncio.Semaphore) -> Bus:
-    name = f"box{number:04}"
-    tools = [describe_tool(tool) for tool in discover().tools]
-    digest = hashlib.sha256(orjson.dumps(tools)).hexdigest()[:16]
+    name, boot = f"box{number:04}", f"{number:010}"
+    tools = pack_tools(map(ToolEntry.of, discover().tools))
     labels = {"zone": f"z{number % 7}", "gpu": str(number % 2)}
-    about = {"labels": labels, "directory": f"/srv/{name}", "version": "1", "host": name, "tools": digest}
-    facts = {"box": name, "boot": f"{number:010}", "facts": f"{digest}{number}", "load": number / 100, "sessions": 0}
-    facts |= {"calls": 0, "about": about}
+    beat = Beat(boot, f"facts of {number}", number / 100, about=About(labels, f"/srv/{name}", "1", name, digest(tools)))
     async with places:
         bus = await Bus.connect(url, name=f"box {name}", inbox_prefix=f"_INBOX.box.{name}")
 
         async def answer(message: Message) -> None:
-            has = orjson.loads(message.data).get("has", ())
-            await message.respond(pack({**facts, **({} if digest in has else {"tool_list": tools})}))
+            has = read_who(message.data).has
+            await message.respond(encode(replace(beat, tools=None if digest(tools) in has else tools)))
 
         async def announce(_: Message) -> None:
-            await bus.publish(beat_subject(name), pack(facts))
+            await bus.publish(beat_subject(name), encode(beat))
 
         async def refuse(message: Message) -> None:
             await message.respond(pack({"is": "unknown"}))
 
         await bus.subscribe(who_subject(name), answer)
         await bus.subscribe(WHO, announce)
-        await bus.subscribe(verb_subject(name, str(facts["boot"]), "call", "*"), refuse)
-        await bus.publish(beat_subject(name), pack(facts))
+        await bus.subscribe(verb_subject(name, boot, "call", "*"), refuse)
+        await bus.publish(beat_subject(name), encode(beat))
     return bus
 
 
@@ -55,8 +51,8 @@ async def main(url: str, count: int) -> None:
     print("joined", flush=True)
     while True:
         # All of them answer it with a beat.
-        await asyncio.sleep(BEAT_S)
-        await buses[0].publish(WHO, b"{}")
+        await asyncio.sleep(HEARTBEAT_S)
+        await buses[0].publish(WHO, encode(Who()))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from mcp_agent.calls.contract import Refused
 from tools.context import ToolContext
-from tools.kit.errors import Refused, ToolError
+from tools.kit.errors import ToolError
 from tools.kit.results import Block, Result
 from tools.kit.spec import tool
 

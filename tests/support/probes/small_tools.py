@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from tools.context import ToolContext
-from tools.kit.errors import Refused
 from tools.kit.params import Field
-from tools.kit.results import Block, Result
+from tools.kit.results import Block, Body, Content, Result
 from tools.kit.spec import tool
 
 
@@ -75,18 +74,6 @@ def explode(ctx: ToolContext) -> Said:
     raise RuntimeError("the secret is 12345")
 
 
-@tool("probes", effect="read", json_rpc_errors=True)
-def strict(ctx: ToolContext, *, file_path: str, max_output_bytes: int = 1) -> Said:
-    """Answer arguments that do not fit with a JSON-RPC error."""
-    return Said(file_path)
-
-
-@tool("probes", effect="read")
-def refuse(ctx: ToolContext) -> Said:
-    """Answer with an error that a contract gives a number."""
-    raise Refused(-32004, "there is nothing to recover")
-
-
 @tool("probes", effect="read")
 async def tell(ctx: ToolContext, *, folder: str, steps: int = 2) -> Said:
     """Log step after step, each when a file with its number is in `folder`; being called off leaves a file too."""
@@ -119,8 +106,9 @@ class Pieces(Result, frozen=True):
     def render(self) -> str:
         return f"[{len(self.pieces)} pieces]"
 
-    def blocks(self) -> tuple[Block, ...]:
-        return self.pieces
+    @property
+    def body(self) -> Body:
+        return Body(content=Content(self.pieces))
 
 
 @tool("mounted", effect="read")

@@ -41,8 +41,10 @@ def test_a_picture_is_told_by_its_bytes_whatever_its_name(tmp_path: Path, kind: 
     result = _read(tmp_path / "notes.txt")
     assert isinstance(result, FileImage)
     assert (result.media_type, result.width, result.height, result.size) == (_KINDS[kind], 40, 30, len(data))
-    assert result.media == (_KINDS[kind], data)
-    text, image = result.blocks()
+    sent = result.body.content
+    assert sent is not None
+    assert sent.media == (_KINDS[kind], data)
+    text, image = sent.blocks
     assert text == {"type": "text", "text": result.render()}
     assert image == {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": _KINDS[kind]}
     assert f"image of 40 × 30 pixels · {len(data)} bytes · rev {result.rev}" in result.render()
@@ -56,9 +58,12 @@ def test_a_large_picture_is_scaled_down_and_says_so(tmp_path: Path, mode: str) -
     result = _read(tmp_path / "large.png")
     assert isinstance(result, FileImage)
     assert (result.width, result.height, result.size) == (1_800, 900, len(data))
-    assert len(result.media.data) <= images.MOST_BYTES
-    with Image.open(io.BytesIO(result.media.data)) as sent:
-        assert Image.MIME[sent.format or ""] == result.media.type
+    content = result.body.content
+    assert content is not None
+    assert content.media is not None
+    assert len(content.media.data) <= images.MOST_BYTES
+    with Image.open(io.BytesIO(content.media.data)) as sent:
+        assert Image.MIME[sent.format or ""] == content.media.type
         assert f"scaled down to {sent.width} × {sent.height}" in result.render()
         assert sent.width == 2 * sent.height
 

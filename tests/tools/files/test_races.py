@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import os
@@ -17,8 +16,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mcp_agent.pruning_service.host_pruner import HostPruner
-from mcp_agent.storage.artifact_store import ArtifactStore
 from tests.support.bench import Bench
 from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import Denied, ToolError
@@ -88,9 +85,8 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
 def _bench(folder: Path) -> Bench:
     bench = Bench(folder)
     rule = Rule("denied", (str(bench.folder / "denied"),), "a secret", "tools.json")
-    pruner = HostPruner(ArtifactStore(bench.state / "artifacts"), url="", timeout_s=1.0, max_input_chars=1_000)
     paths = bench.ctx.paths.denying(PathRules((rule,)))
-    bench.ctx = replace(bench.ctx, paths=paths, root=bench.folder / "work", pruner=pruner)
+    bench.ctx = replace(bench.ctx, paths=paths, root=bench.folder / "work")
     return bench
 
 
@@ -104,13 +100,12 @@ def _grep(bench: Bench, path: str) -> Any:
         timeout_ms=5_000,
         most_matches=100,
         bytes_left=100_000,
-        question=None,
     )
     return search.run([path], None)
 
 
 def _read(bench: Bench, path: str) -> Any:
-    return asyncio.run(read.function(bench.ctx, **read.parse({"file_path": path})))
+    return read.function(bench.ctx, **read.own_parameters.parse({"file_path": path}))
 
 
 _READING: list[Callable[[Bench], Any]] = [

@@ -13,7 +13,7 @@ from tests.support.waiting import PATIENCE_S
 from tools.context import ToolContext
 from tools.files.confined_root import ConfinedRoot
 from tools.files.paths import OpenPaths
-from tools.kit.errors import Failed
+from tools.kit.errors import InvalidPattern
 from tools.pruning.grep import Search
 from tools.search.engine import Engine, find_engine
 
@@ -37,7 +37,7 @@ def ctx(request: pytest.FixtureRequest, tmp_path: Path) -> ToolContext:
 def _found(ctx: ToolContext, pattern: str, path: str = ".", **changes: Any) -> list[tuple[str, int, int | None, str]]:
     options = {"is_fixed": False, "is_case_sensitive": True, "most_matches": 100, "bytes_left": 100_000, **changes}
     root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
-    search = Search(ctx, root, pattern, timeout_ms=int(PATIENCE_S * 1000), question=None, **options)
+    search = Search(ctx, root, pattern, timeout_ms=int(PATIENCE_S * 1000), **options)
     matches, _ = search.run([path], None)
     return sorted(
         (
@@ -75,9 +75,9 @@ def test_links_out_of_the_root_and_pipes_are_passed_over(ctx: ToolContext) -> No
 
 
 def test_a_bad_pattern_is_exit_code_2(ctx: ToolContext) -> None:
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(InvalidPattern) as failed:
         _found(ctx, "(")
-    assert (failed.value.code, failed.value.exit_code) == ("rg_error", 2)
+    assert failed.value.fields == {"exit_code": 2}
 
 
 def test_the_configuration_of_ripgrep_is_not_read(ctx: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import pytest
 
+from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.calls.call import Call, Caller, Success
-from mcp_agent.calls.parts import MOST_MESSAGE_BYTES
 from mcp_agent.protocol.methods import tool_result
 from registry.gate import Access
 from tests.support.shell_host import ShellHost, shell_host
@@ -165,7 +165,7 @@ async def test_whatever_it_prints_the_answer_fits_one_message(shell: ShellHost, 
     answer = tool_result(outcome)
     assert answer["isError"] is False
     assert len(orjson.dumps(answer)) < MOST_MESSAGE_BYTES
-    assert outcome.result.as_object()["truncated"] is True
+    assert outcome.reply.as_object()["truncated"] is True
 
 
 async def test_bytes_that_are_no_text_become_replacement_characters(shell: ShellHost) -> None:

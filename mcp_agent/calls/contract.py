@@ -1,0 +1,191 @@
+"""The contract of `mcp-pruner`: where its six tools answer in another way than all others.
+
+The tools themselves know nothing of it. Here, at the edge, their answers are translated:
+
+- On every wire a failure of `read`, `bash` or `grep` has a code in lower case and says what was pruned.
+- To the letter, in `mcp-pruner` and on /rpc, arguments are taken as they are sent; those that do not fit, and ranges
+  that cannot be recovered, are JSON-RPC errors; a command with another exit code than 0 is a failure; and a result that
+  the client puts in the place of its text is never cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from mcp_agent.calls.call import Caller, Refusal
+from tools.kit.errors import Denied, InvalidParams, ToolError
+from tools.kit.results import Result
+from tools.kit.spec import Tool
+from tools.pruning.bash import BashOutput
+
+INVALID_PARAMS = -32602
+# Every handshake and every error of parameters names it.
+SCHEMA_VERSION = {"schemaVersion": 1}
+# Of the problems of a call, where results are kept short.
+_ISSUES_BYTES = 6_000
+
+# The codes of the three tools that read, by the code of the error.
+_READING: Mapping[str, Mapping[str, str]] = {
+    "read": {
+        "NOT_FOUND": "not_found",
+        "NOT_A_DIRECTORY": "not_found",
+        "PERMISSION_DENIED": "permission_denied",
+        "DENIED": "permission_denied",
+        "NOT_A_FILE": "invalid_path",
+        "INVALID_PATH": "invalid_path",
+        "IO_ERROR": "io_error",
+    },
+    "bash": {
+        "INVALID_PATH": "invalid_cwd",
+        "DENIED": "spawn_error",
+        "IO_ERROR": "spawn_error",
+    },
+    "grep": {
+        "INVALID_PATH": "invalid_path",
+        "INVALID_PATTERN": "rg_error",
+        "TIMEOUT": "timeout",
+        "IO_ERROR": "spawn_error",
+    },
+}
+# The errors of `recover_text` that have a number of their own.
+_RECOVERY = {
+    "NOT_FOUND": (-32004, "prune_id_not_found"),
+    "OUT_OF_RANGE": (-32005, "invalid_range"),
+}
+_NAMES = frozenset((*_READING, "prune_text", "recover_text", "health"))
+_NEVER_CUT = frozenset(("prune_text", "recover_text"))
+
+
+class ContractError(ToolError):
+    """A failure of `read`, `bash` or `grep`, as their contract has it."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        fields: Mapping[str, Any],
+        exit_code: int | None = None,
+        timeout_ms: int | None = None,
+        rule: str | None = None,
+    ) -> None:
+        super().__init__(message, fields=fields)
+        self.code = code
+        self.rule = rule
+        self.timeout_ms = timeout_ms
+        self._exit_code = exit_code
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        facts = {"code": self.code, "message": self.message}
+        return facts if self._exit_code is None else {**facts, "exit_code": self._exit_code}
+
+    def as_object(self) -> dict[str, Any]:
+        return {**self.fields, "error": self.facts}
+
+    @property
+    def is_text(self) -> bool:
+        return any(self._printed())
+
+    def render(self) -> str:
+        return "\n".join([*self._head(), *filter(None, self._printed())])
+
+    def _printed(self) -> Sequence[str]:
+        return self.fields.get("stdout", ""), self.fields.get("stderr", "")
+
+
+class Refused(Exception):
+    """The call is answered with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None, reason: str = "") -> None:
+        super().__init__(message)
+        self.refusal = Refusal(code, message, data, reason)
+
+
+class Contract(Struct, frozen=True):
+    """The contract of one call. With `is_literal` it holds to the letter."""
+
+    tool: Tool
+    is_literal: bool
+    # Whether the profile keeps answers short.
+    is_short: bool
+
+    def parse(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
+        """The arguments for the function, and notes on what was taken for what. Raises InvalidParams, Refused."""
+        if not self.is_literal:
+            return self.tool.parse_tolerantly(arguments)
+        try:
+            return self.tool.parse(arguments), ()
+        except InvalidParams as error:
+            raise self._bad_arguments(error) from error
+
+    def check(self, result: Result, arguments: Mapping[str, Any]) -> None:
+        """Raise ContractError for a command that failed."""
+        if not isinstance(result, BashOutput) or result.running:
+            return
+        fields = {"tool": self.tool.name, "stdout": result.stdout, "stderr": result.stderr}
+        if result.timed_out:
+            limit_ms = arguments["timeout_ms"]
+            message = f"the command did not end within {limit_ms} ms, and was ended"
+            raise ContractError("timeout", message, fields=fields, timeout_ms=limit_ms)
+        if self.is_literal and result.exit_code:
+            message = f"the command ended with exit code {result.exit_code}"
+            raise ContractError("nonzero_exit", message, fields=fields, exit_code=result.exit_code)
+
+    def error(self, error: ToolError) -> ToolError | Refused:
+        """What the call is answered with in the place of an error of the tool."""
+        if self.is_literal and isinstance(error, InvalidParams):
+            return self._bad_arguments(error)
+        if self.is_literal and self.tool.name == "recover_text" and error.code in _RECOVERY:
+            number, name = _RECOVERY[error.code]
+            hint = {} if error.hint is None else {"hint": error.hint}
+            return Refused(number, name, {"code": name, **error.fields, **hint})
+        code = _READING.get(self.tool.name, {}).get(error.code)
+        if code is None:
+            return error
+        facts = dict(error.fields)
+        return ContractError(
+            code,
+            error.message_with_hint if isinstance(error, Denied) else error.message,
+            fields={"tool": self.tool.name},
+            exit_code=facts.get("exit_code"),
+            timeout_ms=facts.get("timeout_ms"),
+            rule=error.rule,
+        )
+
+    def _bad_arguments(self, error: InvalidParams) -> Refused:
+        data = issues_data("tools/call", self.tool.name, error.issues)
+        if self.is_short and (left_out := len(error.issues) - _fitting(error.issues, _ISSUES_BYTES)):
+            data |= {"issues": error.issues[:-left_out], "issues_left_out": left_out}
+        return Refused(INVALID_PARAMS, "Invalid params", data, error.message)
+
+
+def contract_of(tool: Tool, caller: Caller, *, is_literal: bool, is_short: bool) -> Contract | None:
+    """The contract of a call; None for a tool that has none. On /rpc it always holds to the letter."""
+    if tool.name not in _NAMES or tool.category != "pruning" or tool.given_schema is not None:
+        return None
+    return Contract(tool, is_literal or caller.transport == "rpc", is_short)
+
+
+def is_never_cut(tool: Tool | None, caller: Caller) -> bool:
+    """Whether the client puts the result in the place of the text that it sent."""
+    return tool is not None and tool.name in _NEVER_CUT and caller.transport == "rpc"
+
+
+def issues_data(method: str, tool: str | None, issues: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """The data of the JSON-RPC error for parameters that do not fit."""
+    named = {} if tool is None else {"tool": tool}
+    return {"jeeves": SCHEMA_VERSION, "method": method, **named, "issues": list(issues)}
+
+
+def _fitting(values: Sequence[Any], room: int) -> int:
+    """How many elements from the start of a list take no more than `room` as JSON."""
+    for index, value in enumerate(values):
+        room -= len(orjson.dumps(value)) + 1
+        if room < 0:
+            return index
+    return len(values)

@@ -1,1 +1,0 @@
-"""Results kept short: what they promise, on every tool and every wire."""
