@@ -100,6 +100,8 @@ function start(root) {
     rest: () => location.hash.replace(/^#\//, "").split("/").slice(1).map(decodeURIComponent),
   };
 
+  const isOut = () => store.state.connection === "out";
+
   async function route() {
     const id = location.hash.replace(/^#\//, "").split("/")[0] || "tools";
     const found = VIEWS.find(([name]) => name === id) ?? FIRST_VIEW;
@@ -109,7 +111,7 @@ function start(root) {
     // On a phone the views are a row that is wider than the screen.
     link?.scrollIntoView({ block: "nearest", inline: "center" });
     document.title = `${found[1]} · mcp-agent`;
-    if (store.state.connection === "out") return;
+    if (isOut()) return;
     if (current?.id === found[0] && current.update?.(app.rest())) return;
     const turn = ++opening;
     if (store.state.gateway && ONLY_ON_BOXES.includes(found[0])) {
@@ -131,7 +133,7 @@ function start(root) {
       return;
     }
     const view = (await import(`./views/${found[0]}.js`)).default;
-    if (turn !== opening || store.state.connection === "out") return;
+    if (turn !== opening || isOut()) return;
     leaveView();
     const ends = [];
     const mine = {
@@ -212,7 +214,6 @@ function start(root) {
   }
 
   function paintProblems() {
-    /** @type {any} */
     const board = store.state.board;
     const errors = (board?.problems ?? []).filter((problem) => problem.severity === "error");
     fill(
@@ -226,7 +227,7 @@ function start(root) {
             "div",
             {},
             h("strong", {}, "tools.json has a mistake. The last good configuration stays in force."),
-            h("p", { class: "mono small" }, board.path),
+            h("p", { class: "mono small" }, board?.path),
             h(
               "ul",
               {},

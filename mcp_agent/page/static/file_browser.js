@@ -15,7 +15,7 @@ const URL_KEPT_MS = 10_000;
  * those of a box of the fleet, from the folder `start` on: only what tools can show. Returns `update`, for another
  * address, and `leave`.
  * @param {HTMLElement} root
- * @param {any} app
+ * @param {App} app
  * @param {{base: string, parts: string[], box?: string, start?: string}} options
  */
 export function mountFiles(root, app, { base, parts, box, start }) {

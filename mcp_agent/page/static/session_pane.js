@@ -9,7 +9,12 @@ const TAIL_BYTES = 256 * 1024;
 const EARLIER_BYTES = 1024 * 1024;
 const LOOK_AGAIN_MS = 3_000;
 
-/** The output of one session, with what a person can do to it. `onClose` is called when they close it. */
+/**
+ * The output of one session, with what a person can do to it. `onClose` is called when they close it.
+ * @param {Session} session
+ * @param {App} app
+ * @param {() => void} onClose
+ */
 export function createPane(session, app, onClose) {
   let current = session;
   let terminal;
@@ -126,7 +131,7 @@ export function createPane(session, app, onClose) {
   function follow() {
     unfollow();
     unfollow = app.stream.follow(session.id, from, hear, () =>
-      say("The daemon was started again, and this session is gone."),
+      say("The daemon was started again, and this session ended with it."),
     );
   }
 
@@ -136,7 +141,7 @@ export function createPane(session, app, onClose) {
       await terminal.write(isPlainError ? `\u001b[31m${data.chunk}\u001b[39m` : data.chunk);
     } else if (name === "gap")
       await terminal.write(
-        `\r\n\u001b[2m[${format.bytes(data.next_offset - data.offset)} of older output are gone]\u001b[22m\r\n`,
+        `\r\n\u001b[2m[${format.bytes(data.next_offset - data.offset)} of older output were deleted]\u001b[22m\r\n`,
       );
     else if (name === "exit") update({ ...current, running: false, exit_code: data.exit_code, signal: data.signal });
   }
@@ -200,7 +205,7 @@ export function createPane(session, app, onClose) {
   return {
     element,
     update,
-    gone: () => say("This session is not kept any more."),
+    gone: () => say("The output of this session was deleted."),
     dispose() {
       isDisposed = true;
       clearTimeout(again);

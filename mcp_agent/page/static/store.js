@@ -14,8 +14,9 @@
 
 const MOST_LINES = 10_000;
 
+/** @returns {Store} */
 export function createStore() {
-  /** @type {any} */
+  /** @type {PageState} */
   const state = {
     connection: "connecting",
     boot: undefined,
@@ -72,7 +73,7 @@ export function createStore() {
         known.add(lineKey(line));
       }
       fresh.sort((a, b) => b.at - a.at || b.seq - a.seq);
-      const isNewest = state.lines.length === 0 || fresh.at(-1).at >= state.lines[0].at;
+      const isNewest = state.lines.length === 0 || fresh[fresh.length - 1].at >= state.lines[0].at;
       state.lines = isNewest
         ? fresh.concat(state.lines)
         : fresh.concat(state.lines).sort((a, b) => b.at - a.at || b.seq - a.seq);

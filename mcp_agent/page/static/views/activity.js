@@ -22,6 +22,10 @@ const EVENTS = {
 
 export default { id: "activity", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const plots = h("div", { class: "plots" });
   const search = h("input", {
@@ -249,7 +253,7 @@ function mount(root, app) {
           "p",
           { class: "muted small" },
           hasCode(error, "NOT_FOUND")
-            ? "Not kept any more: only the results of the last 200 calls are, since the start of the daemon."
+            ? "Deleted: only the results of the last 200 calls are kept, since the start of the daemon."
             : explain(error),
         ),
       );

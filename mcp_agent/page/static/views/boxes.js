@@ -21,6 +21,10 @@ export default { id: "boxes", mount };
 
 const call = (tool, args) => post("call", { tool, arguments: args });
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const [name, tab] = app.rest();
   return name ? showBox(root, app, name, TABS.some(([id]) => id === tab) ? tab : "sessions") : showList(root);

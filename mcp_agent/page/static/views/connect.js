@@ -24,6 +24,10 @@ const PLACES = { here: "On this machine", elsewhere: "On another machine" };
 
 export default { id: "connect", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const clients = h("section", { class: "card" });
   const known = h("section", { class: "card" });

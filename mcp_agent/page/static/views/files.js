@@ -10,6 +10,10 @@ const TABS = { browser: "Files", artifacts: "Artifacts" };
 
 export default { id: "files", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const chosen = h("div");
   const browser = h("div");

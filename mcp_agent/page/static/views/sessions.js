@@ -10,6 +10,10 @@ const AGES_EVERY_MS = 15_000;
 
 export default { id: "sessions", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const panes = new Map();
   const closedByHand = new Set();
@@ -171,7 +175,7 @@ function mount(root, app) {
     const found = all.filter((each) => `${each.command} ${each.owner} ${ending(each)}`.toLowerCase().includes(text));
     finished.hidden = all.length === 0;
     counted.textContent = String(found.length);
-    found.sort((a, b) => b.ended_at - a.ended_at);
+    found.sort((a, b) => Number(b.ended_at) - Number(a.ended_at));
     fill(
       rows,
       found.length === 0 ? empty("search", "None fits", "No finished session fits the filter.") : finishedTable(found),

@@ -20,6 +20,10 @@ const COLUMNS_KEY = "mcp-agent-columns";
 
 export default { id: "tools", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const searchInput = h("input", {
     class: "input",

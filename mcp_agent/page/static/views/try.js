@@ -13,6 +13,10 @@ const FORMS = { text: "Text, for models", json: "JSON, for programs", compact: "
 
 export default { id: "try", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const as = h("div", { class: "try-as" });
   const picker = h("div", { class: "try-pick" });
