@@ -45,7 +45,7 @@ from tools.context import ToolContext
 from tools.files.paths import OpenPaths
 from tools.files.protected import Protected
 from tools.journal.journal import Journal
-from tools.journal.journal_records import Limits as JournalLimits
+from tools.journal.journal_records import JournalLimits
 from tools.search.engine import find_engine
 from tools.sessions.crash_record import CrashRecord
 from tools.sessions.manager import SessionLimits, SessionManager
@@ -80,7 +80,7 @@ def compose_daemon(
         built_in = Catalog(gateway.own_tools)
         every_tool = Catalog((*every_tool.tools, *gateway.own_tools))
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
-    file = RegistryFile(config.config, every_tool)
+    file = RegistryFile(config.tools_file, every_tool)
     profiles = file.load_or_create()
     if config.profile is not None and config.profile not in profiles.by_id:
         # Said here and not by `pin_profile`: at the start it is the setting that is wrong, and not tools.json.

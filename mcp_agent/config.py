@@ -29,7 +29,7 @@ class Config(Struct, frozen=True):
 
     host: str
     port: int
-    config: Path
+    tools_file: Path
     profile: str | None
     state_dir: Path
     token_file: Path
@@ -100,6 +100,11 @@ class Config(Struct, frozen=True):
         return self.state_dir / "daemon.json"
 
     @property
+    def log_file(self) -> Path:
+        """What the daemon logs, for `mcp-agent logs`."""
+        return self.state_dir / "daemon.log"
+
+    @property
     def program_help_file(self) -> Path:
         return self.state_dir / "program-help.json"
 
@@ -158,7 +163,7 @@ class Config(Struct, frozen=True):
         """
         folder = config_folder()
         state = (self.state_dir / "sessions", self.runtime_file)
-        return self.config, folder, folder / "config.toml", *_older_places(), *state
+        return self.tools_file, folder, folder / "config.toml", *_older_places(), *state
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:
@@ -171,7 +176,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         setting.name: setting.parse(*given[setting.name]) if setting.name in given else setting.default
         for setting in SETTINGS
     }
-    values["config"] = values["config"] or registry_path()
+    values["tools_file"] = values["tools_file"] or registry_path()
     values["state_dir"] = values["state_dir"] or state_folder()
     values["token_file"] = values["token_file"] or values["state_dir"] / "token"
     return Config(**values)
@@ -180,7 +185,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
 def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
     """One sentence for each variable that begins with our prefix and is not a setting: it is probably misspelt."""
     environment = os.environ if environment is None else environment
-    known = [*(setting.variable for setting in SETTINGS), *_OTHER_VARIABLES]
+    known = [*(variable for setting in SETTINGS for variable in setting.variables), *_OTHER_VARIABLES]
     unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
     return [f"there is no setting {name}{suggest(name, known)}" for name in unknown]
 
@@ -212,17 +217,17 @@ def _given_values(flags: Mapping[str, Any], environment: Mapping[str, str]) -> d
     for setting in SETTINGS:
         if flags.get(setting.name) is not None:
             given[setting.name] = flags[setting.name], setting.flag
-        elif _is_set(setting, environment):
-            given[setting.name] = environment[setting.variable], setting.variable
-        elif setting.key in file:
-            given[setting.name] = file[setting.key], f"{setting.key} in {path}"
+        elif variable := next((each for each in setting.variables if _is_set(setting, each, environment)), None):
+            given[setting.name] = environment[variable], variable
+        elif (key := next((each for each in setting.keys if each in file), None)) is not None:
+            given[setting.name] = file[key], f"{key} in {path}"
     return given
 
 
-def _is_set(setting: Setting, environment: Mapping[str, str]) -> bool:
+def _is_set(setting: Setting, variable: str, environment: Mapping[str, str]) -> bool:
     # For the pruner an empty variable is the same as none, but for PRUNER_URL: there it turns pruning off.
     is_empty_unset = bool(setting.pruner_variable) and setting.name != "pruner_url"
-    return setting.variable in environment and not (is_empty_unset and not environment[setting.variable])
+    return variable in environment and not (is_empty_unset and not environment[variable])
 
 
 def _config_file() -> tuple[dict[str, Any], Path]:
@@ -238,12 +243,13 @@ def _config_file() -> tuple[dict[str, Any], Path]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadConfig(f"{path}: {error}") from None
     known = [setting.key for setting in DAEMON_SETTINGS]
+    older = [setting.old_name for setting in DAEMON_SETTINGS if setting.old_name]
     table = file.pop("fleet", {})
     if not isinstance(table, dict):
         raise BadConfig(f'{path}: fleet is a table: [fleet], and in it url = "nats://…"')
     file.update({f"fleet.{key}": value for key, value in table.items()})
     for key in file:
-        if key not in known:
+        if key not in known and key not in older:
             hint = suggest(key, known) or f"; there are {', '.join(known)}"
             raise BadConfig(f"{path}: there is no setting {key!r}{hint}")
     return file, path

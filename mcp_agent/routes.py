@@ -8,7 +8,7 @@ from functools import cache
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.daemon import Daemon
-from mcp_agent.page.health import Health
+from mcp_agent.page.health import HealthRoute
 from mcp_agent.page.metrics_page import MetricsPage
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
@@ -37,7 +37,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     names = (*config.allow_host, *(addresses.own_names() if is_open else ()))
     records = SessionRecords(config.mcp_sessions_file)
     sessions = HttpSessions(daemon.hub, daemon.sessions.on_disconnect, records=records)
-    health = Health(daemon, sessions)
+    health = HealthRoute(daemon, sessions)
     streamable = StreamableHttp(daemon.methods, daemon.gate, daemon.hub, sessions)
     sse = Sse(daemon.methods, daemon.gate, daemon.hub, daemon.sessions.on_disconnect)
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
@@ -50,10 +50,10 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         return owner_api(daemon, tokens, health, logins, lambda: [*sessions.callers, *daemon.streams.listeners])
 
     def make_page() -> ASGIApp:
-        from mcp_agent.page.page_files import Page
+        from mcp_agent.page.page_files import PageRoute
         from mcp_agent.page.page_stream import PageStream
 
-        return Page(logins, api, PageStream(daemon))
+        return PageRoute(logins, api, PageStream(daemon))
 
     api, page = _AtFirstUse(make_api), _AtFirstUse(make_page)
     plain: dict[str, ASGIApp] = {

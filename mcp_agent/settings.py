@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcp_agent.process.logs import LEVELS
-from registry.user_error import UserError
+from registry.user_error import UsageError
 
 PREFIX = "MCP_AGENT_"
 DEFAULT_SERVICE = "http://localhost:8000/prune"
@@ -25,7 +25,7 @@ _MOST_LABELS = 32
 # In the text form of NATS.
 
 
-class BadConfig(UserError):
+class BadConfig(UsageError):
     """A setting has a value that cannot be used. The message names the flag, the variable or the file."""
 
 
@@ -210,6 +210,8 @@ class Setting(NamedTuple):
     pruner_variable: str = ""
     # Its key in the table [fleet] of config.toml, for a setting that is there.
     fleet_key: str = ""
+    # What its flag, its variable and its key were called before; they are still read.
+    old_name: str = ""
 
     @property
     def key(self) -> str:
@@ -219,6 +221,16 @@ class Setting(NamedTuple):
     @property
     def variable(self) -> str:
         return self.pruner_variable or f"{PREFIX}{self.name.upper()}"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its key, and the older one."""
+        return (self.key, self.old_name) if self.old_name else (self.key,)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Its variable, and the older one."""
+        return (self.variable, f"{PREFIX}{self.old_name.upper()}") if self.old_name else (self.variable,)
 
     @property
     def flag(self) -> str:
@@ -240,11 +252,12 @@ SETTINGS = (
     Setting("host", _TEXT, "127.0.0.1", "address to listen on; 0.0.0.0 is every network of this machine"),
     Setting("port", _PORT, 8765, "port to listen on; 0 takes a free one"),
     Setting(
-        "config",
+        "tools_file",
         _PATH,
         None,
         "the tools.json with profiles and switches",
         "tools.json in the user's config folder",
+        old_name="config",
     ),
     Setting(
         "profile", _TEXT, None, "profile to use instead of the active one of tools.json", "the file's activeProfile"

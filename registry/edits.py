@@ -19,7 +19,7 @@ from registry.known_keys import EFFECTS, Tell
 from registry.mount_entries import read_mount
 from registry.profiles import Profile, Profiles, UnknownName, describe_profile
 from registry.tools_json import MOST_KEYS
-from registry.user_error import UserError
+from registry.user_error import UsageError
 from registry.wrap_entries import read_wraps
 
 _PROFILE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -28,7 +28,7 @@ Document = dict[str, Any]
 Arguments = Mapping[str, Any]
 
 
-class BadArguments(UserError):
+class BadArguments(UsageError):
     """The arguments of a change do not fit it."""
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from registry.catalog import Catalog, label
 from registry.known_keys import EFFECTS
-from registry.user_error import UserError
+from registry.user_error import UsageError
 from tools.kit.rules import NOTHING, Deny, Rule
 from tools.kit.spec import Tool
 
@@ -44,7 +44,7 @@ class Problem(NamedTuple):
         return {"pointer": self.pointer, "message": self.message, "severity": severity}
 
 
-class BadRegistry(UserError):
+class BadRegistry(UsageError):
     """A tools.json cannot be used. `problems` lists everything that is wrong with it."""
 
     def __init__(self, problems: Iterable[Problem], origin: str = "tools.json") -> None:
@@ -57,7 +57,7 @@ class UnusableFile(BadRegistry):
     """The file itself cannot be read or written, whatever is in it."""
 
 
-class UnknownName(UserError):
+class UnknownName(UsageError):
     """There is no profile, category or tool of the name that the user gave."""
 
     def __init__(self, message: str, hint: str | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from registry.json_entry import Entry
 from registry.known_keys import Tell
-from tools.cli.wrap import Document, Identity, Wrap
+from tools.cli.wrap import Identity, Wrap, WrappedDocument
 
 _KEYS = (
     "id",
@@ -71,7 +71,7 @@ def _identity(wrap: Entry) -> Identity | None:
     return Identity(entry.name("name"), entry.text("registry"), **variables)
 
 
-def _documents(wrap: Entry) -> Iterator[Document]:
+def _documents(wrap: Entry) -> Iterator[WrappedDocument]:
     for entry in wrap.entries("resources", ("uri", "args", "file", "description")):
         uri = entry.text("uri")
         if uri and "://" not in uri:
@@ -81,4 +81,4 @@ def _documents(wrap: Entry) -> Iterator[Document]:
             continue
         args = entry.texts("args") if "args" in entry.values else None
         file = entry.text("file") if "file" in entry.values else None
-        yield Document(uri, args, file, entry.text("description", ""))
+        yield WrappedDocument(uri, args, file, entry.text("description", ""))

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.answers.budget import TEXT_CLIENTS
-from mcp_agent.cli.main import parser
-from mcp_agent.cli.parser import Described
+from mcp_agent.cli.declaration import Argument, Command
+from mcp_agent.cli.main import GROUPS, commands_of
+from mcp_agent.cli.tables import argument_default, argument_type
 from mcp_agent.settings import DAEMON_SETTINGS, PRUNER_SETTINGS
 from registry.catalog import Catalog, discover, label
 from registry.profiles import SHIPPED
@@ -47,23 +48,34 @@ def pages(catalog: Catalog | None = None) -> dict[str, str]:
 def _commands() -> Iterator[str]:
     yield from ("# Commands", "", _NOTE, "")
     yield "Every command of `mcp-agent`. `mcp-agent COMMAND --help` shows the same on a terminal. Lists are aligned and"
-    yield "coloured on a terminal (`NO_COLOR=1`: no colours) and separated by tabs in a pipe; `--json` is for programs."
+    yield "coloured on a terminal (`NO_COLOR=1`: no colours) and separated by tabs in a pipe. Every command takes"
+    yield "`--json`, which changes the form of its output and nothing else."
     yield from ("", "Completion of commands and flags, for the shell that you use:", "")
     yield from ("```console", '$ eval "$(mcp-agent completion bash)"   # in ~/.bashrc')
     yield '$ mcp-agent completion zsh > "${fpath[1]}/_mcp-agent"'
     yield from ("$ mcp-agent completion fish > ~/.config/fish/completions/mcp-agent.fish", "```")
-    for command in parser().made[1:]:
-        yield from ("", f"## {command.prog}", "", command.description or "")
-        if rows := [each for each in command.described if "--help" not in each.names]:
-            yield from ("", "| argument | what it does |", "| --- | --- |")
-            for each in rows:
-                yield f"| {_argument(each)} | {each.help.replace('|', '&#124;')} |"
-        if flags := [setting.flag for setting in DAEMON_SETTINGS if setting.name in command.settings]:
-            named = ", ".join(f"`{flag}`" for flag in flags)
-            yield from ("", f"[Settings](settings.md): {'all' if len(flags) == len(DAEMON_SETTINGS) else named}.")
+    yield from ("", "| exit code | meaning |", "| --- | --- |", "| 0 | done |", "| 1 | it failed |")
+    yield "| 2 | it was typed wrong, or a file of settings cannot be used |"
+    yield "| 3 | no daemon runs, or none answers |"
+    for group, words in GROUPS.items():
+        yield from ("", f"## {group}")
+        for each in (command for word in words for command in commands_of(word)):
+            yield from _command(each)
 
 
-def _argument(described: Described) -> str:
+def _command(command: Command) -> Iterator[str]:
+    yield from ("", f"### {command.prog}", "", command.description)
+    if command.arguments:
+        yield from ("", "| argument | what it does |", "| --- | --- |")
+        for each in command.arguments:
+            yield f"| {_argument(each)} | {each.details.get('help', '').replace('|', '&#124;')} |"
+    if flags := [setting.flag for setting in command.settings]:
+        named = ", ".join(f"`{flag}`" for flag in flags)
+        yield from ("", f"[Settings](settings.md): {'all' if len(flags) == len(DAEMON_SETTINGS) else named}.")
+    yield from ("", "```", *(f"$ {example}" for example in command.examples), "```")
+
+
+def _argument(described: Argument) -> str:
     if not described.names[0].startswith("-"):
         return f"`{described.value}`".replace("|", "\\|")
     value = f" {described.value}" if described.value else ""
@@ -93,24 +105,11 @@ def _tool(tool: Tool) -> Iterator[str]:
         return
     yield from ("", "| argument | type | default | what to put there |", "| --- | --- | --- | --- |")
     for name, schema in properties.items():
-        yield f"| `{name}` | {_type(schema)} | {_default(name, schema, tool)} | {schema.get('description', '')} |"
-
-
-def _type(schema: dict[str, Any]) -> str:
-    if "enum" in schema:
-        return " or ".join(f"`{option}`" for option in schema["enum"])
-    kind = f"array of {_type(schema['items'])}" if schema["type"] == "array" else str(schema["type"])
-    bounds = [schema.get("minimum"), schema.get("maximum")]
-    if bounds == [None, None]:
-        return kind
-    low, high = ("" if bound is None else f"{bound:g}" if bound < 10_000 else f"{bound:,}" for bound in bounds)
-    return f"{kind}, {low} to {high}" if low and high else f"{kind}, from {low}" if low else f"{kind}, to {high}"
-
-
-def _default(name: str, schema: dict[str, Any], tool: Tool) -> str:
-    if name in tool.input_schema.get("required", ()):
-        return ""
-    return f"`{str(schema['default']).lower()}`" if "default" in schema else "absent"
+        default = f"`{argument_default(schema)}`" if "default" in schema else "absent"
+        if name in tool.input_schema.get("required", ()):
+            default = ""
+        kind = " or ".join(f"`{option}`" for option in schema["enum"]) if "enum" in schema else argument_type(schema)
+        yield f"| `{name}` | {kind} | {default} | {schema.get('description', '')} |"
 
 
 def _codes() -> Iterator[tuple[str, str]]:

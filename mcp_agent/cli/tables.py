@@ -9,7 +9,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from mcp_agent.process.printing import Style, escape_controls, paint, write_painted
 from tools.files.paths import on_one_line
@@ -42,6 +42,24 @@ def print_table(rows: Sequence[Row], empty: str, stream: TextIO | None = None) -
         for row in cells:
             out.write("\t".join(cell.text.replace("\t", " ") for cell in row).rstrip() + "\n")
     out.flush()
+
+
+def argument_type(schema: dict[str, Any]) -> str:
+    """The type of an argument in words, with its bounds."""
+    if "enum" in schema:
+        return " or ".join(map(str, schema["enum"]))
+    kind = f"array of {argument_type(schema.get('items', {}))}" if schema.get("type") == "array" else schema.get("type")
+    low, high = (_figure(schema[key]) if key in schema else "" for key in ("minimum", "maximum"))
+    bounds = f", {low} to {high}" if low and high else f", from {low}" if low else f", to {high}" if high else ""
+    return f"{kind or 'any'}{bounds}"
+
+
+def argument_default(schema: dict[str, Any]) -> str:
+    return str(schema["default"]).lower() if "default" in schema else "absent"
+
+
+def _figure(bound: float) -> str:
+    return f"{bound:g}" if bound < 10_000 else f"{bound:,}"
 
 
 def _cell(field: Cell | str) -> Cell:

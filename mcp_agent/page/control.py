@@ -8,7 +8,7 @@ from typing import Any
 from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Endpoint, Routes
-from mcp_agent.page.health import Health
+from mcp_agent.page.health import HealthRoute
 from mcp_agent.page.policy_changes import Changes
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from registry.deny_rules import describe_rules
@@ -22,7 +22,9 @@ from tools.shell.session_tools import signal_number
 class Control:
     """What is asked of a running daemon, and switched in it."""
 
-    def __init__(self, daemon: Daemon, tokens: Tokens, health: Health, connected: Callable[[], list[Caller]]) -> None:
+    def __init__(
+        self, daemon: Daemon, tokens: Tokens, health: HealthRoute, connected: Callable[[], list[Caller]]
+    ) -> None:
         self._daemon = daemon
         self._tokens = tokens
         self._health = health

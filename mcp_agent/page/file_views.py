@@ -23,7 +23,7 @@ from tools.files.diffs import diff_texts
 from tools.files.paths import to_wire
 from tools.files.sources import Source, open_source
 from tools.journal.journal import Journal
-from tools.journal.journal_records import Entry
+from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import IsBinary, NotAFile, NotFound
 
 _CHUNK_BYTES = 256 * 1024
@@ -173,14 +173,14 @@ class JournalViews:
         found = await self._calls.run("fs_read", path=path, max_bytes=_MOST_TEXT_BYTES)
         return str(found["content"])
 
-    def _read(self) -> tuple[list[Entry], dict[str, dict[str, Any]]]:
+    def _read(self) -> tuple[list[JournalEntry], dict[str, dict[str, Any]]]:
         """What can be undone, newest first, and the calls that did it, by the id of the change."""
         entries = self._journal.entries()
         lines = self._trail.last(_MOST_CALLS, LineFilter(tool="fs_*", outcome="ok")) if entries else []
         return entries, {line["undo"]: line for line in lines if "undo" in line}
 
 
-def _find(entries: list[Entry], undo_id: str) -> Entry:
+def _find(entries: list[JournalEntry], undo_id: str) -> JournalEntry:
     entry = next((each for each in entries if each.id == undo_id), None)
     if entry is None:
         raise BadRequest(
@@ -189,7 +189,7 @@ def _find(entries: list[Entry], undo_id: str) -> Entry:
     return entry
 
 
-def _describe(entry: Entry, line: dict[str, Any] | None) -> dict[str, Any]:
+def _describe(entry: JournalEntry, line: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "id": entry.id,
         "action": entry.action,

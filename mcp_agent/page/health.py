@@ -17,7 +17,7 @@ from mcp_agent.transports.http import send_error, send_object
 from mcp_agent.transports.http_sessions import MOST_SESSIONS, HttpSessions
 
 
-class Health:
+class HealthRoute:
     def __init__(self, daemon: Daemon, sessions: HttpSessions) -> None:
         self._daemon = daemon
         self._sessions = sessions

@@ -11,7 +11,7 @@ from mcp_agent.page.connections import Connections
 from mcp_agent.page.control import Control
 from mcp_agent.page.endpoints import Api
 from mcp_agent.page.file_views import FileViews, JournalViews
-from mcp_agent.page.health import Health
+from mcp_agent.page.health import HealthRoute
 from mcp_agent.page.mount_control import MountControl
 from mcp_agent.page.page_calls import PageCalls
 from mcp_agent.page.session_views import SessionViews
@@ -22,7 +22,7 @@ from mcp_agent.storage.audit_reader import Trail
 
 
 def owner_api(
-    daemon: Daemon, tokens: Tokens, health: Health, logins: BrowserLogins, connected: Callable[[], list[Caller]]
+    daemon: Daemon, tokens: Tokens, health: HealthRoute, logins: BrowserLogins, connected: Callable[[], list[Caller]]
 ) -> Api:
     """Every endpoint of /api."""
     counts = daemon.metrics.by_tool

@@ -36,7 +36,7 @@ _TYPES = {
 }
 
 
-class Page:
+class PageRoute:
     """The ASGI application behind `/` in a browser, and behind `/ui/…`.
 
     `api` and `stream` are the applications of /api and of the page's events; the guard has checked the login.

@@ -1,4 +1,4 @@
-"""Log lines on stderr: JSON for programs, readable text on a terminal.
+"""Log lines on stderr: JSON for programs, readable text on a terminal. The daemon keeps them in a file, too.
 
 One object a line, `{ts, level, event, request_id?, data?}`. Control characters are escaped in both forms, so what
 a client puts into a name cannot forge a line or control a terminal.
@@ -17,7 +17,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from logging.handlers import QueueHandler, QueueListener
+from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
+from pathlib import Path
 from typing import Any, TextIO
 
 import orjson
@@ -27,6 +28,7 @@ from tools.kit.log_events import event as event
 
 LEVELS = ("debug", "info", "warning", "error")
 _MOST_WAITING = 10_000
+_MOST_FILE_BYTES = 5_000_000
 _STOP_TIMEOUT_S = 1.0
 _WIRE_LEVELS = {"WARNING": "warn", "CRITICAL": "error"}
 
@@ -86,7 +88,24 @@ class _BoundedQueueHandler(QueueHandler):
         return dropped
 
 
-class _LogWriter(QueueListener):
+class _Writer(QueueListener):
+    """Writes the lines of a queue to a handler."""
+
+    def __init__(self, lines: queue.Queue[logging.LogRecord | None], *handlers: logging.Handler) -> None:
+        super().__init__(lines, *handlers)
+        self._lines = lines
+
+    def enqueue_sentinel(self) -> None:
+        self._lines.put(None)
+
+    def stop(self) -> None:
+        """Write the lines that are left, but do not wait long: the stream may never be read again."""
+        stopping = threading.Thread(target=super().stop, name="log-stop", daemon=True)
+        stopping.start()
+        stopping.join(_STOP_TIMEOUT_S)
+
+
+class _StreamWriter(_Writer):
     """Writes the lines of the queue to a stream.
 
     There is no StreamHandler: it holds its lock while it writes, and `logging.shutdown` at exit would wait for that
@@ -110,25 +129,36 @@ class _LogWriter(QueueListener):
             write_painted(text, self._stream)
             self._stream.flush()
 
-    def enqueue_sentinel(self) -> None:
-        self._source.lines.put(None)
 
-    def stop(self) -> None:
-        """Write the lines that are left, but do not wait long: the stream may never be read again."""
-        stopping = threading.Thread(target=super().stop, name="log-stop", daemon=True)
-        stopping.start()
-        stopping.join(_STOP_TIMEOUT_S)
+class _LogFile(RotatingFileHandler):
+    """The log as a file of a bounded size. A full disk loses lines of it, and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=_MOST_FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - a method of the standard library
+        pass
 
 
 @contextlib.contextmanager
-def logging_to(stream: TextIO, level: str, on_terminal: logging.Formatter | None = None) -> Iterator[None]:
-    """Send every logger of this process to `stream` until the block ends. `on_terminal` writes it on a terminal."""
+def logging_to(
+    stream: TextIO, level: str, on_terminal: logging.Formatter | None = None, file: Path | None = None
+) -> Iterator[None]:
+    """Send every logger of this process to `stream` until the block ends, and as JSON to `file`.
+
+    `on_terminal` writes it on a terminal.
+    """
     handler = _BoundedQueueHandler((on_terminal or TerminalText()) if stream.isatty() else JsonLines())
-    writer = _LogWriter(handler, stream)
-    writer.start()
+    handlers: list[_BoundedQueueHandler] = [handler]
+    writers: list[_Writer] = [_StreamWriter(handler, stream)]
+    if file is not None:
+        handlers.append(_BoundedQueueHandler(JsonLines()))
+        writers.append(_Writer(handlers[-1].lines, _LogFile(file)))
+    for writer in writers:
+        writer.start()
     root = logging.getLogger()
     before, level_before = root.handlers[:], root.level
-    root.handlers[:] = [handler]
+    root.handlers[:] = handlers
     root.setLevel(level.upper())
     for noisy in ("uvicorn", "uvicorn.error", "watchfiles", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
@@ -137,7 +167,8 @@ def logging_to(stream: TextIO, level: str, on_terminal: logging.Formatter | None
     finally:
         root.handlers[:] = before
         root.setLevel(level_before)
-        writer.stop()
+        for writer in writers:
+            writer.stop()
 
 
 def standard_error() -> TextIO:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mcp_agent import __version__
 from mcp_agent.process.logs import event
@@ -36,6 +38,9 @@ class RuntimeFacts(Struct, frozen=True):
     config: str
     token_file: str | None = None
     version: str = __version__
+    # The command line and the folder that it was started with, so that it can be started so again.
+    arguments: tuple[str, ...] = ("serve",)
+    folder: str = "/"
 
 
 def claim_state_dir(config: Config) -> None:
@@ -53,12 +58,12 @@ def claim_state_dir(config: Config) -> None:
     if is_ours:
         return
     os.close(descriptor)
-    first = _running(config.runtime_file)
+    first = any_daemon(config.runtime_file)
     if first is None:
         where, advice = "it is still starting", "wait for it"
     else:
         where = f"{first.url or 'without a port'}, pid {first.pid}"
-        advice = f"use that one as it is, or end it with: kill {first.pid}"
+        advice = "use that one as it is, or end it with: mcp-agent stop"
     raise UserError(
         f"mcp-agent runs already: another daemon uses the state folder {config.state_dir} ({where}); {advice}. "
         "A second one needs a folder and a port of its own: --state-dir, --port"
@@ -66,19 +71,19 @@ def claim_state_dir(config: Config) -> None:
 
 
 def running_daemon(runtime_file: Path) -> RuntimeFacts | None:
-    """The running daemon; None if there is none to ask. Raises UserError as `_running` does."""
-    found = _running(runtime_file)
+    """The running daemon; None if there is none to ask. Raises UserError as `any_daemon` does."""
+    found = any_daemon(runtime_file)
     return found if found is not None and found.url else None
 
 
 def runs_without_port(runtime_file: Path) -> bool:
     """Whether there is a daemon that cannot be asked anything: a box of a fleet with `--no-listen`."""
-    found = _running(runtime_file)
+    found = any_daemon(runtime_file)
     return found is not None and not found.url
 
 
-def _running(runtime_file: Path) -> RuntimeFacts | None:
-    """What is in the file of a daemon that runs. A zombie does not.
+def any_daemon(runtime_file: Path) -> RuntimeFacts | None:
+    """What is in the file of a daemon that runs, also of one without a port. A zombie does not run.
 
     Raises UserError if another user can write the file, because the token is sent to the address in it.
     """
@@ -103,7 +108,9 @@ class RuntimeFile:
         self._path: Path = config.runtime_file
         own = os.getpid()
         token_file = str(config.token_file) if has_token_file else None
-        self._content = RuntimeFacts(url, own, start_time(own) or 0, str(config.config), token_file)
+        facts = RuntimeFacts(url, own, start_time(own) or 0, str(config.tools_file), token_file)
+        here = os.getcwd()  # noqa: PTH109 - the logical path, as the user typed it
+        self._content = replace(facts, arguments=tuple(sys.argv[1:]), folder=here)
 
     def __enter__(self) -> None:
         try:

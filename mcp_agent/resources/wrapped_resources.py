@@ -18,7 +18,7 @@ from registry.live_catalog import LiveCatalog
 from tools.kit.results import Result
 
 if TYPE_CHECKING:
-    from tools.cli.wrap import Document
+    from tools.cli.wrap import WrappedDocument
     from tools.cli.wrapped_tools import WrappedProgram
 
 
@@ -74,7 +74,7 @@ class WrappedResources:
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         return None
 
-    def _documents(self, caller: Caller) -> list[tuple[WrappedProgram, Document]]:
+    def _documents(self, caller: Caller) -> list[tuple[WrappedProgram, WrappedDocument]]:
         visible = {tool.name for tool in self._gate.visible(caller.access)}
         return [
             (program, document)

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 
 from mcp_agent.security.state_folder import mode_if_exposed
 from registry.profiles import Form
-from registry.user_error import UserError
+from registry.user_error import UsageError
 from tools.files import disk
 
 VARIABLE = "MCP_AGENT_TOKEN"
@@ -30,7 +30,7 @@ _MOST_TOKEN_CHARS = 4_096
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class BadToken(UserError):
+class BadToken(UsageError):
     """A token or a token file cannot be used. The message says why and what to do."""
 
 

@@ -27,7 +27,7 @@ from mcp_agent.security.authority import Authority, is_origin, is_same_origin, p
 from mcp_agent.security.browser_logins import PAGE_HEADER, BrowserLogins, is_page_path, needs_login
 from mcp_agent.security.cors import AllowedOrigins
 from mcp_agent.security.open_streams import OpenStreams
-from mcp_agent.security.refusals import Reason, Refusals
+from mcp_agent.security.refusals import RefusalReason, Refusals
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ _REFUSED_TWICE = {
     b"x-api-key": (400, _ONE_TOKEN),
 }
 
-_LOGGED: dict[Reason, str] = {
+_LOGGED: dict[RefusalReason, str] = {
     "host": "security.host_refused",
     "origin": "security.origin_refused",
     "wrong_token": "security.token_refused",
@@ -67,7 +67,7 @@ _LOGGED: dict[Reason, str] = {
 
 class _Refused(Exception):
     def __init__(
-        self, status: int, message: str, hint: str | None = None, reason: Reason | None = None, **logged: Any
+        self, status: int, message: str, hint: str | None = None, reason: RefusalReason | None = None, **logged: Any
     ) -> None:
         """`logged` is what the log says besides the reason."""
         super().__init__(message)
@@ -179,7 +179,7 @@ class Guard:
         }
         await self._app(scope, receive, send)
 
-    def _report(self, refused: _Refused, reason: Reason, scope: Scope) -> None:
+    def _report(self, refused: _Refused, reason: RefusalReason, scope: Scope) -> None:
         client = scope.get("client")
         is_reported = self._refusals.add(reason, client[0] if client else "", scope["path"])
         name = _LOGGED.get(reason)
@@ -328,7 +328,7 @@ def _is_own_address(name: str, scope: Scope) -> bool:
         return False
 
 
-def _login_refusal(message: str, reason: Reason) -> _Refused:
+def _login_refusal(message: str, reason: RefusalReason) -> _Refused:
     hint = "send it as: Authorization: Bearer <token>; mcp-agent serve says where the token is"
     return _Refused(401, message, hint, reason)
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
-Reason = Literal["host", "origin", "no_token", "wrong_token", "bad_header"]
+RefusalReason = Literal["host", "origin", "no_token", "wrong_token", "bad_header"]
 
 _WINDOW_S = 1.0
 _LINES_OF_ONE = 3
@@ -29,15 +29,15 @@ class Refusals:
     """
 
     def __init__(self, note: Callable[[dict[str, object]], None]) -> None:
-        self.counts: dict[Reason, int] = {}
+        self.counts: dict[RefusalReason, int] = {}
         self._note = note
         self._began = 0.0
         self._lines: Counter[str] = Counter()
-        self._rest: Counter[tuple[str, Reason]] = Counter()
+        self._rest: Counter[tuple[str, RefusalReason]] = Counter()
         # The path of the last refusal of each source in `_rest`.
-        self._paths: dict[tuple[str, Reason], str] = {}
+        self._paths: dict[tuple[str, RefusalReason], str] = {}
 
-    def add(self, reason: Reason, address: str, path: str) -> bool:
+    def add(self, reason: RefusalReason, address: str, path: str) -> bool:
         """Count a refusal. True if it is reported at once."""
         self.counts[reason] = self.counts.get(reason, 0) + 1
         if time.monotonic() - self._began >= _WINDOW_S:

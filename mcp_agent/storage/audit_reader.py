@@ -21,7 +21,6 @@ from msgspec import Struct
 from mcp_agent.storage.audit_log import FILE_NAME
 from tools.files import disk
 
-_NUMBERED = re.compile(re.escape(FILE_NAME) + r"\.(\d+)")
 _AGO = re.compile(r"(\d+)\s*(s|m|h|d|w)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LOOK_EVERY_S = 0.2
@@ -63,10 +62,14 @@ _BAD_EVENTS = ("login_refused", "policy_rejected")
 
 
 class Trail(Struct, eq=False):
-    """The audit files of a state folder. `on_damaged_line` is called for every line that cannot be read."""
+    """The audit files of a state folder. `on_damaged_line` is called for every line that cannot be read.
+
+    With another `file_name` it reads other lines that have a time and are rotated in the same way, such as the log.
+    """
 
     folder: Path
     on_damaged_line: Callable[[], None]
+    file_name: str = FILE_NAME
 
     def last(self, count: int | None, wanted: LineFilter) -> list[Line]:
         """The newest `count` matching lines, or all of them, oldest first."""
@@ -82,7 +85,7 @@ class Trail(Struct, eq=False):
 
     def end(self) -> int | None:
         """The current file, opened at its end, for `follow`; None if there is none yet."""
-        descriptor = _open(self.folder / FILE_NAME)
+        descriptor = _open(self.folder / self.file_name)
         if descriptor is not None:
             os.lseek(descriptor, 0, os.SEEK_END)
         return descriptor
@@ -127,9 +130,10 @@ class Trail(Struct, eq=False):
             names = [path.name for path in self.folder.iterdir()]
         except FileNotFoundError:
             return []
-        numbers = sorted(int(match[1]) for name in names if (match := _NUMBERED.fullmatch(name)))
-        current = [self.folder / FILE_NAME] if FILE_NAME in names else []
-        return [*current, *(self.folder / f"{FILE_NAME}.{number}" for number in numbers)]
+        rotated = re.compile(re.escape(self.file_name) + r"\.(\d+)")
+        numbers = sorted(int(match[1]) for name in names if (match := rotated.fullmatch(name)))
+        current = [self.folder / self.file_name] if self.file_name in names else []
+        return [*current, *(self.folder / f"{self.file_name}.{number}" for number in numbers)]
 
     def _lines(self, path: Path) -> Iterator[Line]:
         try:

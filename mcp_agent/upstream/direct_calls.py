@@ -25,7 +25,7 @@ _PLAIN_KEYS = {"content", "structuredContent", "isError", "resultType", "_meta"}
 Progress = Callable[[float, float | None, str | None], None]
 
 
-class Disconnected(Exception):
+class ServerDisconnected(Exception):
     """The server has ended, or is not read any more."""
 
 
@@ -49,7 +49,7 @@ class DirectCalls:
     async def call(self, tool: str, arguments: dict[str, Any], report: Progress | None) -> dict[str, Any]:
         """The result as the server sent it. Raises Disconnected, and UpstreamFailed for a JSON-RPC error."""
         if self._is_ended:
-            raise Disconnected
+            raise ServerDisconnected
         number, self._next_id = self._next_id, self._next_id + 1
         params: dict[str, Any] = {"name": tool, "arguments": arguments}
         if report is not None:
@@ -102,7 +102,7 @@ class DirectCalls:
         self._is_ended = True
         for waiting in self._waiting.values():
             if not waiting.answer.done():
-                waiting.answer.set_exception(Disconnected())
+                waiting.answer.set_exception(ServerDisconnected())
 
     def _report(self, params: Any) -> bool:
         if not isinstance(params, dict) or not isinstance(params.get("progressToken"), int):
@@ -125,7 +125,7 @@ class DirectCalls:
         task.add_done_callback(self._cancellations.discard)
 
     async def _tell(self, line: bytes) -> None:
-        with contextlib.suppress(Disconnected):
+        with contextlib.suppress(ServerDisconnected):
             await self._write(line)
 
 

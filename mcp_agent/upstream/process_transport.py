@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected
+from mcp_agent.upstream.direct_calls import DirectCalls, ServerDisconnected
 from tools.sessions.manager import SessionManager
 from tools.sessions.output_log import Stream
 from tools.sessions.process import Status
@@ -176,7 +176,7 @@ class _Outgoing:
 
         try:
             await self.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-        except Disconnected:
+        except ServerDisconnected:
             raise anyio.BrokenResourceError from None
 
     async def write(self, line: bytes) -> None:
@@ -191,7 +191,7 @@ class _Outgoing:
             async with self._turn:
                 if await child.write(rest) < len(rest):
                     self._on_stuck()
-                    raise Disconnected
+                    raise ServerDisconnected
         finally:
             self._waiting -= 1
 

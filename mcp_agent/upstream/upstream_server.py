@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_agent.process.logs import event
 from mcp_agent.upstream.connecting import START_S, Listeners, Surroundings, connect, envelope
-from mcp_agent.upstream.direct_calls import DirectCalls, Disconnected, Progress, is_plain
+from mcp_agent.upstream.direct_calls import DirectCalls, Progress, ServerDisconnected, is_plain
 from mcp_agent.upstream.process_transport import ServerProcess
 from registry.mount_entries import Mount
 from tools.kit.errors import ToolError, UpstreamFailed, UpstreamUnavailable
@@ -311,7 +311,7 @@ class Upstream:
         if told == _SESSION_UNKNOWN:
             ended.set()
             return _SessionUnknown(f"{name} does not know this connection any more")
-        if ended.is_set() or told == _CONNECTION_CLOSED or isinstance(error, Disconnected):
+        if ended.is_set() or told == _CONNECTION_CLOSED or isinstance(error, ServerDisconnected):
             ended.set()
             return self._unavailable(during=what)
         if isinstance(error, TimeoutError):
@@ -333,7 +333,7 @@ class Upstream:
         message = f"the mounted server {name} {happened}" + (f": {reason}" if reason else "")
         hint = None
         if self.has_given_up:
-            again = f"its owner can start it: mcp-agent mount --restart {name}"
+            again = f"its owner can start it: mcp-agent mount restart {name}"
             hint = f"it failed {self._failures} times and is not started again; {again}"
         return UpstreamUnavailable(message, hint=hint, stderr=self.process.last_lines)
 

@@ -67,7 +67,7 @@ class CompactHost:
 
 @contextlib.asynccontextmanager
 async def compact_host(folder: Path, **settings: Any) -> AsyncIterator[CompactHost]:
-    flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json"), **settings}
+    flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json"), **settings}
     daemon = compose_daemon(load(flags, {}), EVERY_TOOL, working_directory=folder)
     try:
         yield CompactHost(daemon, folder)

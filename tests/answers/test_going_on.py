@@ -158,7 +158,7 @@ class Reader:
 @contextlib.asynccontextmanager
 async def composed(folder: Path) -> AsyncIterator[Daemon]:
     folder.mkdir(exist_ok=True)
-    flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json")}
+    flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json")}
     daemon = compose_daemon(load(flags, {}), working_directory=folder)
     try:
         yield daemon

@@ -33,7 +33,7 @@ _NAMES = [client.name.replace("*", "-devbox") for client in TEXT_CLIENTS]
 async def host(tmp_path: Path) -> AsyncIterator[Daemon]:
     folder = tmp_path / "host"
     folder.mkdir()
-    flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json")}
+    flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json")}
     composed = compose_daemon(load(flags, {}), working_directory=folder)
     yield composed
     await composed.stop(0.5)
@@ -90,7 +90,7 @@ async def test_a_program_is_sent_the_object_with_the_defaults_of_the_tool(host: 
 
 
 async def test_the_setting_says_how_much_text_a_model_is_sent(tmp_path: Path) -> None:
-    flags = {"state_dir": str(tmp_path / "state"), "config": str(tmp_path / "tools.json"), "text_bytes": "10000"}
+    flags = {"state_dir": str(tmp_path / "state"), "tools_file": str(tmp_path / "tools.json"), "text_bytes": "10000"}
     composed = compose_daemon(load(flags, {}), working_directory=tmp_path)
     try:
         shown = await _call(composed, "codex-mcp-client", "shell_exec", command="seq 1 20000")

@@ -84,7 +84,7 @@ async def test_every_wire_sends_the_same_short_object(compact: Daemon, tmp_path:
 async def _official(compact: Daemon, kind: str, mode: str) -> AsyncIterator[Client]:
     server: Any = StdioServerParameters(
         command=COMMAND,
-        args=["stdio", "--config", str(compact.tools_json)],
+        args=["stdio", "--tools-file", str(compact.tools_json)],
         env=environment(compact.home),
         cwd=compact.home,
     )

@@ -125,7 +125,7 @@ def _daemon(stack: ExitStack, bench: Bench, categories: list[Any], tools: set[st
     """A daemon with these categories, once it lists `tools`, and a client of it."""
     file = bench.folder / "tools.json"
     file.write_text(json.dumps({"profiles": [{"id": "default", "categories": categories}]}))
-    command = mcp_agent("serve", "--port", "0", "--config", str(file))
+    command = mcp_agent("serve", "--port", "0", "--tools-file", str(file))
     program = stack.enter_context(running(command, bench.folder, environment={"MCP_AGENT_TOKEN": _TOKEN}))
     client = opened_http(f"{orjson.loads(program.line())['url']}/mcp", _ERA, _TOKEN)
     stack.callback(client.close)

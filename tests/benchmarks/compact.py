@@ -18,8 +18,8 @@ from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.catalog import discover
 from registry.gate import Access
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
-from tools.filesystem.fs_grep import Match, Matches
-from tools.filesystem.fs_list import Entry, Listing
+from tools.filesystem.fs_grep import FoundLine, FoundLines
+from tools.filesystem.fs_list import FolderListing, ListedEntry
 from tools.kit.results import Result
 from tools.shell.shell_exec import Executed
 
@@ -87,17 +87,17 @@ def _metered(work: Callable[[], object]) -> Meter:
     return meter
 
 
-def _listing() -> Listing:
-    entries: list[Entry] = [
+def _listing() -> FolderListing:
+    entries: list[ListedEntry] = [
         {"path": f"/srv/shop/src/part-{n:06}.py", "type": "file", "size": n, "modified": "2026-11-16T04:18:01Z"}
         for n in range(_BYTES // 103)
     ]
-    return Listing("/srv/shop", entries)
+    return FolderListing("/srv/shop", entries)
 
 
-def _matches() -> Matches:
+def _matches() -> FoundLines:
     paths = [f"/srv/shop/src/part-{n:03}.py" for n in range(400)]
-    matches: list[Match] = [
+    matches: list[FoundLine] = [
         {
             "path": paths[n * 400 // _MATCHES],
             "line": n,
@@ -106,7 +106,7 @@ def _matches() -> Matches:
         }
         for n in range(_MATCHES)
     ]
-    return Matches(matches)
+    return FoundLines(matches)
 
 
 def _output() -> Executed:

@@ -128,7 +128,7 @@ class _Fleet:
     def _start(self, command: list[str], name: str, *arguments: str) -> tuple[Program, str]:
         home = self._folder / name
         home.mkdir()
-        places = ("--config", str(home / "tools.json"), "--state-dir", str(home / "state"))
+        places = ("--tools-file", str(home / "tools.json"), "--state-dir", str(home / "state"))
         program = self._stack.enter_context(
             running([*command, *arguments, *places], home, environment={"MCP_AGENT_TOKEN": _TOKEN})
         )

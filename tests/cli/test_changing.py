@@ -19,7 +19,7 @@ async def _listed(daemon: Daemon) -> set[str]:
 
 async def test_the_daemon_with_another_file_makes_the_change(home: Path) -> None:
     with running(home) as daemon:
-        # No --config: by itself the command would take another file than the daemon has.
+        # No --tools-file: by itself the command would take another file than the daemon has.
         done = command(home, "disable", "shell")
         assert not [name for name in await _listed(daemon) if name.startswith("shell_")]
     assert done.stdout.splitlines()[-2:] == [
@@ -51,7 +51,7 @@ async def test_a_pinned_daemon_refuses_what_it_would_not_follow(home: Path) -> N
         before = daemon.tools_json.read_text()
         for refused in (("disable", "shell"), ("profile", "use", "default")):
             done = command(home, *refused)
-            assert (done.returncode, done.stdout) == (2, "")
+            assert (done.returncode, done.stdout) == (1, "")
             assert "the running daemon is pinned to the profile lean" in done.stderr
         assert daemon.tools_json.read_text() == before
         done = command(home, "disable", "shell", "--profile", "lean")
@@ -63,7 +63,7 @@ def test_a_token_of_the_environment_is_asked_for(home: Path) -> None:
     with running(home, extra={"MCP_AGENT_TOKEN": "a-token-of-the-environment"}) as daemon:
         before = daemon.tools_json.read_text()
         done = command(home, "disable", "shell")
-        assert (done.returncode, done.stdout) == (2, "")
+        assert (done.returncode, done.stdout) == (1, "")
         assert "has its token from MCP_AGENT_TOKEN; set that here, too" in done.stderr
         assert daemon.tools_json.read_text() == before
         done = command(home, "disable", "shell", MCP_AGENT_TOKEN="a-token-of-the-environment")
@@ -82,7 +82,7 @@ def test_without_a_daemon_the_changed_file_is_named(home: Path) -> None:
 
 def test_a_file_that_is_named_is_changed_whatever_the_daemon_has(daemon: Daemon) -> None:
     other = daemon.home / "other.json"
-    done = command(daemon.home, "disable", "shell", "--config", str(other))
+    done = command(daemon.home, "disable", "shell", "--tools-file", str(other))
     assert done.stdout.splitlines()[-2:] == [
         f"changed: {other}",
         f"the running daemon uses another file, {daemon.tools_json}, and goes on as before",
@@ -148,9 +148,9 @@ async def test_a_wrapped_program_is_one_of_what_executes(daemon: Daemon) -> None
 def test_a_wrapped_program_is_switched_without_a_daemon_too(home: Path) -> None:
     category = {"id": "cli", "wrap": [{"id": "git_run", "command": "git"}]}
     (home / "tools.json").write_text(json.dumps({"profiles": [{"id": "default", "categories": [category]}]}))
-    done = command(home, "disable", "git_run", "--config", "tools.json")
+    done = command(home, "disable", "git_run", "--tools-file", "tools.json")
     assert done.stdout.startswith("git_run is off in the profile default\n")
-    assert "git_run" not in command(home, "tools", "--json", "--config", "tools.json").stdout
+    assert "git_run" not in command(home, "tools", "--json", "--tools-file", "tools.json").stdout
 
 
 async def test_running_sessions_are_named_and_can_be_ended(daemon: Daemon) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mcp_agent import __version__
 from registry.catalog import discover
 from tests.cli.conftest import Run, Said
-from tests.support.daemon import COMMAND, command, environment
+from tests.support.daemon import COMMAND, environment
 from tests.support.waiting import PATIENCE_S
 from tools.files.revisions import rev_of_bytes
 
@@ -31,27 +31,33 @@ def test_help_names_every_command(run: Run) -> None:
     said = run("--help")
     assert (said.code, said.err) == (0, "")
     for name in ("serve", "stdio", "tools", "check", "profile", "enable", "disable", "call"):
-        assert f"\n    {name} " in said.out
+        assert f"\n  {name} " in said.out
 
 
 def test_help_of_serve_names_every_flag(run: Run) -> None:
     said = run("serve", "--help")
-    flags = "--host --port --config --profile --state-dir --token-file --allow-host --tls-cert --tls-key --log-level"
+    flags = (
+        "--host --port --tools-file --profile --state-dir --token-file --allow-host --tls-cert --tls-key --log-level"
+    )
     assert said.code == 0
     assert [flag for flag in flags.split() if f"\n  {flag} " not in said.out] == []
     assert "MCP_AGENT_TOKEN" in said.out
 
 
-def test_the_version_is_told(home: Path) -> None:
-    done = command(home, "--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"mcp-agent {__version__}\n", "")
+def test_the_version_is_told(run: Run) -> None:
+    for asked in ("--version", "-V", "version"):
+        assert run(asked) == Said(0, f"mcp-agent {__version__}\n", "")
+    assert json.loads(run("version", "--json").out)["version"] == __version__
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("srve",), "there is no command 'mcp-agent srve' (did you mean serve?)"),
-        (("serve", "--prot", "1"), "unrecognized arguments: --prot 1"),
+        (("serve", "--prot", "1"), "there is no flag --prot in mcp-agent serve (did you mean --port?)"),
+        (("serve", "now"), "mcp-agent serve does not take 'now'; mcp-agent serve --help shows how to use it"),
+        (("tools", "fs_raed"), "there is no tool 'fs_raed' (did you mean fs_read?)"),
+        (("connect", "claude-cod"), "there is no client 'claude-cod' (did you mean claude-code?)"),
         (("serve", "--port", "abc"), "--port: needs a whole number from 0 to 65535, not 'abc'"),
         (("serve", "--port", "65536"), "--port: needs a whole number from 0 to 65535, not '65536'"),
         (("serve", "--port", "-1"), "--port: needs a whole number from 0 to 65535, not '-1'"),
@@ -62,23 +68,23 @@ def test_the_version_is_told(home: Path) -> None:
         (("serve", "--port", "0", "--tls-cert", "x", "--tls-key", "y"), "--tls-cert: there is no file {home}/x"),
         (("serve", "--port", "0", "--allow-host", "http://x"), "--allow-host: 'http://x' must be a bare name"),
         (("serve", "--port", "0", "--allow-host", "*"), "--allow-host: '*' must be a bare name"),
-        (("serve", "--port", "0", "--config", "x" * 300), "{home}/" + "x" * 300 + " cannot be used:"),
-        (("stdio", "--config", "/dev/null/x"), "/dev/null/x cannot be used:"),
-        (("tools", "--config", "/dev/null/x"), "/dev/null/x cannot be used:"),
+        (("serve", "--port", "0", "--tools-file", "x" * 300), "{home}/" + "x" * 300 + " cannot be used:"),
+        (("stdio", "--tools-file", "/dev/null/x"), "/dev/null/x cannot be used:"),
+        (("tools", "--tools-file", "/dev/null/x"), "/dev/null/x cannot be used:"),
         (("tools", "--profile", "nobody"), "there is no profile 'nobody' (there are default, lean, "),
         (("check", "nowhere.json"), "nowhere.json is not there"),
         (("check", "x" * 300), "x" * 300 + " is not there"),
-        (("profile",), "the following arguments are required: list|show|use"),
+        (("profile",), "mcp-agent profile needs one of list|show|use|"),
         (("profile", "show", "nobody"), "there is no profile 'nobody' (there are default, lean, "),
         (("profile", "use", "nobody"), "there is no profile 'nobody' (there are default, lean, "),
         (("enable", "fs_raed"), "there is no category or tool 'fs_raed' (did you mean fs_read?)"),
         (("disable", "teleport"), "there is no category or tool 'teleport'"),
         (("disable", "fs_read", "--profile", "nobody"), "there is no profile 'nobody' (there are default, lean, "),
-        (("disable", "fs_read", "--config", "/dev/null/x"), "/dev/null/x cannot be used:"),
+        (("disable", "fs_read", "--tools-file", "/dev/null/x"), "/dev/null/x cannot be used:"),
         (("call", "fs_raed"), "Unknown tool: fs_raed (did you mean fs_read?)"),
         (("call", "fs_read", "path"), "'path' must be key=value, for example path=README.md"),
         (("call", "fs_read", "=x"), "'=x' must be key=value, for example path=README.md"),
-        (("call", "fs_read", "--config", "/dev/null/x"), "/dev/null/x cannot be used:"),
+        (("call", "fs_read", "--tools-file", "/dev/null/x"), "/dev/null/x cannot be used:"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
@@ -149,6 +155,17 @@ def test_tools_gives_the_list_as_json(run: Run) -> None:
     listed: list[dict[str, Any]] = json.loads(run("tools", "--json").out)["tools"]
     assert tuple(tool["name"] for tool in listed) == discover().names
     assert set(listed[0]) == {"name", "title", "description", "inputSchema", "annotations"}
+
+
+def test_tools_shows_one_tool_with_its_arguments(run: Run) -> None:
+    lines = run("tools", "fs_patch").out.splitlines()
+    assert lines[0].startswith("fs_patch: filesystem, write, ")
+    assert lines[0].endswith("on in the profile default")
+    rows = {line.split("\t")[0]: line.split("\t")[1:3] for line in lines if "\t" in line}
+    assert (rows["path"], rows["dry_run"]) == (["string", "required"], ["boolean", "false"])
+    assert json.loads(run("tools", "fs_patch", "--json").out)["name"] == "fs_patch"
+    run("disable", "fs_patch")
+    assert run("tools", "fs_patch").out.splitlines()[0].endswith("off in the profile default")
 
 
 def test_switches_are_saved_in_the_file(run: Run, tools_json: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_closed_port_is_told_from_a_wrong_name(home: Path) -> None:
 
 
 def test_a_misspelt_variable_is_told(daemon: Daemon) -> None:
-    done = command(daemon.home, "doctor", "--config", str(daemon.tools_json), MCP_AGENT_PROT="1")
+    done = command(daemon.home, "doctor", "--tools-file", str(daemon.tools_json), MCP_AGENT_PROT="1")
     assert done.returncode == 1
     assert "there is no setting MCP_AGENT_PROT (did you mean MCP_AGENT_PORT?)" in done.stdout
     assert done.stdout.endswith("1 to correct\n")

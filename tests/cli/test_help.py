@@ -1,14 +1,20 @@
-"""Help, and the completion scripts that are made from the same parser."""
+"""Help, old spellings, and completion."""
 
 from __future__ import annotations
 
+import argparse
+import shlex
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from mcp_agent.cli.declaration import PROGRAM, Command
+from mcp_agent.cli.main import every_command, find_command
+from mcp_agent.cli.old_spellings import current_spelling
 from tests.cli.conftest import Run
-from tests.support.daemon import COMMAND
+from tests.support.daemon import COMMAND, environment
 from tests.support.waiting import PATIENCE_S
 
 
@@ -27,7 +33,7 @@ def test_help_of_a_command_is_that_of_its_flag(run: Run) -> None:
     ("words", "message"),
     [
         (("conect",), "there is no command 'mcp-agent conect' (did you mean connect?)\n"),
-        (("help", "teleport"), "there is no command 'mcp-agent teleport'; there are serve, stdio, "),
+        (("help", "teleport"), "there is no command 'mcp-agent teleport'; there are serve, stop, "),
         (("token", "crate"), "there is no command 'mcp-agent token crate' (did you mean create?)\n"),
         (("token", "x"), "there is no command 'mcp-agent token x'; there are create, list, "),
     ],
@@ -40,6 +46,61 @@ def test_a_command_that_there_is_not_is_told_with_the_one_that_may_be_meant(
     assert said.err.startswith(f"mcp-agent: {message}")
 
 
+@pytest.mark.parametrize("command", [pytest.param(each, id=each.prog) for each in every_command()])
+def test_each_command_has_json_and_two_examples_that_can_be_typed(command: Command) -> None:
+    flags = command.parser().format_help()
+    assert "--json" in flags
+    assert len(command.examples) == 2
+    for example in command.examples:
+        if example.startswith(PROGRAM):
+            own = shlex.split(example.partition(" > ")[0])[1:]
+            assert find_command(own) is command
+            own = own[: own.index("--")] if "--" in own else own
+            command.parser().read(own[len(command.words) :], argparse.Namespace())
+
+
+def test_a_group_shows_its_commands_and_needs_one(run: Run) -> None:
+    shown = run("mount", "--help")
+    assert [line.split()[0] for line in shown.out.splitlines() if line.startswith("  ")][:5] == [
+        "add",
+        "list",
+        "remove",
+        "restart",
+        "import",
+    ]
+    assert run("token").code == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["unmount", "x"], ["mount", "remove", "x"]),
+        (["unwrap", "x"], ["wrap", "remove", "x"]),
+        (["wrap", "git", "--block", "push"], ["wrap", "add", "git", "--block", "push"]),
+        (["mount"], ["mount", "list"]),
+        (["mount", "--json"], ["mount", "list", "--json"]),
+        (["mount", "x", "--url", "http://y"], ["mount", "add", "x", "--url", "http://y"]),
+        (["mount", "--restart", "x"], ["mount", "restart", "x"]),
+        (["mount", "x", "--from", "file"], ["mount", "import", "file", "x"]),
+        (["profile", "delete", "x"], ["profile", "remove", "x"]),
+        (["artifacts", "rm", "x"], ["artifacts", "remove", "x"]),
+        (["connect", "codex", "--remove", "--dry-run"], ["connect", "remove", "codex", "--dry-run"]),
+    ],
+)
+def test_an_old_spelling_works_and_says_the_new_one(old: list[str], new: list[str]) -> None:
+    words, note = current_spelling(old, is_followed=False)
+    assert words == new
+    assert f"`mcp-agent {old[0]}" in note
+    assert f"is now `mcp-agent {' '.join(new[:2])}" in note
+    assert current_spelling(new, is_followed=False) == (new, "")
+
+
+def test_the_old_name_of_the_flag_for_tools_json_works(run: Run, home: Path) -> None:
+    run("disable", "shell", "--config", "own.json")
+    assert "shell_exec" not in run("tools", "--json", "--tools-file", "own.json").out
+    assert "--config" not in run("tools", "--help").out
+
+
 def _script(shell: str) -> str:
     return subprocess.run(
         [COMMAND, "completion", shell], capture_output=True, text=True, timeout=PATIENCE_S, check=True
@@ -47,21 +108,40 @@ def _script(shell: str) -> str:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_knows_the_commands_and_is_good(shell: str) -> None:
+def test_a_completion_script_is_good(shell: str) -> None:
     script = _script(shell)
-    for word in ("serve", "doctor", "completion"):
-        assert word in script
     if program := shutil.which(shell):
         checked = subprocess.run([program, "-n"], input=script, capture_output=True, text=True, check=False)
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_bash_completes_a_command_and_its_flags() -> None:
-    asked = """
-    COMP_WORDS=(mcp-agent token cr); COMP_CWORD=2; _shtab_mcp_agent; echo "${COMPREPLY[@]}"
-    COMP_WORDS=(mcp-agent serve --tls); COMP_CWORD=2; _shtab_mcp_agent; echo "${COMPREPLY[@]}"
-    """
+def test_bash_completes_a_command(home: Path) -> None:
+    asked = 'COMP_WORDS=(mcp-agent token cr); COMP_CWORD=2; _mcp_agent; echo "${COMPREPLY[@]}"'
     done = subprocess.run(
-        ["bash", "-c", _script("bash") + asked], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        ["bash", "-c", f"{_script('bash')}\n{asked}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        env={**environment(home), "PATH": f"{Path(COMMAND).parent}:/usr/bin:/bin"},
     )
-    assert done.stdout.split("\n")[:2] == ["create", "--tls-cert --tls-key"]
+    assert done.stdout == "create\n"
+
+
+def test_completion_knows_tools_profiles_clients_and_tokens(run: Run) -> None:
+    run("profile", "create", "mine")
+    run("token", "create", "--name", "laptop")
+
+    def offered(*words: str) -> list[str]:
+        return run("__complete", *words).out.split()
+
+    assert offered("dis") == ["disable"]
+    assert offered("serve", "--tls") == ["--tls-cert", "--tls-key"]
+    assert {"fs_patch", "filesystem"} <= set(offered("enable", "f"))
+    assert offered("tools", "fs_pa") == ["fs_patch"]
+    assert "mine" in offered("profile", "use", "")
+    assert offered("tools", "--profile", "mi") == ["mine"]
+    assert offered("connect", "claude-c") == ["claude-code"]
+    assert offered("token", "revoke", "") == ["laptop"]
+    assert offered("completion", "b") == ["bash"]
+    assert offered("teleport", "") == []

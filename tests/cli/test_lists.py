@@ -15,7 +15,7 @@ from tests.support.terminal import on_a_terminal
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(("undo", "--list"), "there is nothing to undo\n"), (("artifacts", "list"), "no artifacts\n")],
+    [(("undo",), "there is nothing to undo\n"), (("artifacts", "list"), "no artifacts\n")],
 )
 def test_an_empty_list_says_so_and_a_pipe_gets_nothing(run: Run, arguments: tuple[str, ...], said: str) -> None:
     answer = run(*arguments)
@@ -41,13 +41,14 @@ def test_every_list_is_to_be_had_as_json(run: Run, home: Path) -> None:
         return json.loads(answer.out)
 
     assert [each["ref"] for each in listed("artifacts", "list")] == [reference]
-    assert [(each["action"], each["path"]) for each in listed("undo", "--list")] == [("create", str(home / "x"))]
+    assert [(each["action"], each["path"]) for each in listed("undo")] == [("create", str(home / "x"))]
     assert [each["profile"] for each in listed("token", "list")] == [None, "lean"]
     profiles = listed("profile", "list")
     assert (profiles["active"], profiles["profiles"][1]["id"]) == ("default", "lean")
     assert listed("profile", "show", "lean")["id"] == "lean"
     assert "fs_read" in [tool["name"] for tool in listed("tools")["tools"]]
-    assert listed("mount") == {}
+    assert listed("mount", "list") == {}
+    assert listed("wrap", "list") == []
     assert listed("check") == {"file": str(home / ".config/mcp-agent/tools.json"), "good": True, "problems": []}
     (home / "bad.json").write_text('{"activeProfile": "nobody"}')
     bad = run("check", "bad.json", "--json")

@@ -1,4 +1,4 @@
-"""`mcp-agent mount`, `unmount`, `wrap`, `unwrap` and what `tools` says of mounted servers."""
+"""`mcp-agent mount`, `wrap` and what `tools` says of mounted servers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def categories(file: Path) -> dict[str, Any]:
 
 
 def mount(daemon: Daemon, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`mcp-agent mount`; what stands behind -- stays there."""
-    return command(daemon.home, "mount", "--config", str(daemon.tools_json), *arguments)
+    """`mcp-agent mount add`; what stands behind -- stays there."""
+    return command(daemon.home, "mount", "add", "--tools-file", str(daemon.tools_json), *arguments)
 
 
 async def text_of(daemon: Daemon, tool: str, **arguments: Any) -> str:
@@ -30,13 +30,14 @@ async def text_of(daemon: Daemon, tool: str, **arguments: Any) -> str:
     return str(answer["result"]["structuredContent"]["text"])
 
 
-async def test_mount_answers_when_the_tools_can_be_called_and_unmount_takes_them_away(home: Path) -> None:
+async def test_mount_answers_when_the_tools_can_be_called_and_remove_takes_them_away(home: Path) -> None:
     with running(home) as daemon:
         done = mount(daemon, "small", "--only", "echo", "environment", "--env", "KEY=hush", "--", *LINE)
         assert done.returncode == 0, done.stderr
         assert "small is mounted in the profile default\n" in done.stdout
         assert f"changed: {daemon.tools_json}\n" in done.stdout
         assert "small: running; 2 of 16 tools, " in done.stdout
+        assert "small: shown in the profiles default, compact\n" in done.stdout
         assert await text_of(daemon, "echo", text="hi") == "hi"
         assert await text_of(daemon, "environment", name="KEY") == "hush"
         # The secret is in the closed folder, not in the file that tools can read.
@@ -47,19 +48,19 @@ async def test_mount_answers_when_the_tools_can_be_called_and_unmount_takes_them
         denied = await daemon.rpc("tools/call", name="fs_read", arguments={"path": str(place)})
         assert denied["result"]["structuredContent"]["error"]["code"] == "DENIED"
 
-        assert "  small                  running; 2 of 16 tools" in daemon.cli("mount").stdout
+        assert "  small                  running; 2 of 16 tools" in daemon.cli("mount", "list").stdout
         shown = daemon.cli("tools").stdout
         each = [int(line.split("\t")[3].split()[0]) for line in shown.splitlines() if "\tsmall\t" in line]
         assert (len(each), f"running; 2 of 16 tools, {sum(each)} tokens\n" in shown) == (2, True)
         assert daemon.cli("disable", "echo").returncode == 0
         assert categories(daemon.tools_json)["small"]["tools"][0] == {"id": "echo", "label": "echo", "enabled": False}
 
-        done = daemon.cli("unmount", "small")
-        assert (done.returncode, "small is mounted no more\n" in done.stdout) == (0, True)
+        done = daemon.cli("mount", "remove", "small")
+        assert (done.returncode, "Unmounted small.\n" in done.stdout) == (0, True)
         assert "small" not in categories(daemon.tools_json)
         assert not place.exists()
         assert "error" in await daemon.rpc("tools/call", name="echo", arguments={})
-        assert "no server is mounted as 'small'" in daemon.cli("unmount", "small").stderr
+        assert "no server is mounted as 'small'" in daemon.cli("mount", "remove", "small").stderr
 
 
 async def test_a_mount_that_does_not_start_says_why(home: Path) -> None:
@@ -81,8 +82,8 @@ def test_a_mount_in_the_place_of_one_that_failed_is_waited_for(home: Path) -> No
             assert "failed; 0 tools, 0 tokens; /no/such/program is not a program that is there" in done.stdout, done
         assert "small: running; 16 tools" in mount(daemon, "small", "--", *LINE).stdout
         # A wrapped program in the same category is none of its tools.
-        assert daemon.cli("wrap", "echo", "--category", "small").returncode == 0
-        assert "running; 16 tools, " in daemon.cli("mount").stdout
+        assert daemon.cli("wrap", "add", "echo", "--category", "small").returncode == 0
+        assert "running; 16 tools, " in daemon.cli("mount", "list").stdout
 
 
 def test_a_mount_that_is_refused_changes_nothing_and_keeps_no_secret(home: Path) -> None:
@@ -104,18 +105,18 @@ async def test_a_given_up_server_is_started_again_by_hand(home: Path) -> None:
     with running(home) as daemon:
         assert mount(daemon, "late", "--", "sh", "-c", script).returncode == 1
         flag.touch()
-        done = daemon.cli("mount", "--restart", "late")
+        done = daemon.cli("mount", "restart", "late")
         assert (done.returncode, "late: running; 16 tools" in done.stdout) == (0, True), done.stdout
-        assert "no server is mounted as 'other'" in daemon.cli("mount", "--restart", "other").stderr
+        assert "no server is mounted as 'other'" in daemon.cli("mount", "restart", "other").stderr
 
 
 def test_without_a_daemon_the_file_is_written_and_the_next_daemon_lists_the_tools(home: Path) -> None:
-    done = command(home, "mount", "small", "--config", "tools.json", "--", *LINE)
+    done = command(home, "mount", "add", "small", "--tools-file", "tools.json", "--", *LINE)
     assert "no daemon is running" in done.stdout.lower()
     with running(home) as daemon:
         eventually_sync(lambda: daemon.cli("tools").stdout, lambda shown: "running; 16 tools" in shown)
     # What was listed is kept.
-    shown = command(home, "tools", "--config", "tools.json").stdout
+    shown = command(home, "tools", "--tools-file", "tools.json").stdout
     assert "  small                  no daemon is running; 16 tools, " in shown
     assert "echo\tsmall\texecute\t" in shown
 
@@ -142,7 +143,7 @@ async def test_what_another_client_has_is_taken_over_and_its_secrets_are_moved(h
     }
     (home / ".claude.json").write_text(json.dumps(theirs))
     with running(home, extra={"MY_VARIABLE": "seen"}) as daemon:
-        done = daemon.cli("mount", "--from", "~/.claude.json")
+        done = daemon.cli("mount", "import", "~/.claude.json")
         assert "mounted from " in done.stdout
         assert "/.claude.json: small, remote\n" in done.stdout
         assert "left out: with-input: its args has ${input:token}, which only that client can fill in\n" in done.stdout
@@ -211,16 +212,16 @@ def test_one_server_that_is_refused_does_not_keep_the_others_from_being_taken_ov
     theirs = {"bad": {"command": "a\0b"}, "small": {"command": LINE[0], "args": LINE[1:]}}
     (home / "theirs.json").write_text(json.dumps({"mcpServers": theirs}))
     with running(home) as daemon:
-        done = daemon.cli("mount", "--from", "theirs.json")
+        done = daemon.cli("mount", "import", "theirs.json")
         assert (done.returncode, "left out: bad: mount/command: must be a text" in done.stdout) == (0, True), done
         assert "small: running; 16 tools" in done.stdout
 
 
 def test_a_file_without_servers_is_a_sentence(home: Path) -> None:
     (home / "empty.json").write_text("{}")
-    assert "empty.json has no MCP servers" in command(home, "mount", "--from", "empty.json").stderr
-    assert "gone.json cannot be read" in command(home, "mount", "--from", "gone.json").stderr
-    assert "say what to mount" in command(home, "mount", "browser").stderr
+    assert "empty.json has no MCP servers" in command(home, "mount", "import", "empty.json").stderr
+    assert "gone.json cannot be read" in command(home, "mount", "import", "gone.json").stderr
+    assert "say what to mount" in command(home, "mount", "add", "browser").stderr
 
 
 async def test_changed_tools_are_told_until_they_are_accepted(home: Path) -> None:
@@ -234,7 +235,7 @@ async def test_changed_tools_are_told_until_they_are_accepted(home: Path) -> Non
             "every tool of the mounted servers is as you have last seen it" in daemon.cli("tools", "--changed").stdout
         )
         more.write_text(json.dumps({"helper": {"description": "Send keys.", "inputSchema": schema}}))
-        daemon.cli("mount", "--restart", "one")
+        daemon.cli("mount", "restart", "one")
         shown = daemon.cli("tools", "--changed").stdout
         assert "one: helper has another description\n  before: Adds numbers.\n  now:    Send keys.\n" in shown
         assert "not as you have seen them: helper (mcp-agent tools --changed)" in daemon.cli("tools").stdout
@@ -243,9 +244,9 @@ async def test_changed_tools_are_told_until_they_are_accepted(home: Path) -> Non
         assert "not as you have seen them" not in daemon.cli("tools").stdout
 
 
-async def test_wrap_makes_a_program_a_tool_and_unwrap_takes_it_away(home: Path) -> None:
+async def test_wrap_makes_a_program_a_tool_and_remove_takes_it_away(home: Path) -> None:
     with running(home) as daemon:
-        done = daemon.cli("wrap", "git", "--block", "push=People push.", "--value-option=-C")
+        done = daemon.cli("wrap", "add", "git", "--block", "push=People push.", "--value-option=-C")
         assert done.returncode == 0, done.stderr
         assert "git is the tool git_run in the profile default\n" in done.stdout
         assert categories(daemon.tools_json)["cli"]["wrap"] == {
@@ -254,18 +255,18 @@ async def test_wrap_makes_a_program_a_tool_and_unwrap_takes_it_away(home: Path) 
             "blocked": {"push": "People push."},
             "value_options": ["-C"],
         }
-        daemon.cli("wrap", "echo", "--id", "say")
+        daemon.cli("wrap", "add", "echo", "--id", "say")
         ran = await daemon.rpc("tools/call", name="git_run", arguments={"args": ["--version"]})
         assert ran["result"]["structuredContent"]["stdout"].startswith("git version")
         refused = await daemon.rpc("tools/call", name="git_run", arguments={"args": ["-C", ".", "push"]})
         message = "Subcommand 'push' is blocked in git_run. People push."
         assert refused["result"]["structuredContent"]["error"]["message"] == message
         eventually_sync(lambda: daemon.cli("tools").stdout, lambda shown: "git_run" in shown and "say" in shown)
-        assert daemon.cli("unwrap", "git_run").returncode == 0
+        assert daemon.cli("wrap", "remove", "git_run").returncode == 0
         assert categories(daemon.tools_json)["cli"]["wrap"] == [{"id": "say", "command": "echo"}]
-        assert daemon.cli("unwrap", "say").returncode == 0
+        assert daemon.cli("wrap", "remove", "say").returncode == 0
         assert "wrap" not in categories(daemon.tools_json)["cli"]
-        assert "no program is wrapped as 'say'" in daemon.cli("unwrap", "say").stderr
+        assert "no program is wrapped as 'say'" in daemon.cli("wrap", "remove", "say").stderr
 
 
 def test_wrap_refuses_what_would_not_do_what_it_says(home: Path) -> None:
@@ -276,7 +277,7 @@ def test_wrap_refuses_what_would_not_do_what_it_says(home: Path) -> None:
             (["--timeout", "0"], "must be a number of seconds"),
             (["--env", "NAME"], "--env needs NAME=VALUE, not 'NAME'"),
         ):
-            done = daemon.cli("wrap", "git", *arguments)
+            done = daemon.cli("wrap", "add", "git", *arguments)
             assert (done.returncode, told in done.stderr) == (2, True), (arguments, done.stderr)
         assert "cli" not in categories(daemon.tools_json)
 
@@ -287,7 +288,7 @@ async def test_a_program_that_is_named_by_a_relative_path_is_found_from_every_fo
     program.write_text("#!/bin/sh\npwd\n")
     program.chmod(0o755)
     with running(home) as daemon:
-        done = command(home, "wrap", "./deploy", "--config", str(daemon.tools_json), cwd=program.parent)
+        done = command(home, "wrap", "add", "./deploy", "--tools-file", str(daemon.tools_json), cwd=program.parent)
         assert done.returncode == 0, done.stderr
         ran = await daemon.rpc("tools/call", name="deploy_run", arguments={"args": [], "cwd": "/"})
         assert ran["result"]["structuredContent"]["stdout"] == "/\n"
@@ -301,7 +302,7 @@ async def test_options_with_a_value_are_found_in_the_help_so_that_what_is_blocke
     )
     program.chmod(0o755)
     with running(home) as daemon:
-        done = daemon.cli("wrap", str(program), "--id", "deploy", "--block", "remove")
+        done = daemon.cli("wrap", "add", str(program), "--id", "deploy", "--block", "remove")
         assert "options with a value, by its help: -C, --site, -H, --host; --value-option" in done.stdout
         for before in (["-C", "."], ["--site", "a"], ["-v", "-H", "b"], ["--host", "b", "--quiet"]):
             refused = await daemon.rpc("tools/call", name="deploy", arguments={"args": [*before, "remove"]})

@@ -68,7 +68,7 @@ def test_a_start_imports_nothing_of_what_is_not_set_up(home: Path) -> None:
         "mcp_agent.upstream",
         "tools.cli",
     }
-    libraries = {"mcp", "nats", "numpy", "PIL", "pydantic", "python_multipart", "shtab", "tomlkit", "websockets"}
+    libraries = {"mcp", "nats", "numpy", "PIL", "pydantic", "python_multipart", "tomlkit", "websockets"}
     assert "mcp_agent.server" in imported
     assert {name for name in imported if name.rpartition(".")[0] in rooms} == {
         "mcp_agent.upstream.mounted_servers",
@@ -93,7 +93,7 @@ def test_a_second_daemon_with_the_same_state_folder_is_refused(home: Path) -> No
     with running(home) as first:
         second = command(home, "serve", "--port", "0")
         folder = home / ".local" / "state" / "mcp-agent"
-        assert (second.returncode, second.stdout) == (2, "")
+        assert (second.returncode, second.stdout) == (1, "")
         assert second.stderr == (
             f"mcp-agent: mcp-agent runs already: another daemon uses the state folder {folder} "
             f"({first.url}, pid {first.process.pid}); use that one as it is, or end it with: kill {first.process.pid}. "
@@ -139,7 +139,7 @@ def test_the_token_is_not_sent_where_somebody_else_says(daemon: Daemon) -> None:
     runtime.chmod(0o666)
     told = daemon.cli("disable", "fs_read")
     assert (told.returncode, told.stderr) == (
-        2,
+        1,
         f"mcp-agent: another user can write {runtime}, and the token is sent to the address in it; delete it\n",
     )
     runtime.chmod(0o600)
@@ -163,7 +163,7 @@ def test_a_port_that_our_own_daemon_has_is_one_sentence(daemon: Daemon) -> None:
     folder = daemon.home / "other"
     ended = command(daemon.home, "serve", "--port", port, "--state-dir", str(folder))
     assert (ended.returncode, ended.stdout, ended.stderr) == (
-        2,
+        1,
         "",
         f"mcp-agent: port {port} of 127.0.0.1 is taken by mcp-agent {__version__}, a daemon with another state folder "
         f"than {folder}; use that one ({daemon.url}/mcp), stop it, or choose another port: --port\n",
@@ -177,7 +177,7 @@ def test_a_port_that_another_program_has_is_one_sentence(home: Path) -> None:
         port = other.getsockname()[1]
         ended = command(home, "serve", "--port", str(port))
     assert (ended.returncode, ended.stderr) == (
-        2,
+        1,
         f"mcp-agent: port {port} of 127.0.0.1 is taken by another program; stop it, or choose another port: --port\n",
     )
 
@@ -199,24 +199,26 @@ def test_commands_go_through_the_daemon_and_are_in_force_at_once(daemon: Daemon)
     assert _status(daemon)["registry"]["reloads"] == 2
 
 
-def test_a_call_goes_through_the_daemon_where_its_working_directory_is(home: Path) -> None:
+def test_a_call_goes_through_the_daemon_and_paths_count_from_here(home: Path) -> None:
     (home / "here").mkdir()
     (home / "here" / "x").write_text("one")
-    with running(home, cwd=home / "here") as daemon:
+    with running(home, cwd=Path("/")) as daemon:
         assert (
-            daemon.cli("call", "fs_read", "path=x").stdout
+            daemon.cli("call", "fs_read", "path=here/x").stdout
             == f"{home / 'here' / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
         )
-        assert json.loads(daemon.cli("call", "fs_read", "path=x", "--json").stdout)["content"] == "one"
-        failed = daemon.cli("call", "fs_read", "path=nowhere")
+        assert json.loads(daemon.cli("call", "fs_read", "path=here/x", "--json").stdout)["content"] == "one"
+        failed = daemon.cli("call", "fs_read", "path=here/nowhere")
         assert (failed.returncode, failed.stdout) == (1, "")
         assert failed.stderr.startswith(f"[NOT_FOUND] {home / 'here' / 'nowhere'} does not exist\n")
-        narrowed = daemon.cli("call", "fs_read", "path=x", "--profile", "browser-only")
+        narrowed = daemon.cli("call", "fs_read", "path=here/x", "--profile", "browser-only")
         assert (narrowed.returncode, narrowed.stderr.splitlines()[0]) == (1, "[TOOL_DISABLED] Tool fs_read is disabled")
+        assert daemon.cli("call", "shell_exec", "command=pwd").stdout.splitlines()[-1] == str(home)
+        assert daemon.cli("call", "bash", "command=pwd", "cwd=here").stdout.splitlines()[-1] == str(home / "here")
         unknown = daemon.cli("call", "fs_raed")
         assert (unknown.returncode, unknown.stderr) == (2, "mcp-agent: Unknown tool: fs_raed (did you mean fs_read?)\n")
         # A tools.json of its own is not what the daemon goes by.
-        own = command(home, "call", "fs_read", "path=here/x", "--config", str(home / "own.json"))
+        own = command(home, "call", "fs_read", "path=here/x", "--tools-file", str(home / "own.json"))
         assert own.stdout == f"{home / 'here' / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
 
 
@@ -268,7 +270,7 @@ def test_a_flag_counts_before_the_environment_and_that_before_the_file(home: Pat
     ("content", "message"),
     [
         ("prot = 1", "there is no setting 'prot' (did you mean port?)"),
-        ("colour = 1", "there is no setting 'colour'; there are host, port, config, "),
+        ("colour = 1", "there is no setting 'colour'; there are host, port, tools_file, "),
         ("port = ", "Invalid value (at end of document)"),
         ("port = true", "needs a whole number from 0 to 65535, not True"),
         ("host = 5", "needs a value, a text"),

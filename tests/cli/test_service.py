@@ -75,7 +75,7 @@ def test_a_service_is_installed_shown_and_removed(home: Path, path: str) -> None
     called = (home / "systemctl.log").read_text().splitlines()
     assert called[-2:] == ["--user disable --now mcp-agent", "--user daemon-reload"]
     missing = command(home, "service", "uninstall", PATH=path)
-    assert (missing.returncode, missing.stderr.startswith("mcp-agent: no service is installed")) == (2, True)
+    assert (missing.returncode, missing.stderr.startswith("mcp-agent: no service is installed")) == (1, True)
 
 
 def test_what_a_unit_file_would_take_for_something_else_is_quoted(home: Path, path: str) -> None:
@@ -84,7 +84,7 @@ def test_what_a_unit_file_would_take_for_something_else_is_quoted(home: Path, pa
     (home / "bin" / "systemctl").write_text("#!/bin/sh\nexit 1\n")
     failed = command(home, "service", "install", "--state-dir", str(odd), PATH=path)
     assert (failed.returncode, failed.stderr) == (
-        2,
+        1,
         "mcp-agent: systemctl --user daemon-reload failed: exit code 1\n",
     )
     escaped = str(odd).replace('"', '\\"').replace("%", "%%").replace("$", "$$")
@@ -103,5 +103,5 @@ def test_without_systemd_it_says_so(home: Path) -> None:
         timeout=PATIENCE_S,
         check=False,
     )
-    assert (done.returncode, done.stderr.startswith("mcp-agent: there is no systemctl here")) == (2, True)
+    assert (done.returncode, done.stderr.startswith("mcp-agent: there is no systemctl here")) == (1, True)
     assert not os.path.lexists(home / ".config" / "systemd")

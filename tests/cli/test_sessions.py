@@ -51,7 +51,7 @@ async def test_ctrl_c_ends_tail_and_leaves_the_session_running(daemon: Daemon) -
     session = await start(daemon, "echo first; cat")
     tail = await asyncio.create_subprocess_exec(
         COMMAND,
-        *("sessions", "tail", session, "--config", str(daemon.tools_json)),
+        *("sessions", "tail", session, "--tools-file", str(daemon.tools_json)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=environment(daemon.home),
@@ -84,5 +84,5 @@ def test_a_session_that_is_not_there_is_told(daemon: Daemon) -> None:
 
 def test_without_a_daemon_there_are_no_sessions(home: Path) -> None:
     done = command(home, "sessions", "list")
-    assert done.returncode == 2
+    assert done.returncode == 3
     assert "no daemon is running" in done.stderr

@@ -31,7 +31,7 @@ def _initialize(request_id: int, name: str, version: str = "2025-11-25") -> dict
 def _over_stdio(home: Path, messages: list[dict[str, Any]], env: dict[str, str] | None = None) -> dict[Any, Any]:
     """Every answer by its id, of a stdio server that is sent `messages` and then the end of input."""
     done = subprocess.run(
-        [COMMAND, "stdio", "--config", str(home / "tools.json")],
+        [COMMAND, "stdio", "--tools-file", str(home / "tools.json")],
         input="".join(json.dumps(message) + "\n" for message in messages).encode(),
         capture_output=True,
         env=environment(home) if env is None else env,

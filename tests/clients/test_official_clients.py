@@ -137,7 +137,7 @@ async def _client(
 ) -> asyncio.subprocess.Process:
     server = {
         "command": COMMAND,
-        "args": ["stdio", "--config", str(daemon.tools_json)],
+        "args": ["stdio", "--tools-file", str(daemon.tools_json)],
         "env": environment(daemon.home),
         "cwd": str(daemon.home),
         "stderr": "ignore",

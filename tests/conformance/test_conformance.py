@@ -27,7 +27,7 @@ def _serving(home: Path) -> Iterator[tuple[str, Path]]:
     stderr = home / "daemon.stderr"
     with stderr.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.conformance.server.serving", "--config", str(home / "tools.json")],
+            [sys.executable, "-m", "tests.conformance.server.serving", "--tools-file", str(home / "tools.json")],
             stdout=subprocess.PIPE,
             stderr=log,
             env=environment(home),

@@ -59,7 +59,7 @@ async def _gateway(folder: Path) -> AsyncIterator[Daemon]:
     with nats_server(folder) as server, running_fleet(folder, server.url) as fleet:
         fleet.member("one")
         gateway = Gateway(server.url, None, "gw", linger_s=0.0)
-        flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json")}
+        flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json")}
         daemon = compose_daemon(load(flags, {}), working_directory=folder, gateway=gateway)
         await gateway.join(daemon)
         following = asyncio.create_task(gateway.follow())

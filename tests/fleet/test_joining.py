@@ -41,7 +41,7 @@ def _refused(fleet: Fleet, home: Path, *arguments: str) -> subprocess.CompletedP
 def test_the_second_daemon_of_one_name_is_refused(fleet: Fleet, tmp_path: Path) -> None:
     fleet.member("one")
     refused = _refused(fleet, tmp_path / "other", "--box", "one")
-    assert refused.returncode == 2
+    assert refused.returncode == 1
     assert "there is a box one in the fleet already" in refused.stderr
     assert "--box" in refused.stderr
 
@@ -89,12 +89,12 @@ def test_a_box_that_is_to_check_signatures_refuses_to_join(fleet: Fleet, tmp_pat
     (tmp_path / "other" / ".config" / "mcp-agent").mkdir(parents=True)
     (tmp_path / "other" / ".config" / "mcp-agent" / "config.toml").write_text('[fleet]\ntrust = ["main=UAKEY"]\n')
     refused = _refused(fleet, tmp_path / "other", "--box", "one")
-    assert (refused.returncode, "fleet.trust: calls are not signed any more" in refused.stderr) == (2, True)
+    assert (refused.returncode, "fleet.trust: calls are not signed any more" in refused.stderr) == (1, True)
 
 
 def test_a_profile_for_gateways_that_does_not_exist_is_refused(fleet: Fleet, tmp_path: Path) -> None:
     refused = _refused(fleet, tmp_path / "other", "--box", "one", "--fleet-profile", "nobody")
-    assert (refused.returncode, "there is no such profile" in refused.stderr) == (2, True)
+    assert (refused.returncode, "there is no such profile" in refused.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_the_table_fleet_of_config_toml_makes_a_member(fleet: Fleet, tmp_path: P
 def test_a_switch_on_the_machine_of_a_box_without_a_port_says_that_it_holds(fleet: Fleet) -> None:
     box = fleet.member("one", "--no-listen").daemon
     assert box is not None
-    changed = box.cli("disable", "fs_list", "--config", str(box.tools_json))
+    changed = box.cli("disable", "fs_list", "--tools-file", str(box.tools_json))
     assert (changed.returncode, "no daemon is running" in changed.stdout) == (0, False)
     assert "it follows its tools.json within a second" in changed.stdout
     assert "has no port to be asked at" in box.cli("sessions", "list").stderr
     again = box.cli("serve", "--no-listen", "--fleet", fleet.url, "--box", "two")
-    assert (again.returncode, f"without a port, pid {box.process.pid}" in again.stderr) == (2, True)
+    assert (again.returncode, f"without a port, pid {box.process.pid}" in again.stderr) == (1, True)
 
 
 async def test_a_gateway_can_do_no_more_than_the_profile_for_gateways_allows(fleet: Fleet) -> None:

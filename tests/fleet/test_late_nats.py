@@ -35,7 +35,7 @@ def programs() -> Iterator[list[Program]]:
 
 
 def _start(programs: list[Program], home: Path, *arguments: str) -> Daemon:
-    places = ("--config", str(home / "tools.json"), "--state-dir", str(home / "state"))
+    places = ("--tools-file", str(home / "tools.json"), "--state-dir", str(home / "state"))
     programs.append(Program(home, (*arguments, *places)))
     return programs[-1].start()
 

@@ -54,7 +54,7 @@ async def _member(folder: Path, lease_s: float = 60.0) -> AsyncIterator[_Asker]:
     with nats_server(folder) as server:
         flags = {
             "state_dir": str(folder / "state"),
-            "config": str(folder / "tools.json"),
+            "tools_file": str(folder / "tools.json"),
             "fleet": server.url,
             "box": "one",
         }

@@ -143,7 +143,7 @@ find_nats_server()
 
 def test_boxes_are_listed_for_the_gateway_of_this_user(home: Path, tmp_path: Path) -> None:
     missing = command(home, "fleet", "boxes")
-    assert (missing.returncode, "no gateway of yours runs" in missing.stderr) == (2, True)
+    assert (missing.returncode, "no gateway of yours runs" in missing.stderr) == (3, True)
     with nats_server(tmp_path) as server, contextlib.ExitStack() as stack:
         for arguments in (
             ("serve", "--no-listen", "--box", "gpu1", "--label", "gpu=1", "--state-dir", str(home / "gpu1")),

@@ -59,7 +59,7 @@ def evil_home(home: Path) -> Path:
     ids=lambda arguments: " ".join(arguments).encode("ascii", "backslashreplace").decode()[:40],
 )
 def test_no_command_prints_control_characters(evil_home: Path, arguments: tuple[str, ...]) -> None:
-    places = ("--config", str(evil_home / "tools.json")) if arguments[0] != "check" else ()
+    places = ("--tools-file", str(evil_home / "tools.json")) if arguments[0] != "check" else ()
     done = command(evil_home, *arguments, *places)
     printed = done.stdout + done.stderr
     assert "red" in printed

@@ -25,7 +25,7 @@ from tests.conformance.server.fixtures import PIXEL
 
 @pytest.fixture
 def host(tmp_path: Any) -> Daemon:
-    config = load({"config": str(tmp_path / "tools.json"), "state_dir": str(tmp_path / "state")}, {})
+    config = load({"tools_file": str(tmp_path / "tools.json"), "state_dir": str(tmp_path / "state")}, {})
     catalog = Catalog([*discover().tools, *discover(server).tools])
     return compose_daemon(config, catalog, tmp_path, resources=[FixtureResources()], prompts=[FixturePrompts()])
 

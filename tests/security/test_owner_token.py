@@ -32,7 +32,7 @@ subprocess.run(["env"])
 
 def _refused(home: Path, *arguments: str, **extra: Any) -> str:
     """What `serve` says that does not start."""
-    ended = command(home, "serve", "--port", "0", "--config", str(home / "tools.json"), *arguments, **extra)
+    ended = command(home, "serve", "--port", "0", "--tools-file", str(home / "tools.json"), *arguments, **extra)
     assert (ended.returncode, ended.stdout) == (2, "")
     return ended.stderr
 

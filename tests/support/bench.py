@@ -17,7 +17,7 @@ from tools.filesystem.fs_read_range import fs_read_range
 from tools.filesystem.fs_search import fs_search
 from tools.filesystem.fs_write import fs_write
 from tools.journal.journal import Journal
-from tools.journal.journal_records import Limits
+from tools.journal.journal_records import JournalLimits
 from tools.kit.errors import ToolError
 from tools.kit.spec import Tool
 from tools.search.engine import Engine, find_engine
@@ -33,7 +33,7 @@ def peak_kb() -> int:
 
 
 class Bench:
-    def __init__(self, root: Path, limits: Limits | None = None, engine: Engine | None = None) -> None:
+    def __init__(self, root: Path, limits: JournalLimits | None = None, engine: Engine | None = None) -> None:
         self.folder = root / "work"
         self.state = root / "state"
         self.folder.mkdir(parents=True, exist_ok=True)

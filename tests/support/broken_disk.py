@@ -39,7 +39,7 @@ class SmallDisk:
         """Puts everything that a daemon keeps on the disk, but for its token."""
         places = {
             "--state-dir": self.folder / "state",
-            "--config": self.folder / "config" / "tools.json",
+            "--tools-file": self.folder / "config" / "tools.json",
             "--token-file": self.home / "token",
         }
         return tuple(str(word) for place in places.items() for word in place)

@@ -60,7 +60,7 @@ class Daemon:
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command of the same user, while the daemon runs."""
-        return command(self.home, *arguments, "--config", str(self.tools_json))
+        return command(self.home, *arguments, "--tools-file", str(self.tools_json))
 
     def log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.stderr.read_text().splitlines() if line.startswith("{")]
@@ -105,7 +105,7 @@ def running(
     stderr = home / "daemon.stderr"
     with stderr.open("wb") as log:
         process = subprocess.Popen(
-            [*start, "serve", "--port", "0", "--config", str(tools_json), *arguments],
+            [*start, "serve", "--port", "0", "--tools-file", str(tools_json), *arguments],
             stdout=subprocess.PIPE,
             stderr=log,
             env=environment(home, extra),

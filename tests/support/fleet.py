@@ -141,7 +141,7 @@ async def call(daemon: Daemon, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def _places(home: Path) -> tuple[str, ...]:
-    return "--config", str(home / "tools.json"), "--state-dir", str(home / "state")
+    return "--tools-file", str(home / "tools.json"), "--state-dir", str(home / "state")
 
 
 class Swarm:

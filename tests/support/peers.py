@@ -149,7 +149,7 @@ def over_stdio(mode: str, *flags: str) -> Connect:
     async def connect(daemon: Daemon) -> AsyncIterator[Peer]:
         server = StdioServerParameters(
             command=COMMAND,
-            args=["stdio", "--config", str(daemon.tools_json), *flags],
+            args=["stdio", "--tools-file", str(daemon.tools_json), *flags],
             env=environment(daemon.home),
             cwd=daemon.home,
         )

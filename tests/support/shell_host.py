@@ -52,7 +52,7 @@ class ShellHost:
 
 @contextlib.asynccontextmanager
 async def shell_host(folder: Path, **settings: Any) -> AsyncIterator[ShellHost]:
-    flags = {"state_dir": str(folder / "state"), "config": str(folder / "tools.json"), **settings}
+    flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json"), **settings}
     daemon = compose_daemon(load(flags, {}), working_directory=folder)
     host = ShellHost(daemon, folder)
     try:

@@ -131,7 +131,7 @@ async def test_malformed_lines_over_stdio_are_answered_and_leave_nothing(home: P
         lines.append(body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
     with (home / "stderr").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            *(COMMAND, "stdio", "--profile", "read-only", "--config", str(home / "tools.json")),
+            *(COMMAND, "stdio", "--profile", "read-only", "--tools-file", str(home / "tools.json")),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,

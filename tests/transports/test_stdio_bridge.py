@@ -111,7 +111,7 @@ async def test_by_way_of_ssh_sessions_outlive_the_client_and_every_client_sees_t
     ]
     with running(home) as daemon:
         # On the other machine, the daemon is that of the user who logs in.
-        extra = ["--config", str(daemon.tools_json)]
+        extra = ["--tools-file", str(daemon.tools_json)]
         async with _client(home, entry["command"] + extra, path) as client:
             assert await client.first_sentence() == f"mcp-agent: attached to the daemon at {daemon.url}\n"
             await client.open()
@@ -128,7 +128,7 @@ async def test_by_way_of_ssh_sessions_outlive_the_client_and_every_client_sees_t
 
 async def test_a_restart_of_the_daemon_is_hardly_noticed(home: Path, path: str) -> None:
     with running(home) as first:
-        flags = ["--config", str(first.tools_json)]
+        flags = ["--tools-file", str(first.tools_json)]
         bridge = _client(home, ["mcp-agent", "stdio", "--attach", *flags], path)
         client = await bridge.__aenter__()
         await client.open()
@@ -154,7 +154,7 @@ async def test_a_call_that_the_daemon_did_not_survive_is_an_error_and_not_made_a
 ) -> None:
     mark = tmp_path / "mark"
     with running(home) as first:
-        bridge = _client(home, ["mcp-agent", "stdio", "--attach", "--config", str(first.tools_json)], path)
+        bridge = _client(home, ["mcp-agent", "stdio", "--attach", "--tools-file", str(first.tools_json)], path)
         client = await bridge.__aenter__()
         await client.open()
         asking = asyncio.create_task(
@@ -171,7 +171,7 @@ async def test_a_call_that_the_daemon_did_not_survive_is_an_error_and_not_made_a
 
 async def test_without_a_daemon_it_starts_one_that_stays(home: Path, path: str) -> None:
     state = home / "state"
-    flags = ["--config", str(home / "tools.json"), "--state-dir", str(state)]
+    flags = ["--tools-file", str(home / "tools.json"), "--state-dir", str(state)]
     extra = {"MCP_AGENT_PORT": "0"}
     async with _client(
         home, ["env", *(f"{k}={v}" for k, v in extra.items()), COMMAND, "stdio", "--attach", *flags], path
@@ -191,7 +191,7 @@ async def test_without_a_daemon_it_starts_one_that_stays(home: Path, path: str) 
 async def test_where_none_can_be_started_it_serves_alone(home: Path, path: str) -> None:
     state = home / "state"
     state.mkdir(mode=0o700)
-    flags = ["--config", str(home / "tools.json"), "--state-dir", str(state)]
+    flags = ["--tools-file", str(home / "tools.json"), "--state-dir", str(state)]
     # Whoever holds this lock is the daemon of the folder; here nobody answers for it.
     with disk.open_descriptor(state / "serve.lock", os.O_RDWR | os.O_CREAT) as descriptor:
         assert disk.lock(descriptor, wait=False)
@@ -203,7 +203,7 @@ async def test_where_none_can_be_started_it_serves_alone(home: Path, path: str) 
 
 
 async def test_a_call_that_is_cancelled_ends_its_command(daemon: Daemon, path: str, tmp_path: Path) -> None:
-    flags = ["--config", str(daemon.tools_json)]
+    flags = ["--tools-file", str(daemon.tools_json)]
     mark = tmp_path / "mark"
     async with _client(daemon.home, ["mcp-agent", "stdio", "--attach", *flags], path) as client:
         await client.open()
@@ -216,7 +216,7 @@ async def test_a_call_that_is_cancelled_ends_its_command(daemon: Daemon, path: s
 
 
 async def test_progress_of_a_call_comes_through_before_its_answer(daemon: Daemon, path: str) -> None:
-    flags = ["--config", str(daemon.tools_json)]
+    flags = ["--tools-file", str(daemon.tools_json)]
     async with _client(daemon.home, ["mcp-agent", "stdio", "--attach", *flags], path) as client:
         await client.open()
         call = {"name": "shell_exec", "arguments": {"command": "echo begun; sleep 2; echo ended"}}
@@ -238,7 +238,7 @@ async def test_a_client_without_handshakes_calls_and_listens_through_it(daemon: 
 
 
 async def test_what_the_daemon_refuses_is_an_error_with_its_words(daemon: Daemon, path: str) -> None:
-    flags = ["--config", str(daemon.tools_json), "--profile", "no-such"]
+    flags = ["--tools-file", str(daemon.tools_json), "--profile", "no-such"]
     async with _client(daemon.home, ["mcp-agent", "stdio", "--attach", *flags], path) as client:
         answer = await client.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={})
         assert answer["error"]["message"] == "there is no profile 'no-such'"

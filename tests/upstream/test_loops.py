@@ -40,7 +40,7 @@ async def test_a_server_that_refuses_us_over_http_is_quoted(home: Path, tmp_path
 
 
 async def test_a_daemon_that_starts_itself_gets_its_own_tools_once(home: Path) -> None:
-    own = {"command": COMMAND, "args": ["stdio", "--config", str(home / "tools.json")]}
+    own = {"command": COMMAND, "args": ["stdio", "--tools-file", str(home / "tools.json")]}
     (home / "tools.json").write_text(json.dumps(document({"myself": own, "small": small(only=["echo"])})))
     with running(home) as daemon:
         facts = await eventually(lambda: mounts(daemon), lambda found: found["myself"].get("tools"))
@@ -55,7 +55,7 @@ async def test_a_daemon_that_starts_itself_gets_its_own_tools_once(home: Path) -
 
 
 async def test_a_daemon_that_mounts_a_bridge_to_itself_is_refused_with_a_sentence(home: Path) -> None:
-    own = {"command": COMMAND, "args": ["stdio", "--attach", "--config", str(home / "tools.json")]}
+    own = {"command": COMMAND, "args": ["stdio", "--attach", "--tools-file", str(home / "tools.json")]}
     (home / "tools.json").write_text(json.dumps(document({"myself": own})))
     with running(home) as daemon:
         facts = await eventually(lambda: mounts(daemon), lambda found: "problem" in found["myself"])

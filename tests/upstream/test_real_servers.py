@@ -219,7 +219,7 @@ async def test_ourselves_in_the_era_without_handshakes(home: Path, tmp_path: Pat
     """Over HTTP and over stdio. A tool that is switched off there is gone here."""
     with running(home) as daemon:
         headers = {"Authorization": f"Bearer {daemon.token}"}
-        other = {"command": COMMAND, "args": ["stdio", "--config", str(tmp_path / "inner.json")]}
+        other = {"command": COMMAND, "args": ["stdio", "--tools-file", str(tmp_path / "inner.json")]}
         mounts = {"remote": {"url": f"{daemon.url}/mcp", "headers": headers}, "local": other}
         async with mounted(tmp_path, mounts) as host:
             versions = {key[0]: each.protocol_version for key, each in host.daemon.mounts._upstreams.items()}

@@ -63,7 +63,7 @@ async def test_a_server_that_is_killed_in_the_middle_of_a_call_fails_that_call_a
 
 
 async def test_a_server_that_is_used_while_it_is_restarted_runs_and_says_so(tmp_path: Path) -> None:
-    """Seen on a busy machine: it ran, and `mount --restart` said that it was not started."""
+    """Seen on a busy machine: it ran, and `mount restart` said that it was not started."""
     async with mounted(tmp_path, {"small": small()}) as host:
         await process(host)
         upstream = host.daemon.mounts._upstreams["small", ""]
@@ -109,7 +109,7 @@ async def test_a_server_that_fails_again_and_again_is_given_up_after_five_restar
         with pytest.raises(Exception, match="the mounted server broken does not run") as error:
             await upstream.list_tools()
         assert "it failed 6 times and is not started again" in str(getattr(error.value, "hint", ""))
-        assert "mcp-agent mount --restart broken" in str(getattr(error.value, "hint", ""))
+        assert "mcp-agent mount restart broken" in str(getattr(error.value, "hint", ""))
 
 
 async def test_the_pauses_before_a_restart_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

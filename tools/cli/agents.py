@@ -41,7 +41,7 @@ class Link(Struct, frozen=True):
     agent_id: str | None = None
 
 
-class Answer(Result, frozen=True):
+class AgentAnswer(Result, frozen=True):
     """The answer of an identity tool: one object, and a line of text for each of its keys."""
 
     value: Mapping[str, Any]
@@ -98,7 +98,7 @@ class Agents:
         *,
         path: Annotated[str, Field(description="Absolute path of the repository.", audited=True)],
         agent_id: Annotated[str | None, Field(description="Agent id from orient in a shell.", audited=True)] = None,
-    ) -> Answer:
+    ) -> AgentAnswer:
         cwd = folder_for(ctx, path)
         if not cwd.is_dir():
             raise NotFound(f"{path} is not a folder", hint="give the folder of a repository")
@@ -107,7 +107,7 @@ class Agents:
         link = self._link(ctx, cwd, agent_id)
         message = f"Session initialized for agent {agent_id}" if agent_id else "Session initialized"
         facts = {"success": True, "message": message, "cwd": str(cwd), "agent_id": agent_id, "handle": link.handle}
-        return Answer({name: value for name, value in facts.items() if value is not None})
+        return AgentAnswer({name: value for name, value in facts.items() if value is not None})
 
     async def orient(
         self,
@@ -115,18 +115,20 @@ class Agents:
         *,
         args: Annotated[list[str] | None, Field(description="Further arguments of orient.")] = None,
         agent_handle: Handle = None,
-    ) -> Answer:
+    ) -> AgentAnswer:
         link = self.require(ctx, agent_handle)
         result = await self._wrap.run(ctx, ["orient", *(args or [])], link.cwd, self.environment(link))
         facts = _object(result.stdout)
         agent_id = facts.get("agent_id")
         if result.exit_code != 0 or not isinstance(agent_id, str):
-            return Answer({"stdout": result.stdout, "stderr": result.stderr or "", "exit_code": result.exit_code})
+            return AgentAnswer({"stdout": result.stdout, "stderr": result.stderr or "", "exit_code": result.exit_code})
         self._ours[agent_id] = self._registry(link.cwd)
         handle = self._link(ctx, link.cwd, agent_id).handle
         hint = f"Call {self._identity.name}-set_agent with this agent_id to link MCP calls to this registration"
         warning = "Goodbye will not terminate process. Use shell tools for full lifecycle support."
-        return Answer({**facts, "mcp_hint": hint, "warning": f"Agent registered via MCP. {warning}", "handle": handle})
+        return AgentAnswer(
+            {**facts, "mcp_hint": hint, "warning": f"Agent registered via MCP. {warning}", "handle": handle}
+        )
 
     async def goodbye(
         self,
@@ -134,7 +136,7 @@ class Agents:
         *,
         reason: Annotated[str | None, Field(description="Why the agent ends.", max_length=1_000)] = None,
         agent_handle: Handle = None,
-    ) -> Answer:
+    ) -> AgentAnswer:
         link = self.require(ctx, agent_handle)
         facts: dict[str, Any] = {"should_terminate": True, "use_shell": True}
         if link.agent_id is None:
@@ -148,7 +150,7 @@ class Agents:
             facts["hint"] = "The registration is removed."
         else:
             facts["hint"] = f"Agent must call '{self._wrap.command} goodbye' via shell tool to terminate"
-        return Answer(facts)
+        return AgentAnswer(facts)
 
     def _link(self, ctx: ToolContext, cwd: Path, agent_id: str | None) -> Link:
         """A new link in the place of the last one. Of too many, the oldest is forgotten."""

@@ -39,7 +39,7 @@ class Identity(Struct, frozen=True):
     agent_variable: str = ""
 
 
-class Document(Struct, frozen=True):
+class WrappedDocument(Struct, frozen=True):
     """A resource of a wrapped program: the output of the program with these arguments, or a file."""
 
     uri: str
@@ -63,7 +63,7 @@ class Wrap(Struct, frozen=True):
     cwd_required: bool = False
     description: str = ""
     identity: Identity | None = None
-    resources: tuple[Document, ...] = ()
+    resources: tuple[WrappedDocument, ...] = ()
 
     @property
     def tool_names(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """A folder that `read`, `bash` and `grep` cannot leave, by path or link, even if the disk changes meanwhile.
 
-The daemon has none unless its owner sets one: then the root is `/`, and only the way of opening stays.
+Without a configured root, the root is `/`; special files are still refused.
 
 The links of a path are resolved first, and what they lead to must be inside the root. It is then opened through no link
 at all, so the thing that is checked is the thing that is opened, and there is no race between the two (TOCTOU). Pipes

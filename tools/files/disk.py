@@ -73,10 +73,9 @@ def read_small_file(path: Path | str, most_bytes: int = _SMALL_BYTES) -> bytes:
 
 
 def read_up_to(descriptor: int, limit: int, expected: int) -> bytes:
-    """The first `limit` bytes of a file, of which `expected` are likely there: so much memory is asked for.
+    """The first `limit` bytes of a file, of which `expected` are likely there.
 
-    Python asks for as many bytes as a read may give, and gives back what was not needed. A small text that is kept
-    would stand where there was room for a large one, and after thousands of them there would be no such room.
+    Allocate only what is expected: over-sized reads fragment the heap.
     """
     data = os.pread(descriptor, min(limit, expected + 1), 0)
     if len(data) <= expected or len(data) == limit:
@@ -234,7 +233,7 @@ def copy_status(reading: int | None, status: os.stat_result, writing: int) -> No
     os.fchmod(writing, stat.S_IMODE(status.st_mode))
 
 
-def name_file(descriptor: int, path: Path) -> None:
+def link_anonymous_file(descriptor: int, path: Path) -> None:
     """Give an open file without a name one; nothing may be there."""
     # With a folder, which an absolute path does not need, Python follows the link of /proc to the file.
     os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)

@@ -62,7 +62,7 @@ def path_of_open(descriptor: int) -> Path | None:
 
 
 def path_through(descriptor: int, path: Path) -> Path:
-    """A path of the open folder, which is at `path`, that means this folder also if its name changes its meaning."""
+    """A /proc path of the open folder, which is at `path`; it stays valid after a rename."""
     return Path(f"/proc/self/fd/{descriptor}") if _has_descriptor_paths() else path
 
 
@@ -169,7 +169,6 @@ def _openat2() -> Callable[[str | bytes, int, int | None], int] | None:
     system_call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     system_call.restype = ctypes.c_long
 
-    @functools.lru_cache(maxsize=32)
     def how(flags: int, resolve: int) -> bytes:
         return b"".join(value.to_bytes(8, sys.byteorder) for value in (flags, 0, resolve))
 

@@ -45,8 +45,6 @@ class OpenPaths:
         self._closed_texts = tuple(map(str, closed))
         self._mounts = mounts or LocalMounts()
         self._denied = denied
-        # What was resolved last: a call asks for its path once to see how it is run, and once to run.
-        self._last: tuple[str, Path] | None = None
 
     def denying(self, rules: PathRules) -> OpenPaths:
         """The same paths under the rules of a call."""
@@ -54,9 +52,6 @@ class OpenPaths:
 
     def resolve(self, path: str) -> Path:
         """Absolute and canonical; symbolic links are left as they are. Raises Denied, InvalidPath."""
-        last = self._last
-        if last is not None and last[0] == path:
-            return last[1]
         if not path:
             raise InvalidPath("the path is empty", hint="pass '.' for the working directory")
         if "\0" in path:
@@ -65,7 +60,6 @@ class OpenPaths:
         # As text until it is done: each Path on the way would cost more than reading a small file.
         resolved = Path(os.path.normpath(os.path.join(self.working_directory, expanded)))  # noqa: PTH118
         self.check(resolved)
-        self._last = path, resolved
         return resolved
 
     def real(self, path: Path) -> Path:

@@ -21,7 +21,7 @@ from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
 from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
 from tools.kit.spec import tool
-from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, Question
+from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, SearchQuery
 from tools.search.globs import glob_below, read_glob
 from tools.search.gnu_grep import limits_of
 from tools.search.ripgrep import search
@@ -32,7 +32,7 @@ _LEAD_CHARS = 500
 _COUNTED_MATCHES = 20_000
 
 
-class Match(TypedDict):
+class FoundLine(TypedDict):
     path: str
     line: int
     text: str
@@ -42,8 +42,8 @@ class Match(TypedDict):
     after: NotRequired[list[str]]
 
 
-class Matches(Result, frozen=True):
-    matches: list[Match]
+class FoundLines(Result, frozen=True):
+    matches: list[FoundLine]
     truncated: bool | None = None
     notes: list[str] | None = None
 
@@ -80,11 +80,11 @@ class Matches(Result, frozen=True):
     def body(self) -> Body:
         return Body("matches", "list", cut=self._cut, line=_line)
 
-    def _cut(self, most: int) -> Matches:
+    def _cut(self, most: int) -> FoundLines:
         return replace(self, matches=self.matches[:most], truncated=True)
 
     @classmethod
-    def item(cls, entry: Match) -> Item:
+    def item(cls, entry: FoundLine) -> Item:
         has_context = "before" in entry or "after" in entry
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip(), is_whole=not has_context)
 
@@ -104,7 +104,7 @@ def matches_summary(matches: Sequence[Mapping[str, Any]], *, is_cut: bool) -> st
     return f"{found} in {quantity(len(counts), 'file')}, {where}"
 
 
-def _line(entry: Match) -> str:
+def _line(entry: FoundLine) -> str:
     around = [*entry.get("before", ()), entry["text"], *entry.get("after", ())]
     return f"{entry['path']}:{entry['line']}:{' '.join(around)}"
 
@@ -140,7 +140,7 @@ def fs_grep(
         bool, Field(description="The pattern is plain text.", aliases=("fixed_string", "fixed_strings", "literal"))
     ] = False,
     ignored: Annotated[bool, Field(description="Search what .gitignore leaves out, too.")] = False,
-) -> Matches:
+) -> FoundLines:
     """Search for lines in files, sorted by path. Read around a match with fs_read_range."""
     for name, text in (("pattern", pattern), ("glob", glob or "")):
         if "\0" in text:
@@ -155,7 +155,7 @@ def fs_grep(
     with contextlib.ExitStack() as opened:
         folder = opened.enter_context(open_folder(real, shown)) if is_folder else None
         file = None if is_folder else opened.enter_context(open_source(ctx.paths, origin)).descriptor
-        question = Question(
+        query = SearchQuery(
             pattern=pattern,
             base=real,
             folder=folder,
@@ -169,18 +169,18 @@ def fs_grep(
             admits=_admits(ctx, origin, real),
         )
         try:
-            found = search(ctx.engine, question, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
+            found = search(ctx.engine, query, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
         except EngineError as error:
             raise _tool_error(error, is_fixed=fixed) from error
     prefix = shown.rstrip("/")
     paths: dict[bytes, str] = {}
-    matches: list[Match] = []
+    matches: list[FoundLine] = []
     for hit in found.hits:
         full = paths.get(hit.path)
         if full is None:
             full = paths[hit.path] = f"{prefix}/{to_wire(os.fsdecode(hit.path))}" if hit.path else shown
         matches.append(_match(hit, full))
-    return Matches(matches, True if found.is_cut else None, limits_of(ctx.engine))
+    return FoundLines(matches, True if found.is_cut else None, limits_of(ctx.engine))
 
 
 def _admits(ctx: ToolContext, origin: Source, real: Path) -> Callable[[bytes], bool] | None:
@@ -207,8 +207,8 @@ def _tool_error(error: EngineError, *, is_fixed: bool) -> ToolError:
     )
 
 
-def _match(hit: Hit, path: str) -> Match:
-    match: Match = {"path": path, "line": hit.line, "text": _around(hit)}
+def _match(hit: Hit, path: str) -> FoundLine:
+    match: FoundLine = {"path": path, "line": hit.line, "text": _around(hit)}
     if hit.column is not None:
         match["column"] = hit.column
     if hit.before:

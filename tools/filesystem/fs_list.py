@@ -8,7 +8,6 @@ import stat
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -27,7 +26,7 @@ from tools.kit.spec import tool
 _CHECK_EVERY = 500
 
 
-class Entry(TypedDict):
+class ListedEntry(TypedDict):
     path: str
     type: Literal["file", "directory"]
     size: NotRequired[int]
@@ -37,9 +36,9 @@ class Entry(TypedDict):
     error: NotRequired[str]
 
 
-class Listing(Result, frozen=True):
+class FolderListing(Result, frozen=True):
     path: str
-    entries: list[Entry]
+    entries: list[ListedEntry]
     truncated: bool | None = None
     next: str | None = None
 
@@ -65,12 +64,12 @@ class Listing(Result, frozen=True):
     def body(self) -> Body:
         return Body("entries", "list", cut=self._cut)
 
-    def _cut(self, most: int) -> Listing | None:
+    def _cut(self, most: int) -> FolderListing | None:
         entries = self.entries[:most]
         return replace(self, entries=entries, truncated=True, next=entries[-1]["path"]) if entries else None
 
     @classmethod
-    def item(cls, entry: Entry) -> Item:
+    def item(cls, entry: ListedEntry) -> Item:
         size = "folder" if entry["type"] == "directory" else f"{entry.get('size', 0):,} bytes"
         return Item(entry["path"], " · ".join([size, *_notes(entry), entry.get("modified", "")]))
 
@@ -89,7 +88,7 @@ def fs_list(
     max_depth: Annotated[int, Field(description="Levels, if recursive.", minimum=1)] = 3,
     max_entries: Annotated[int, Field(minimum=1, maximum=1_000_000, is_size=True)] = 1_000,
     after: Annotated[str | None, Field(description="The `next` of an earlier answer.")] = None,
-) -> Listing:
+) -> FolderListing:
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
     shown = to_wire(base)
@@ -102,8 +101,8 @@ def fs_list(
     entries = walk.entries
     if walk.is_full:
         # Absolute, so that it cannot be taken for a place in another folder.
-        return Listing(path=shown, entries=entries, truncated=True, next=entries[-1]["path"])
-    return Listing(path=shown, entries=entries)
+        return FolderListing(path=shown, entries=entries, truncated=True, next=entries[-1]["path"])
+    return FolderListing(path=shown, entries=entries)
 
 
 def _place(after: str, base: Path, real: Path) -> tuple[str, ...]:
@@ -133,7 +132,7 @@ class _Walk:
     ) -> None:
         self._ctx, self._limit, self._descent, self._why_closed = ctx, limit, descent, why_closed
         self._checked = 0
-        self.entries: list[Entry] = []
+        self.entries: list[ListedEntry] = []
         self.is_full = False
 
     def enter(self, shown: str, depth: int, after: tuple[str, ...]) -> None:
@@ -185,7 +184,7 @@ class _Walk:
         self._ctx.check()
         self._checked = len(self.entries)
 
-    def _entry(self, name: str, prefix: str, relative: str) -> tuple[Entry, bool]:
+    def _entry(self, name: str, prefix: str, relative: str) -> tuple[ListedEntry, bool]:
         """The entry, and whether a walk may go into it."""
         shown = prefix + (name if name.isascii() and "\\" not in name else to_wire(name))
         try:
@@ -202,7 +201,7 @@ class _Walk:
             return {"path": shown, "type": "directory" if stat.S_ISDIR(mode) else "file", "error": why}, False
         modified = _time(int(status.st_mtime))
         if stat.S_ISDIR(mode):
-            entry: Entry = {"path": shown, "type": "directory", "modified": modified}
+            entry: ListedEntry = {"path": shown, "type": "directory", "modified": modified}
         else:
             entry = {"path": shown, "type": "file", "size": status.st_size, "modified": modified}
         if is_link:
@@ -227,8 +226,6 @@ class _Walk:
             os.close(descriptor)
 
 
-# About as many as one answer has entries.
-@lru_cache(maxsize=1024)
 def _time(seconds: int) -> str:
     # Not datetime: a file can have a time in a year that datetime does not know.
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
@@ -242,12 +239,12 @@ def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:
     return "socket" if stat.S_ISSOCK(mode) else "device"
 
 
-def _line(entry: Entry, prefix: str) -> str:
+def _line(entry: ListedEntry, prefix: str) -> str:
     facts: list[Any] = ["folder" if entry["type"] == "directory" else entry.get("size", "?"), entry.get("modified", "")]
     name = on_one_line(entry["path"].removeprefix(prefix)) + ("/" if entry["type"] == "directory" else "")
     return "\t".join([name, *(str(fact) for fact in facts), *_notes(entry)])
 
 
-def _notes(entry: Entry) -> list[str]:
+def _notes(entry: ListedEntry) -> list[str]:
     notes = (entry.get("special"), "symlink" if entry.get("symlink") else None, entry.get("error"))
     return [note for note in notes if note]

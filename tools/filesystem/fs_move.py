@@ -11,7 +11,7 @@ from tools.context import ToolContext
 from tools.files.paths import to_wire
 from tools.filesystem.changes import make_parents, resolve_name, undo_note
 from tools.filesystem.own_folders import check_not_own
-from tools.journal.journal_records import Entry
+from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.results import Facts, Result, short_path
@@ -104,7 +104,7 @@ def _undo_change(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> 
     return Moved(reference, to_wire(path), True, **receipt.fields())
 
 
-def _check_undo(ctx: ToolContext, entry: Entry, target: Path) -> None:
+def _check_undo(ctx: ToolContext, entry: JournalEntry, target: Path) -> None:
     """Raise Denied if taking the change back, or putting what was there to `target`, touches what is off limits."""
     own = Path(entry.path)
     ctx.paths.check_tree(own, *([Path(entry.source)] if entry.source is not None else ()))

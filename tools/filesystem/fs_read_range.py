@@ -34,7 +34,7 @@ _MOST_BYTES = 400_000
 _COUNTED_BYTES = 8 * 1024 * 1024
 
 
-class Lines(Result, frozen=True):
+class LineRange(Result, frozen=True):
     path: str
     start_line: int
     end_line: int
@@ -71,14 +71,14 @@ class Lines(Result, frozen=True):
     def body(self) -> Body:
         return Body("content", cut=self._cut, is_asked=True)
 
-    def _cut(self, most: int) -> Lines:
+    def _cut(self, most: int) -> LineRange:
         # One character more than stays: it may be the end of the last line, which the content does not have.
         end = line_cut(self.content, most + 1)
         if end > 0 and self.content[end - 1] == "\n" and end < len(self.content):
             return self.up_to(self.content[: end - 1], is_whole=True)
         return self.up_to(self.content[: min(most, len(self.content))], is_whole=False)
 
-    def up_to(self, content: str, *, is_whole: bool) -> Lines:
+    def up_to(self, content: str, *, is_whole: bool) -> LineRange:
         """The lines as far as `content` has them. If its last line `is_whole`, the next one is where to go on."""
         end_line = self.start_line + content.count("\n")
         if is_whole:
@@ -111,7 +111,7 @@ def fs_read_range(
     start_line: Annotated[int, Field(description="From 1; negative counts from the end.")],
     end_line: Annotated[int, Field(description="Inclusive; -1 is the last line.")],
     start_byte: Annotated[int, Field(description="Byte of start_line to begin at.", minimum=0)] = 0,
-) -> Lines:
+) -> LineRange:
     """Read some lines of a text file, however large it is."""
     _check_order(start_line, end_line)
     origin = ctx.source(path)
@@ -158,7 +158,7 @@ def fs_read_range(
         if rev is not None and whole is not None:
             ctx.revs.hand_out(rev, whole)
     text, name = _decode(data, encoding, origin.shown, size, splits_line=is_cut == "byte")
-    lines = Lines(
+    lines = LineRange(
         path=origin.shown,
         start_line=first,
         end_line=first + count - 1,
@@ -284,7 +284,7 @@ def _decode(data: bytes, encoding: Encoding, shown: str, size: int, *, splits_li
         return decoded.text, decoded.encoding.name
 
 
-def _of_text(text: str, shown: str, start_line: int, end_line: int, start_byte: int) -> Lines:
+def _of_text(text: str, shown: str, start_line: int, end_line: int, start_byte: int) -> LineRange:
     lines = text.removesuffix("\n").split("\n")
     total = len(lines)
     if start_line > total:
@@ -292,4 +292,4 @@ def _of_text(text: str, shown: str, start_line: int, end_line: int, start_byte: 
     first = max(total + 1 + start_line, 1) if start_line < 0 else start_line
     last = min(total + 1 + end_line if end_line < 0 else end_line, total)
     content = "\n".join(lines[first - 1 : last]).encode()[start_byte:].decode("utf-8", "replace")
-    return Lines(shown, first, last, content, total, start_byte=start_byte or None)
+    return LineRange(shown, first, last, content, total, start_byte=start_byte or None)

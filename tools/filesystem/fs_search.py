@@ -26,7 +26,7 @@ class Found(TypedDict):
     type: Literal["file", "directory"]
 
 
-class Matches(Result, frozen=True):
+class FoundPaths(Result, frozen=True):
     matches: list[Found]
     truncated: bool | None = None
 
@@ -54,7 +54,7 @@ class Matches(Result, frozen=True):
     def body(self) -> Body:
         return Body("matches", "list", cut=self._cut)
 
-    def _cut(self, most: int) -> Matches:
+    def _cut(self, most: int) -> FoundPaths:
         return replace(self, matches=self.matches[:most], truncated=True)
 
     @classmethod
@@ -84,7 +84,7 @@ def fs_search(
     recursive: bool = True,
     sort: Annotated[Literal["path", "mtime"], Field(description="mtime: newest first.", audited=True)] = "path",
     ignored: Annotated[bool, Field(description="Include what .gitignore leaves out.")] = False,
-) -> Matches:
+) -> FoundPaths:
     """Find files and folders by a glob. Symbolic links are not followed."""
     folder = ctx.paths.resolve(base)
     real = ctx.paths.real(folder)
@@ -115,7 +115,7 @@ def fs_search(
         found = _first(walk, str(folder).rstrip("/") + "/", admits, None if sort == "mtime" else max_results + 1)
     if sort == "mtime":
         found.sort(key=lambda match: (-_mtime(match["path"]), match["path"]))
-    return Matches(found[:max_results], True if len(found) > max_results else None)
+    return FoundPaths(found[:max_results], True if len(found) > max_results else None)
 
 
 def _first(walk: Walk, base: str, admits: Callable[[bytes], bool] | None, count: int | None) -> list[Found]:
@@ -126,11 +126,7 @@ def _first(walk: Walk, base: str, admits: Callable[[bytes], bool] | None, count:
             names = [name for name in names if admits(os.fsencode(prefix + name))]
         folder = base + prefix
         kind: Literal["file", "directory"] = "directory" if is_folder else "file"
-        together = folder + "".join(names)
-        if together.isascii() and "\\" not in together:
-            found += [{"path": folder + name, "type": kind} for name in names]
-        else:
-            found += [{"path": to_wire(folder + name), "type": kind} for name in names]
+        found += [{"path": to_wire(folder + name), "type": kind} for name in names]
         if count is not None and len(found) >= count:
             break
     return found

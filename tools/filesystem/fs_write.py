@@ -22,7 +22,7 @@ from tools.kit.spec import tool
 Mode = Literal["overwrite", "append", "create_if_missing"]
 
 
-class Written(Result, frozen=True):
+class WrittenFile(Result, frozen=True):
     path: str
     bytes_written: int
     existed: bool | None = None
@@ -66,7 +66,7 @@ def fs_write(
     create_dirs: Annotated[bool, Field(description="Make missing folders.")] = True,
     mode: Annotated[Mode, Field(audited=True)] = "overwrite",
     if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
-) -> Written:
+) -> WrittenFile:
     """Create, replace or extend a file. A replaced file keeps its encoding and mode."""
     # Links are followed: a write goes through a link and leaves it in place.
     target = ctx.paths.real(ctx.paths.resolve(path))
@@ -80,7 +80,7 @@ def fs_write(
             return _write(ctx, target, shown, _encode(content, UTF_8, shown), UTF_8, None)
         descriptor, status = found
         if mode == "create_if_missing":
-            return Written(shown, 0, existed=True, rev=_rev(ctx, target))
+            return WrittenFile(shown, 0, existed=True, rev=_rev(ctx, target))
         if if_rev is not None:
             ctx.revs.check(if_rev, descriptor, shown)
         encoding = _encoding(descriptor, status, shown)
@@ -104,7 +104,7 @@ def _write(
     found: OpenFile | None,
     *,
     appends: bool = False,
-) -> Written:
+) -> WrittenFile:
     try:
         if found is not None and appends:
             receipt = ctx.journal.append(target, data, seen=found.status)
@@ -117,7 +117,7 @@ def _write(
         rev = ctx.revs.of_bytes(data) if not appends and len(data) <= HASHED_BYTES else _rev(ctx, target)
     except OSError as error:
         raise from_os_error(error, shown) from error
-    return Written(
+    return WrittenFile(
         path=shown,
         bytes_written=len(data),
         existed=None if found is None else True,

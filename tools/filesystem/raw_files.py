@@ -14,7 +14,7 @@ from tools.files.exact import make_folders, open_exact
 from tools.files.paths import to_wire
 from tools.files.sources import open_existing, open_source
 from tools.filesystem.changes import make_parents
-from tools.filesystem.fs_write import Written
+from tools.filesystem.fs_write import WrittenFile
 from tools.kit.errors import AlreadyExists, NotFound, TooLarge, from_os_error
 from tools.kit.results import Result
 
@@ -63,7 +63,7 @@ def find_folder(ctx: ToolContext, path: str) -> Folder:
     return Folder(to_wire(folder))
 
 
-def write_raw(ctx: ToolContext, path: str, content: BinaryIO) -> Written:
+def write_raw(ctx: ToolContext, path: str, content: BinaryIO) -> WrittenFile:
     """Make the file `path` what `content` holds; missing folders are made. It can be undone. Raises ToolError."""
     target = ctx.paths.real(ctx.paths.resolve(path))
     shown = to_wire(target)
@@ -82,7 +82,7 @@ def write_raw(ctx: ToolContext, path: str, content: BinaryIO) -> Written:
             receipt = ctx.journal.write(target, fill, seen=None if found is None else found.status)
         except OSError as error:
             raise from_os_error(error, shown) from error
-    return Written(path=shown, bytes_written=size, existed=None if found is None else True, **receipt.fields())
+    return WrittenFile(path=shown, bytes_written=size, existed=None if found is None else True, **receipt.fields())
 
 
 def make_folder(ctx: ToolContext, path: str) -> Folder:

@@ -15,7 +15,7 @@ from tools.files import disk, trees
 from tools.files.exact import make_folders
 from tools.files.paths import to_wire
 from tools.journal.journal_changes import FileChanges
-from tools.journal.journal_records import Action, Entry, Receipt
+from tools.journal.journal_records import Action, JournalEntry, Receipt
 from tools.journal.journal_recovery import recover
 from tools.journal.journal_tails import change_tail, previous_content
 from tools.kit.errors import AlreadyExists, IoError, NotFound, StaleRev
@@ -26,7 +26,9 @@ _SCHEME = "undo://"
 class Journal(FileChanges):
     """All changes that the tools of this daemon make to files."""
 
-    def undo(self, undo_id: str, *, to: Path | None = None, overwrite: bool = False) -> tuple[Entry, Path, Receipt]:
+    def undo(
+        self, undo_id: str, *, to: Path | None = None, overwrite: bool = False
+    ) -> tuple[JournalEntry, Path, Receipt]:
         """Take a change back, or put what was there before to another place (`to`).
 
         Gives the entry, the path that is as it was, and the receipt that undoes the undo. Raises NotFound,
@@ -69,15 +71,15 @@ class Journal(FileChanges):
         self._finish_undo(entry, receipt)
         return entry, own, receipt
 
-    def _finish_undo(self, entry: Entry, receipt: Receipt) -> None:
+    def _finish_undo(self, entry: JournalEntry, receipt: Receipt) -> None:
         self._records.mark_undo(receipt.undo_id, entry.id)
         self._records.forget(entry.id)
 
-    def entry(self, undo_id: str) -> Entry:
+    def entry(self, undo_id: str) -> JournalEntry:
         """Raises NotFound."""
         return self._records.entry(undo_id)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Everything that can be undone, newest first."""
         return self._records.entries()
 
@@ -160,7 +162,7 @@ class Journal(FileChanges):
             disk.sync_folder(at.parent)
             return self._records.finish(change, at)
 
-    def _put_tail(self, entry: Entry, target: Path, prefix_bytes: int) -> Receipt:
+    def _put_tail(self, entry: JournalEntry, target: Path, prefix_bytes: int) -> Receipt:
         """Put back what stood at the end of a file; what stands there now is kept in turn."""
         self.protected.check_write(target)
         image = self._records.file(entry.id, "image")
@@ -174,7 +176,7 @@ class Journal(FileChanges):
                 lambda writing: disk.copy_out(image, writing) if entry.image_bytes is not None else None,
             )
 
-    def _check_still(self, entry: Entry, own: Path) -> None:
+    def _check_still(self, entry: JournalEntry, own: Path) -> None:
         now = disk.lstat(own)
         if entry.action == "delete":
             if now is not None:
@@ -184,5 +186,5 @@ class Journal(FileChanges):
         elif now is None or (entry.after is not None and disk.identity(now) != entry.after):
             raise StaleRev(
                 f"{to_wire(own)} has changed since {entry.id} {entry.summary}",
-                hint="pass overwrite=true (`mcp-agent undo --force`) to put the older state back all the same",
+                hint="pass overwrite=true (`mcp-agent undo ID --force`) to put the older state back all the same",
             )

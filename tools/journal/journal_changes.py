@@ -24,7 +24,7 @@ from tools.files import disk, trees
 from tools.files.exact import exact_descriptor, path_in_open_folder
 from tools.files.paths import to_wire
 from tools.files.protected import Protected
-from tools.journal.journal_records import Limits, Pending, Receipt, Records, megabytes
+from tools.journal.journal_records import JournalLimits, Pending, Receipt, Records, megabytes
 from tools.journal.journal_tails import change_tail
 from tools.kit.errors import AlreadyExists, IoError, NotUndoable, StaleRev
 
@@ -37,8 +37,10 @@ _IN_PLACE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.E
 class FileChanges:
     """Makes the changes, and keeps what was there before. `Journal` takes them back."""
 
-    def __init__(self, folder: Path | None, limits: Limits | None = None, protected: Protected | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(
+        self, folder: Path | None, limits: JournalLimits | None = None, protected: Protected | None = None
+    ) -> None:
+        self._limits = limits or JournalLimits()
         self.protected = protected or Protected()
         self._records = Records(folder, self._limits)
         # Tools run in threads: two changes to one file wait for each other, others do not.
@@ -54,20 +56,20 @@ class FileChanges:
         fill: Callable[[int], None],
         *,
         seen: os.stat_result | None,
-        whole: Path | None = None,
+        staged_file: Path | None = None,
     ) -> Receipt:
         """Make `target` what `fill` writes into the descriptor it is given. `seen` is the file as it was looked at.
 
         Mode, owner, attributes, hard links and links to it are kept. Raises StaleRev if somebody else has changed
         the file since it was seen, AlreadyExists if it came to be; then, and on any error, nothing is changed.
-        The file `whole` has what `fill` would write, and is taken over where that is possible (`place`).
+        The file `staged_file` has what `fill` would write, and is taken over where that is possible (`place`).
         """
         self.protected.check_write(target)
         with self.lock(target), self._records.change("create" if seen is None else "write", target) as (change, at):
             if seen is not None and (seen.st_nlink > 1 or not stat.S_ISREG(seen.st_mode)):
                 return self._write_in_place(change, at, fill, seen)
             temporary = change.temporary
-            is_whole = whole is not None and _take_over(at.with_name(whole.name), temporary)
+            is_whole = staged_file is not None and _take_over(at.with_name(staged_file.name), temporary)
             try:
                 mode = 0o600 if seen is not None else 0o666
                 if is_whole:
@@ -88,7 +90,7 @@ class FileChanges:
                         return self._write_in_place(change, at, fill, seen)
                     os.fsync(descriptor)
                     if not has_name:
-                        disk.name_file(descriptor, temporary)
+                        disk.link_anonymous_file(descriptor, temporary)
                 finally:
                     os.close(descriptor)
                 self._check_unchanged(change, at, seen)
@@ -105,13 +107,13 @@ class FileChanges:
             disk.sync_folder(at.parent)
             return self._records.finish(change, at, None if seen is None else seen.st_size)
 
-    def place(self, target: Path, whole: Path, *, seen: os.stat_result | None) -> Receipt:
-        """Make `target` the file `whole`, which is in the same folder. It is not copied where that can be avoided.
+    def place(self, target: Path, staged_file: Path, *, seen: os.stat_result | None) -> Receipt:
+        """Make `target` the file `staged_file`, in the same folder. It is copied only where it must be.
 
-        Everything else is as with `write`. `whole` is gone then; on any error it is still there.
+        Everything else is as with `write`. `staged_file` is gone then; on any error it is still there.
         """
-        receipt = self.write(target, partial(disk.copy_out, whole), seen=seen, whole=whole)
-        whole.unlink(missing_ok=True)
+        receipt = self.write(target, partial(disk.copy_out, staged_file), seen=seen, staged_file=staged_file)
+        staged_file.unlink(missing_ok=True)
         return receipt
 
     def append(self, target: Path, data: bytes, *, seen: os.stat_result) -> Receipt:
@@ -321,7 +323,7 @@ class FileChanges:
 
 
 def _new_file(path: Path, mode: int, *, is_on_record: bool) -> tuple[int, bool]:
-    """Open a new file for what is to take the place of another; whether it has its name already.
+    """Open a new file that will replace another; whether it has its name already.
 
     Without a record, the next start would not find the file of a daemon that was killed. So it gets its name when it is
     whole, where the file system can do that.
@@ -340,10 +342,10 @@ def _nameless_file(path: Path) -> Iterator[int]:
         yield descriptor
 
 
-def _take_over(whole: Path, temporary: Path) -> bool:
+def _take_over(staged_file: Path, temporary: Path) -> bool:
     """Give a file its second name; False where the file system has none."""
     try:
-        os.link(whole, temporary, follow_symlinks=False)
+        os.link(staged_file, temporary, follow_symlinks=False)
     except OSError:
         return False
     return True

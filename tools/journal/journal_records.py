@@ -13,7 +13,6 @@ import re
 import secrets
 import threading
 import time
-from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,7 +34,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _ID = re.compile(r"[0-9a-z]+(?:-[a-z0-9][a-z0-9_-]*)?")
 
 
-class Limits(Struct, frozen=True):
+class JournalLimits(Struct, frozen=True):
     """How much the journal keeps, and for how long. `copy_bytes` bounds an image on another file system."""
 
     total_bytes: int = 200 * 1024 * 1024
@@ -59,7 +58,7 @@ class Receipt(Struct, frozen=True):
         return {"undoable": False, "why": self.not_undoable}
 
 
-class Entry(Struct, frozen=True):
+class JournalEntry(Struct, frozen=True):
     """One change as it is kept. `after` is what the change left, to know whether it is still that."""
 
     id: str
@@ -133,7 +132,7 @@ class Pending(Struct, eq=False):
 class Records:
     """The records of one journal. Called from the threads that tools run in."""
 
-    def __init__(self, folder: Path | None, limits: Limits) -> None:
+    def __init__(self, folder: Path | None, limits: JournalLimits) -> None:
         self.limits = limits
         self._folder = folder
         self._kept_bytes: int | None = None
@@ -259,7 +258,7 @@ class Records:
             status = disk.lstat(image)
             size = None if status is None else trees.tree_bytes(image, status, self.limits.total_bytes)
         after = disk.lstat(target) if target is not None else None
-        entry = Entry(
+        entry = JournalEntry(
             change.id,
             change.action,
             change.path,
@@ -274,16 +273,16 @@ class Records:
             disk.write_all(descriptor, json.dumps(asdict(entry)).encode())
         return size or 0
 
-    def entry(self, undo_id: str) -> Entry:
+    def entry(self, undo_id: str) -> JournalEntry:
         found = self._read(undo_id)
         if found is None:
             raise NotFound(
                 f"there is nothing to undo under the id {undo_id[:40]!r}",
-                hint=f"changes are kept for {self.limits.age_s / 86400:g} days; `mcp-agent undo --list` shows them",
+                hint=f"changes are kept for {self.limits.age_s / 86400:g} days; `mcp-agent undo` shows them",
             )
         return found
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Everything that can be undone, newest first."""
         return [entry for undo_id in self._ids() if (entry := self._read(undo_id)) is not None]
 
@@ -327,14 +326,16 @@ class Records:
         with self._book, disk.folder_lock(self._folder):
             if is_first:
                 self._clear_litter()
-            ids, sizes, times = self._inventory()
+            # The id, size and time of each entry, newest first. Whole, ten thousand take 10 MB.
+            read = filter(None, map(self._read, self._ids()))
+            kept = [(entry.id, entry.image_bytes or 0, entry.at) for entry in read]
             oldest_at = time.time() - self.limits.age_s
             most_bytes, most_entries = self.limits.total_bytes, self.limits.entries
-            if len(ids) > most_entries or sum(sizes) > most_bytes:
+            if len(kept) > most_entries or sum(size for _, size, _ in kept) > most_bytes:
                 # More than it must: all entries are read for this, and the next change would be over the limit again.
                 most_bytes, most_entries = most_bytes * 9 // 10, most_entries * 9 // 10
             total = count = 0
-            for undo_id, size, at in zip(ids, sizes, times, strict=True):
+            for undo_id, size, at in kept:
                 # The newest is the change that was just made.
                 is_over = count > 0 and (total + size > most_bytes or count >= most_entries)
                 if at < oldest_at or is_over:
@@ -343,21 +344,6 @@ class Records:
                     total += size
                     count += 1
             self._kept_bytes, self._kept_entries = total, count
-
-    def _inventory(self) -> tuple[list[str], array[int], array[float]]:
-        """The ids, sizes and times of all entries, newest first.
-
-        One entry at a time: ten thousand of them are as many megabytes, and a daemon that has had those once does not
-        get rid of them, because what its other threads have made meanwhile lies between them.
-        """
-        ids: list[str] = []
-        sizes, times = array("q"), array("d")
-        for undo_id in self._ids():
-            if (entry := self._read(undo_id)) is not None:
-                ids.append(undo_id)
-                sizes.append(entry.image_bytes or 0)
-                times.append(entry.at)
-        return ids, sizes, times
 
     def _clear_litter(self) -> None:
         """Remove images whose record is gone, and copies that were never finished."""
@@ -381,13 +367,12 @@ class Records:
             digits = _DIGITS[digit] + digits
         return f"{digits}{self.limits.id_suffix}"
 
-    def _read(self, undo_id: str) -> Entry | None:
+    def _read(self, undo_id: str) -> JournalEntry | None:
         if self._folder is None or _ID.fullmatch(undo_id) is None:
             return None
         try:
-            # A text: a Path would put the name of each file into Python's table of names, which is made anew when it is
-            # full of those that are gone, and is 2 MB.
-            return msgspec.convert(json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")), Entry)
+            # `str`, not `Path`: pathlib interns every name.
+            return msgspec.convert(json.loads(disk.read_small_file(f"{self._folder}/{undo_id}.json")), JournalEntry)
         except (OSError, ValueError):
             return None
 

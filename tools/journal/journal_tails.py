@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.files import disk
-from tools.journal.journal_records import Entry, Pending, Receipt, Records, megabytes
+from tools.journal.journal_records import JournalEntry, Pending, Receipt, Records, megabytes
 from tools.kit.errors import NotFound
 
 # At the end of the file, wherever another program has moved that to.
@@ -62,7 +62,7 @@ def recover_tail(facts: dict[str, Any], target: Path, image: Path) -> bool:
     return False
 
 
-def previous_content(records: Records, entry: Entry) -> Path:
+def previous_content(records: Records, entry: JournalEntry) -> Path:
     """A file with all that was there before the change. Raises NotFound if the file is not what we know any more."""
     assert entry.prefix_bytes is not None, "the entry is of a change to the end of a file"
     view = records.file(entry.id, "view")

@@ -88,7 +88,7 @@ class Parameter(NamedTuple):
 
     name: str
     keyword: str
-    kind: Kind
+    kind: ParamKind
     field: Field
     required: bool
     default: Any
@@ -137,7 +137,7 @@ class Parameter(NamedTuple):
                 yield Issue(path, "too_big", f"{path} is {value} and may be at most {field.maximum}")
 
 
-class Kind(typing.Protocol):
+class ParamKind(typing.Protocol):
     """One type of argument: its JSON Schema, and how a value is checked."""
 
     def schema(self) -> dict[str, Any]: ...
@@ -330,7 +330,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     return Parameter(name.removesuffix("_"), name, kind, field, required, None if required else default, is_bounded)
 
 
-def _read_hint(hint: Any) -> tuple[Kind, Field]:
+def _read_hint(hint: Any) -> tuple[ParamKind, Field]:
     field = Field()
     if get_origin(hint) is Annotated:
         hint, *extras = get_args(hint)
@@ -344,7 +344,7 @@ def _read_hint(hint: Any) -> tuple[Kind, Field]:
     return _kind(hint), field
 
 
-def _kind(hint: Any) -> Kind:
+def _kind(hint: Any) -> ParamKind:
     scalars = {str: "string", int: "integer", float: "number", bool: "boolean"}
     if hint in scalars:
         return Scalar(hint, scalars[hint])

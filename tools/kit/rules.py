@@ -56,7 +56,7 @@ class Rule(Struct, frozen=True):
         )
 
 
-class Match(NamedTuple):
+class RuleMatch(NamedTuple):
     """A rule that matches, and what matched: the glob as it was written, or the part of the command."""
 
     rule: Rule
@@ -100,7 +100,7 @@ class PathRules(_Rules):
         """All globs in one. Almost no path is denied, and one match finds that out."""
         return _compile_glob("|".join(glob.source for _, each in self._globs for glob in each if glob.denies))
 
-    def match(self, path: str) -> Match | None:
+    def match(self, path: str) -> RuleMatch | None:
         """The first rule that denies an absolute path."""
         if path in self._passed:
             return None
@@ -113,7 +113,7 @@ class PathRules(_Rules):
         for rule, globs in self._globs:
             fitting = [glob for glob in globs if glob.pattern.match(below_root)]
             if fitting and fitting[-1].denies:
-                return Match(rule, fitting[-1].text)
+                return RuleMatch(rule, fitting[-1].text)
         return None
 
 
@@ -124,7 +124,7 @@ class CommandRules(_Rules):
         super().__init__(rules)
         self._patterns = tuple((rule, _compile_expression(pattern)) for rule in rules for pattern in rule.patterns)
 
-    def match(self, command: str) -> Match | None:
+    def match(self, command: str) -> RuleMatch | None:
         """The first rule that matches a command, as it is or without quotes. Raises Denied at the time limit."""
         deadline = time.thread_time() + TIME_LIMIT_S
         plain = strip_quotes(command)
@@ -138,7 +138,7 @@ class CommandRules(_Rules):
                 except TimeoutError:
                     raise _time_limit_denial(rule) from None
                 if found is not None:
-                    return Match(rule, found[0])
+                    return RuleMatch(rule, found[0])
         return None
 
     def check(self, command: str) -> None:

@@ -26,14 +26,14 @@ from tools.kit.spec import tool
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.failures import open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
-from tools.search.engine import Bounds, EngineError, Hit, Question
+from tools.search.engine import Bounds, EngineError, Hit, SearchQuery
 from tools.search.ripgrep import search
 
 DEFAULT_MATCHES = 500
 _RENDERED = re.compile(r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)?(?P<text>.*)", re.DOTALL)
 
 
-class Match(TypedDict):
+class PrunerMatch(TypedDict):
     path: str
     line: int
     column: int | None
@@ -44,7 +44,7 @@ class GrepMatches(Result, frozen=True):
     tool: str
     pattern: str
     paths: list[str]
-    matches: list[Match]
+    matches: list[PrunerMatch]
     truncated: bool
     duration_ms: int
 
@@ -72,7 +72,7 @@ class GrepMatches(Result, frozen=True):
         return replace(self, matches=self.matches[:most], truncated=True)
 
     @classmethod
-    def item(cls, entry: Match) -> Item:
+    def item(cls, entry: PrunerMatch) -> Item:
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip())
 
 
@@ -122,18 +122,18 @@ def grep(
     )
 
 
-def render_match(match: Match) -> str:
+def render_match(match: PrunerMatch) -> str:
     """One line: `path:line:column:text`, or without the column where there is none."""
     column = "" if match["column"] is None else f"{match['column']}:"
     return f"{match['path']}:{match['line']}:{column}{match['text']}".replace("\n", " ")
 
 
-def _parse_match(line: str) -> Match | None:
+def _parse_match(line: str) -> PrunerMatch | None:
     found = _RENDERED.fullmatch(line)
     if found is None:
         return None
     column = None if found["column"] is None else int(found["column"])
-    return Match(path=found["path"], line=int(found["line"]), column=column, text=found["text"])
+    return PrunerMatch(path=found["path"], line=int(found["line"]), column=column, text=found["text"])
 
 
 def _check(root: ConfinedRoot, pattern: str, path: str | None, paths: list[str] | None, cwd: str | None) -> None:
@@ -164,10 +164,10 @@ class Search(Struct, eq=False):
     most_matches: int
     bytes_left: int
 
-    def run(self, paths: Sequence[str], cwd: str | None) -> tuple[list[Match], bool]:
+    def run(self, paths: Sequence[str], cwd: str | None) -> tuple[list[PrunerMatch], bool]:
         """The matches, and whether there are more. Raises InvalidPath, InvalidPattern, Timeout, IoError."""
         deadline = time.monotonic() + self.timeout_ms / 1000
-        matches: list[Match] = []
+        matches: list[PrunerMatch] = []
         if cwd is not None:
             with open_confined(self.ctx, self.root, cwd) as (_, status):
                 if not stat.S_ISDIR(status.st_mode):
@@ -178,13 +178,15 @@ class Search(Struct, eq=False):
                     return matches, True
         return matches, False
 
-    def _add_matches(self, descriptor: int, is_folder: bool, path: str, deadline: float, matches: list[Match]) -> bool:
+    def _add_matches(
+        self, descriptor: int, is_folder: bool, path: str, deadline: float, matches: list[PrunerMatch]
+    ) -> bool:
         """Add the matches in a file or folder. True if there are more than may be given."""
         shown = self.root.absolute(path)
         # By descriptor: so what was checked is what is searched, also if its name means something else by now.
         place = Path(shown)
         real = path_of_open(descriptor) or place
-        question = Question(
+        query = SearchQuery(
             pattern=self.pattern,
             base=real,
             folder=descriptor if is_folder else None,
@@ -196,7 +198,7 @@ class Search(Struct, eq=False):
         )
         bounds = Bounds(self.most_matches - len(matches), deadline, self.ctx.check, self.bytes_left)
         try:
-            found = search(self.ctx.engine, question, bounds)
+            found = search(self.ctx.engine, query, bounds)
         except EngineError as error:
             raise self._engine_failure(error) from error
         for hit in found.hits:
@@ -205,10 +207,10 @@ class Search(Struct, eq=False):
             data = hit.text.encode("utf-8", "surrogatepass")
             if len(data) > self.bytes_left:
                 text = data[: utf8.boundary(data, self.bytes_left)].decode("utf-8", "replace")
-                matches.append(Match(path=full, line=hit.line, column=self._column(hit), text=text))
+                matches.append(PrunerMatch(path=full, line=hit.line, column=self._column(hit), text=text))
                 return True
             self.bytes_left -= len(data)
-            matches.append(Match(path=full, line=hit.line, column=self._column(hit), text=hit.text))
+            matches.append(PrunerMatch(path=full, line=hit.line, column=self._column(hit), text=hit.text))
         return found.is_cut
 
     def _column(self, hit: Hit) -> int | None:

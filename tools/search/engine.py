@@ -52,7 +52,7 @@ def find_engine() -> Engine:
     return Engine("grep", shutil.which("grep") or "grep", "fallback")
 
 
-class Question(Struct, frozen=True):
+class SearchQuery(Struct, frozen=True):
     """What to look for, and where: in all files below `folder`, or in `file`. Both are open for reading.
 
     `base` is the path of the folder, with no symbolic link in it.

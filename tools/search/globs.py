@@ -16,6 +16,8 @@ from tools.kit.errors import InvalidPattern
 from tools.kit.path_patterns import name_pattern, path_pattern
 
 _MOST_ALTERNATIVES = 200
+# Each is one level of recursion.
+_MOST_BRACES = 100
 # Longer than any path, also where braces stand for many; what is longer takes seconds to read.
 _MOST_CHARS = 50_000
 _MOST_PARTS = 100
@@ -153,6 +155,8 @@ def _folder_pattern(parts: list[str]) -> str:
 
 def _expand_braces(text: str) -> list[str]:
     """The glob once for each way to choose from its braces."""
+    if text.count("{") > _MOST_BRACES:
+        raise InvalidPattern(f"the glob {text[:60]!r} has more than {_MOST_BRACES} braces")
     start = text.find("{")
     if start == -1:
         return [text]

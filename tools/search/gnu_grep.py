@@ -13,12 +13,10 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from tools.kit.errors import InvalidPattern
-from tools.search.engine import Bounds, Engine, Hit, Hits, Program, Question, share_context, split_lines
+from tools.search.engine import Bounds, Engine, Hit, Hits, Program, SearchQuery, split_lines
 from tools.search.globs import read_glob
-from tools.search.proof import Evidence, verify_hits
+from tools.search.recheck import HitCollector
 from tools.search.walk import Walk
 
 _FILES_AT_ONCE = 400
@@ -46,111 +44,78 @@ def limits_of(engine: Engine) -> list[str] | None:
     return [f"searched with grep, because ripgrep is not installed: {limits}{dialect}"]
 
 
-def search_by_grep(engine: Engine, question: Question, bounds: Bounds) -> Hits:
+def search_by_grep(engine: Engine, query: SearchQuery, bounds: Bounds) -> Hits:
     """The same answer from `grep`. It gets the files of our own walk, or walks itself where it uses its defaults."""
     arguments = [engine.program, "-n", "-b", "-H", "-Z", "-I"]
-    if question.uses_defaults:
+    if query.uses_defaults:
         # -r and not -R, which follows links.
-        arguments += ["-r", "-D", "skip", "-F" if question.is_fixed else "-E"]
+        arguments += ["-r", "-D", "skip", "-F" if query.is_fixed else "-E"]
         batches: Iterable[list[bytes]] = [[b"./"]]
     else:
-        _check_pattern(question)
-        arguments += ["-s", "-F" if question.is_fixed else _dialect(engine.program), "-m", str(bounds.hits + 1)]
-        files = _files(question, bounds.check)
+        _check_pattern(query)
+        arguments += ["-s", "-F" if query.is_fixed else _dialect(engine.program), "-m", str(bounds.hits + 1)]
+        files = _files(query, bounds.check)
         batches = iter(lambda: list(itertools.islice(files, _FILES_AT_ONCE)), [])
-    arguments += ["-i"] if question.ignore_case else []
-    asked = ["-e", question.pattern, "--"]
-    around = ["-C", str(question.context), "--no-group-separator"] if question.context else []
-    collected = _HitsByFile(engine, question, bounds)
+    arguments += ["-i"] if query.ignore_case else []
+    asked = ["-e", query.pattern, "--"]
+    around = ["-C", str(query.context), "--no-group-separator"] if query.context else []
+    collector = HitCollector(query, bounds, lambda again, bounds: search_by_grep(engine, again, bounds).hits)
     is_cut = False
-    for batch in [[b"-"]] if question.folder is None else batches:
-        is_cut = _collect([*arguments, *around, *asked, *batch], question, bounds, collected)
+    for batch in [[b"-"]] if query.folder is None else batches:
+        is_cut = _collect([*arguments, *around, *asked, *batch], query, bounds, collector)
         bounds.check()
         if is_cut:
             break
-    hits = collected.finish()
-    if not question.uses_defaults:
-        _add_columns([*arguments, "-o", *asked], question, bounds, hits)
-    return Hits(hits, is_cut)
+    collector.end_file()
+    if not query.uses_defaults:
+        _add_columns([*arguments, "-o", *asked], query, bounds, collector.hits)
+    return Hits(collector.hits, is_cut)
 
 
-def _collect(arguments: Sequence[str | bytes], question: Question, bounds: Bounds, collected: _HitsByFile) -> bool:
+def _collect(arguments: Sequence[str | bytes], query: SearchQuery, bounds: Bounds, collector: HitCollector) -> bool:
     """Collect the matches of one run. True if there are more than are wanted."""
-    with _program(arguments, question) as program:
-        for line in _lines(program.output(bounds), question):
-            if question.admits is not None and not question.admits(line.path):
+    path = b""
+    with _program(arguments, query) as program:
+        for line in _lines(program.output(bounds), query):
+            if query.admits is not None and not query.admits(line.path):
                 continue
-            if line.is_match and collected.is_full:
+            if line.path != path:
+                collector.end_file()
+                path = line.path
+            text = query.decode(line.data).rstrip("\r\n")
+            if not line.is_match:
+                collector.add_beside(line.number, text, line.offset, line.data)
+            elif collector.is_full:
                 return True
-            collected.add(line)
+            else:
+                hit = Hit(line.path, line.number, text, None, start=line.offset, data=line.data)
+                collector.add_match(hit, line.offset, line.data)
+    collector.end_file()
     return False
 
 
-class _HitsByFile:
-    """Collects matches, and the lines around them. When those of a file are complete, they are verified."""
-
-    def __init__(self, engine: Engine, question: Question, bounds: Bounds) -> None:
-        self._engine, self._question, self._bounds = engine, question, bounds
-        self._hits: list[Hit] = []
-        self._path = b""
-        self._file: list[Hit] = []
-        self._texts: dict[int, str] = {}
-        self._evidence: list[Evidence] = []
-        self._line_bytes = 0
-
-    @property
-    def is_full(self) -> bool:
-        limit_bytes = self._bounds.line_bytes
-        count = len(self._hits) + len(self._file)
-        return count >= self._bounds.hits or (limit_bytes is not None and self._line_bytes >= limit_bytes)
-
-    def add(self, line: _Line) -> None:
-        if line.path != self._path:
-            self.finish()
-            self._path = line.path
-        text = self._texts[line.number] = self._question.decode(line.data).rstrip("\r\n")
-        self._evidence.append((line.offset, line.data))
-        if line.is_match:
-            self._file.append(Hit(line.path, line.number, text, None, start=line.offset, data=line.data))
-            self._line_bytes += len(line.data)
-
-    def finish(self) -> list[Hit]:
-        """All hits, when there are no more in the last file."""
-        folder = self._question.folder
-        share_context(self._file, self._texts, self._question.context)
-        if self._file and folder is not None:
-            self._hits += verify_hits(folder, self._path, self._file, self._evidence, self._search_again)
-        else:
-            self._hits += self._file
-        self._file, self._texts, self._evidence = [], {}, []
-        return self._hits
-
-    def _search_again(self, file: int) -> list[Hit]:
-        return search_by_grep(self._engine, replace(self._question, folder=None, file=file), self._bounds).hits
-
-
-def _add_columns(arguments: Sequence[str], question: Question, bounds: Bounds, hits: list[Hit]) -> None:
+def _add_columns(arguments: Sequence[str], query: SearchQuery, bounds: Bounds, hits: list[Hit]) -> None:
     """Ask again where in its line each match begins. An empty match is not answered and has no column."""
     waiting = {(hit.path, hit.line): hit for hit in hits if hit.column is None}
-    files = list(dict.fromkeys(b"./" + path for path, _ in waiting)) if question.folder is not None else [b"-"]
-    if question.file is not None:
-        os.lseek(question.file, 0, os.SEEK_SET)
+    files = list(dict.fromkeys(b"./" + path for path, _ in waiting)) if query.folder is not None else [b"-"]
+    if query.file is not None:
+        os.lseek(query.file, 0, os.SEEK_SET)
     for start in range(0, len(files) if waiting else 0, _FILES_AT_ONCE):
-        with _program([*arguments, *files[start : start + _FILES_AT_ONCE]], question) as program:
-            for line in _lines(program.output(bounds), question):
+        with _program([*arguments, *files[start : start + _FILES_AT_ONCE]], query) as program:
+            for line in _lines(program.output(bounds), query):
                 hit = waiting.pop((line.path, line.number), None)
                 # The file may have changed between the two runs.
                 if hit is not None and 0 <= line.offset - hit.start <= len(hit.data):
-                    hit.column = len(question.decode(hit.data[: line.offset - hit.start])) + 1
+                    hit.column = len(query.decode(hit.data[: line.offset - hit.start])) + 1
 
 
-def _program(arguments: Sequence[str | bytes], question: Question) -> Program:
-    return Program(arguments, question.working_directory, question.file, fails_always=question.uses_defaults)
+def _program(arguments: Sequence[str | bytes], query: SearchQuery) -> Program:
+    return Program(arguments, query.working_directory, query.file, fails_always=query.uses_defaults)
 
 
-def _check_pattern(question: Question) -> None:
+def _check_pattern(query: SearchQuery) -> None:
     """`grep` would take the lines of a pattern for so many patterns."""
-    if "\n" in question.pattern or (r"\n" in question.pattern and not question.is_fixed):
+    if "\n" in query.pattern or (r"\n" in query.pattern and not query.is_fixed):
         raise InvalidPattern(
             "the pattern has a line end in it, and grep, which searches here because ripgrep is not installed, finds "
             "nothing across lines",
@@ -158,7 +123,7 @@ def _check_pattern(question: Question) -> None:
         )
 
 
-def _lines(pieces: Iterable[bytes], question: Question) -> Iterator[_Line]:
+def _lines(pieces: Iterable[bytes], query: SearchQuery) -> Iterator[_Line]:
     """The lines that `grep -n -b -H -Z` prints, with paths that are relative to the folder."""
     started = b""
     for line in split_lines(pieces, skips_long=True):
@@ -169,22 +134,20 @@ def _lines(pieces: Iterable[bytes], question: Question) -> Iterator[_Line]:
         sign = rest[digits : digits + 1]
         offset, _, data = rest[digits + 1 :].partition(sign or b":")
         if digits and offset.isdigit() and sign in (b":", b"-"):
-            name = b"" if question.folder is None else path.removeprefix(b"./")
+            name = b"" if query.folder is None else path.removeprefix(b"./")
             yield _Line(name, int(rest[:digits]), int(offset), data, sign == b":")
 
 
-def _files(question: Question, check: Callable[[], None]) -> Iterator[bytes]:
-    excluded = read_glob(question.excluded) if question.excluded is not None else None
-    assert question.folder is not None, "there is no walk for one file"
-    walk = Walk(
-        question.base, question.glob, folder=question.folder, include_ignored=question.include_ignored, check=check
-    )
+def _files(query: SearchQuery, check: Callable[[], None]) -> Iterator[bytes]:
+    excluded = read_glob(query.excluded) if query.excluded is not None else None
+    assert query.folder is not None, "there is no walk for one file"
+    walk = Walk(query.base, query.glob, folder=query.folder, include_ignored=query.include_ignored, check=check)
     for prefix, names, is_folder in walk:
         for path in () if is_folder else (prefix + name for name in names):
             if excluded is not None and excluded.matches(path):
                 continue
             encoded = os.fsencode(path)
-            if question.admits is None or question.admits(encoded):
+            if query.admits is None or query.admits(encoded):
                 # A file called "-" would be standard input.
                 yield b"./" + encoded
 

@@ -11,59 +11,59 @@ import base64
 import os
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 from msgspec.structs import replace
 
-from tools.search.engine import Bounds, Engine, EngineError, Hit, Hits, Program, Question, share_context, split_lines
+from tools.search.engine import Bounds, Engine, EngineError, Hit, Hits, Program, SearchQuery, split_lines
 from tools.search.globs import Glob, has_single_characters, read_glob
 from tools.search.gnu_grep import search_by_grep
-from tools.search.proof import Evidence, verify_hits
+from tools.search.recheck import HitCollector
 
 _HEAD_START_S = 0.010
 _TYPE = "mcpagent"
 
 
-def search(engine: Engine, question: Question, bounds: Bounds) -> Hits:
+def search(engine: Engine, query: SearchQuery, bounds: Bounds) -> Hits:
     """The first lines that match, in the order of paths. Raises EngineError, TooLarge."""
     if engine.kind == "grep":
-        return search_by_grep(engine, question, bounds)
-    if question.folder is None:
-        return _run(engine, question, bounds, in_order=False)
+        return search_by_grep(engine, query, bounds)
+    if query.folder is None:
+        return _run(engine, query, bounds, in_order=False)
     try:
         head_start = replace(bounds, deadline=time.monotonic() + _HEAD_START_S)
-        return _run(engine, question, head_start, in_order=True)
+        return _run(engine, query, head_start, in_order=True)
     except EngineError as error:
         if error.kind != "timeout":
             raise
-    found = _run(engine, question, bounds, in_order=False)
+    found = _run(engine, query, bounds, in_order=False)
     if found.is_cut:
-        return _run(engine, question, bounds, in_order=True)
+        return _run(engine, query, bounds, in_order=True)
     found.hits.sort(key=lambda hit: (_path_order(hit.path), hit.line))
     return found
 
 
-def _run(engine: Engine, question: Question, bounds: Bounds, *, in_order: bool) -> Hits:
-    def again(file: int) -> list[Hit]:
-        return search(engine, replace(question, folder=None, file=file), bounds).hits
-
-    reader = _JsonReader(question, bounds, again)
-    with _start(engine, question, in_order=in_order) as program:
-        for line in split_lines(program.output(bounds), skips_long=question.uses_defaults):
+def _run(engine: Engine, query: SearchQuery, bounds: Bounds, *, in_order: bool) -> Hits:
+    collector = HitCollector(query, bounds, lambda again, bounds: search(engine, again, bounds).hits)
+    reader = _JsonReader(query, collector)
+    with _start(engine, query, in_order=in_order) as program:
+        for line in split_lines(program.output(bounds), skips_long=query.uses_defaults):
             if reader.take(line):
                 break
-    return reader.finish()
+    # What follows the last match is still wanted around it.
+    collector.end_file()
+    return Hits(collector.hits, reader.is_cut)
 
 
-def _start(engine: Engine, question: Question, *, in_order: bool) -> Program:
-    """Start ripgrep on the file or in the folder of a question."""
-    arguments = _arguments(engine, question, in_order=in_order)
-    folder = question.working_directory
-    rules = _rules(question.glob) if folder is not None and question.glob is not None else b""
+def _start(engine: Engine, query: SearchQuery, *, in_order: bool) -> Program:
+    """Start ripgrep on the file or in the folder of a query."""
+    arguments = _arguments(engine, query, in_order=in_order)
+    folder = query.working_directory
+    rules = _rules(query.glob) if folder is not None and query.glob is not None else b""
     if not rules:
-        return Program(arguments, folder, question.file, fails_always=question.uses_defaults)
+        return Program(arguments, folder, query.file, fails_always=query.uses_defaults)
     reading, writing = os.pipe()
     try:
         with os.fdopen(writing, "wb") as pipe:
@@ -105,51 +105,44 @@ def _walk_options(include_ignored: bool, names: Sequence[str] | None, in_order: 
     return options + (["--sort", "path"] if in_order else [])
 
 
-def _arguments(engine: Engine, question: Question, *, in_order: bool) -> list[str]:
+def _arguments(engine: Engine, query: SearchQuery, *, in_order: bool) -> list[str]:
     arguments = [engine.program, "--no-config", "--json"]
-    if question.uses_defaults:
+    if query.uses_defaults:
         arguments += ["--sort", "path"] if in_order else []
     else:
         arguments += ["--no-messages", "--engine", "auto"]
-        if question.folder is not None:
-            names = question.glob.names if question.glob is not None and "*" not in question.glob.names else None
-            arguments += _walk_options(question.include_ignored, names, in_order)
-        if "\n" in question.pattern or (r"\n" in question.pattern and not question.is_fixed):
+        if query.folder is not None:
+            names = query.glob.names if query.glob is not None and "*" not in query.glob.names else None
+            arguments += _walk_options(query.include_ignored, names, in_order)
+        if "\n" in query.pattern or (r"\n" in query.pattern and not query.is_fixed):
             arguments.append("--multiline")
-    if question.excluded is not None and question.folder is not None:
-        arguments += ["--glob", f"!{question.excluded}"]
-    if question.ignore_case:
+    if query.excluded is not None and query.folder is not None:
+        arguments += ["--glob", f"!{query.excluded}"]
+    if query.ignore_case:
         arguments.append("--ignore-case")
-    if question.is_fixed:
+    if query.is_fixed:
         arguments.append("--fixed-strings")
-    if question.context:
-        arguments += ["--context", str(question.context)]
-    return [*arguments, "-e", question.pattern, "--", "-" if question.folder is None else "./"]
+    if query.context:
+        arguments += ["--context", str(query.context)]
+    return [*arguments, "-e", query.pattern, "--", "-" if query.folder is None else "./"]
 
 
 class _JsonReader:
-    """Collects matches out of `rg --json`, and the lines around them, until it has enough."""
+    """Reads the matches of `rg --json`, and the lines around them, until there are enough."""
 
-    def __init__(self, question: Question, bounds: Bounds, again: Callable[[int], list[Hit]]) -> None:
-        """`again` is the same search in one open file."""
-        self._question, self._bounds, self._again = question, bounds, again
-        self._is_folder = question.folder is not None
+    def __init__(self, query: SearchQuery, collector: HitCollector) -> None:
+        self._query, self._collector = query, collector
+        self._is_folder = query.folder is not None
         # The engine leaves out what it takes such a glob for, and that may be less.
-        is_doubtful = question.excluded is not None and has_single_characters(question.excluded)
-        self._excluded = read_glob(question.excluded or "") if is_doubtful else None
+        is_doubtful = query.excluded is not None and has_single_characters(query.excluded)
+        self._excluded = read_glob(query.excluded or "") if is_doubtful else None
         # Whether there may be matches that do not count.
         self._is_choosy = (
-            question.admits is not None
+            query.admits is not None
             or self._excluded is not None
-            or (question.glob is not None and not question.glob.is_by_name)
+            or (query.glob is not None and not query.glob.is_by_name)
         )
-        self._hits: list[Hit] = []
-        self._line_bytes = 0
-        self._around: dict[int, str] = {}
-        # The hits in the file that is being read, and the lines that must be in it.
-        self._file: list[Hit] = []
-        self._evidence: list[Evidence] = []
-        self._is_cut = False
+        self.is_cut = False
 
     def take(self, line: bytes) -> bool:
         """Read one line. True when there is enough."""
@@ -157,26 +150,18 @@ class _JsonReader:
             self._match(orjson.loads(line)["data"])
         elif line.startswith(b'{"type":"context"'):
             data = orjson.loads(line)["data"]
-            self._around[data["line_number"]] = self._text(data["lines"])
-            self._evidence.append((data["absolute_offset"], _bytes(data["lines"])))
+            lines = data["lines"]
+            self._collector.add_beside(data["line_number"], self._text(lines), data["absolute_offset"], _bytes(lines))
         elif line.startswith(b'{"type":"end"'):
-            self._end_file()
-        return self._is_cut
-
-    def finish(self) -> Hits:
-        # What follows the last match is still wanted around it.
-        self._end_file()
-        return Hits(self._hits, self._is_cut)
+            self._collector.end_file()
+        return self.is_cut
 
     def _match(self, data: dict[str, Any]) -> None:
         path = _bytes(data["path"])[2:] if self._is_folder else b""
         if self._is_choosy and not self._counts(path):
             return
-        limit_bytes = self._bounds.line_bytes
-        if len(self._hits) + len(self._file) >= self._bounds.hits or (
-            limit_bytes is not None and self._line_bytes >= limit_bytes
-        ):
-            self._is_cut = True
+        if self._collector.is_full:
+            self.is_cut = True
             return
         lines = data["lines"]
         hit = Hit(path, data["line_number"] or 1, self._text(lines), None)
@@ -184,36 +169,20 @@ class _JsonReader:
             start: int = data["submatches"][0]["start"]
             is_ascii = "text" in lines and hit.text.isascii()
             hit.column = (start if is_ascii else len(_bytes(lines)[:start].decode("utf-8", "replace"))) + 1
-        self._file.append(hit)
-        if self._is_folder:
-            self._evidence.append((data["absolute_offset"], _bytes(lines)))
-        if limit_bytes is not None:
-            self._line_bytes += len(hit.text.encode("utf-8", "replace"))
-        if self._question.context:
-            self._around[hit.line] = hit.text
+        self._collector.add_match(hit, data["absolute_offset"], _bytes(lines))
 
     def _counts(self, path: bytes) -> bool:
         """Whether a match in that file is one that was asked for."""
-        question = self._question
+        query = self._query
         name = os.fsdecode(path)
-        glob = None if question.glob is None or question.glob.is_by_name or not self._is_folder else question.glob
+        glob = None if query.glob is None or query.glob.is_by_name or not self._is_folder else query.glob
         if (glob is not None and not glob.matches(name)) or (self._excluded and self._excluded.matches(name)):
             return False
-        return question.admits is None or question.admits(path)
+        return query.admits is None or query.admits(path)
 
     def _text(self, value: dict[str, str]) -> str:
         text = value.get("text")
-        return (self._question.decode(base64.b64decode(value["bytes"])) if text is None else text).rstrip("\r\n")
-
-    def _end_file(self) -> None:
-        if self._question.context:
-            share_context(self._file, self._around, self._question.context)
-        if self._file and self._question.folder is not None:
-            path = self._file[0].path
-            self._hits += verify_hits(self._question.folder, path, self._file, self._evidence, self._again)
-        else:
-            self._hits += self._file
-        self._file, self._around, self._evidence = [], {}, []
+        return (self._query.decode(base64.b64decode(value["bytes"])) if text is None else text).rstrip("\r\n")
 
 
 def _bytes(value: dict[str, str]) -> bytes:

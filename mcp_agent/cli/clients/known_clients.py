@@ -265,3 +265,10 @@ CLIENTS: tuple[Client, ...] = (
 def find_client(name: str) -> Client | None:
     """The client of that name or alias."""
     return next((each for each in CLIENTS if name in (each.id, *each.aliases)), None)
+
+
+def client_names() -> list[str]:
+    """What `connect` takes: the clients, and what it prints for frameworks."""
+    from mcp_agent.cli.clients.frameworks import PRINTED
+
+    return [*(client.id for client in CLIENTS), *PRINTED]

@@ -90,8 +90,8 @@ def place_flags(config: Config) -> tuple[str, ...]:
     """The flags that lead to the places in use where a client, with none of our variables set, would not find them."""
     bare = load({}, {})
     flags: list[str] = []
-    if config.config != bare.config:
-        flags += ["--config", str(config.config.absolute())]
+    if config.tools_file != bare.tools_file:
+        flags += ["--tools-file", str(config.tools_file.absolute())]
     if config.state_dir != bare.state_dir:
         flags += ["--state-dir", str(config.state_dir.absolute())]
     return tuple(flags)

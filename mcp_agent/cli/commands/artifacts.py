@@ -1,37 +1,27 @@
-"""`mcp-agent artifacts list|show|rm`: the artifacts of all callers, for the owner of the machine."""
+"""`mcp-agent artifacts list|show|remove`: the artifacts of all callers, for the owner of the machine."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import shutil
 import sys
+from argparse import Namespace
 from datetime import datetime
 
 from mcp_agent.app import artifacts_of
+from mcp_agent.cli.declaration import Reply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
-from mcp_agent.process.printing import print_json
 from registry.user_error import UserError
 from tools.files import disk
 
+_REF = "ax://<domain>/<id>"
 
-def list_artifacts(options: argparse.Namespace) -> int:
+
+@command("artifacts list", examples=("mcp-agent artifacts list", "mcp-agent artifacts list --json"))
+def list_artifacts(options: Namespace) -> Reply:
+    """All artifacts, the newest first."""
     artifacts = list(artifacts_of(load(vars(options))).newest())
-    if options.json:
-        print_json(
-            [
-                {
-                    "ref": each.reference,
-                    "created": each.created,
-                    "bytes": each.size,
-                    "media_type": each.media_type,
-                    "owner": each.owner,
-                }
-                for each in artifacts
-            ]
-        )
-        return 0
     rows: list[Row] = [
         [
             Cell(each.reference, "cyan"),
@@ -43,33 +33,62 @@ def list_artifacts(options: argparse.Namespace) -> int:
         for each in artifacts
     ]
     print_table(rows, "no artifacts")
-    return 0
+    return Reply(
+        [
+            {
+                "ref": each.reference,
+                "created": each.created,
+                "bytes": each.size,
+                "media_type": each.media_type,
+                "owner": each.owner,
+            }
+            for each in artifacts
+        ]
+    )
 
 
-def show(options: argparse.Namespace) -> int:
+@command(
+    "artifacts show",
+    argument("ref", help=_REF),
+    examples=("mcp-agent artifacts show ax://shell/7f3c2a", "mcp-agent artifacts show ax://shell/7f3c2a > output.txt"),
+)
+def show(options: Namespace) -> Reply:
+    """Print an artifact."""
     store = artifacts_of(load(vars(options)))
     artifact = store.find(options.ref)
     if artifact is None:
         raise UserError(f"there is no artifact {options.ref}")
     with open(disk.open_regular(store.path(artifact)), "rb") as file:
+        if options.json:
+            text = file.read().decode("utf-8", "backslashreplace")
+            return Reply({"ref": options.ref, "media_type": artifact.media_type, "text": text})
         if sys.stdout.isatty():
             # As text: on a terminal it must be readable, and must not control the terminal.
             shutil.copyfileobj(io.TextIOWrapper(file, "utf-8", "backslashreplace", newline=""), sys.stdout)
         else:
             shutil.copyfileobj(file, sys.stdout.buffer)
     sys.stdout.flush()
-    return 0
+    return Reply(None)
 
 
-def remove(options: argparse.Namespace) -> int:
+@command(
+    "artifacts remove",
+    argument("refs", nargs="+", metavar="REF", help=_REF),
+    examples=(
+        "mcp-agent artifacts remove ax://shell/7f3c2a",
+        "mcp-agent artifacts remove ax://shell/7f3c2a ax://cli/91d0b4",
+    ),
+)
+def remove(options: Namespace) -> Reply:
+    """Remove artifacts."""
     store = artifacts_of(load(vars(options)))
-    missing = 0
+    removed: list[str] = []
     for reference in options.refs:
         artifact = store.find(reference)
         if artifact is None:
             print(f"mcp-agent: there is no artifact {reference}", file=sys.stderr)
-            missing = 1
         else:
             store.remove(artifact)
-            print(f"{reference} is removed")
-    return missing
+            removed.append(reference)
+            print(f"Removed {reference}.")
+    return Reply({"removed": removed}, int(removed != options.refs))

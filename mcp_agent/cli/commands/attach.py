@@ -6,29 +6,24 @@ standard error which of the three it is.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import subprocess
 import sys
-import time
 import urllib.parse
+from pathlib import Path
 
-from mcp_agent.cli.clients.reach import program
 from mcp_agent.cli.commands import daemon_client
+from mcp_agent.cli.commands.running import start_in_background
 from mcp_agent.config import Config
 from mcp_agent.process.logs import logging_to, standard_error
 from mcp_agent.transports.stdio_bridge import Address, run_bridge
-
-_START_S = 20.0
-_OTHER_S = 2.0
-_LOOK_EVERY_S = 0.1
+from registry.user_error import UserError
 
 
-def attach(options: argparse.Namespace, config: Config) -> bool:
+def attach(config: Config) -> bool:
     """Serve the client through the running daemon. False if there is none and none can be started."""
     if (url := daemon_client.address(config)) is not None:
         _say(f"attached to the daemon at {url}")
-    elif (url := _start(options, config)) is not None:
+    elif (url := _start(config)) is not None:
         _say(f"started a daemon at {url}; it stays when this client goes")
     else:
         return False
@@ -43,33 +38,17 @@ def attach(options: argparse.Namespace, config: Config) -> bool:
     return True
 
 
-def _start(options: argparse.Namespace, config: Config) -> str | None:
-    """Start a daemon that outlives us, and return its address; None if it does not come up."""
-    command = [program(), "serve", "--state-dir", str(config.state_dir), "--config", str(config.config)]
-    log_file = config.state_dir / "serve.log"
+def _start(config: Config) -> str | None:
+    """Start a daemon, and return its address; None if it does not come up."""
+    serve = ["serve", "--state-dir", str(config.state_dir), "--tools-file", str(config.tools_file)]
+    problem = UserError("")
     # On its usual port, else on any: it is found through the file that it writes.
     for port in ([], ["--port", "0"]):
         try:
-            with log_file.open("ab") as log:
-                process: subprocess.Popen[bytes] | None = subprocess.Popen(
-                    [*command, *port],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            _say(f"no daemon could be started: {error}")
-            return None
-        until = time.monotonic() + _START_S
-        while time.monotonic() < until:
-            if (url := daemon_client.address(config)) is not None:
-                return url
-            if process is not None and process.poll() is not None:
-                # Another may be starting at the same time, and have the state folder; it is there in a moment.
-                until, process = min(until, time.monotonic() + _OTHER_S), None
-            time.sleep(_LOOK_EVERY_S)
-    _say(f"no daemon could be started; {log_file} says why")
+            return str(start_in_background(config, [*serve, *port], Path.cwd()).url)
+        except UserError as error:
+            problem = error
+    _say(str(problem))
     return None
 
 

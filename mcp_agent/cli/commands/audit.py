@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 import orjson
 
+from mcp_agent.cli.declaration import Reply, argument, command
 from mcp_agent.config import load
 from mcp_agent.process.printing import Style, paint, progress, write_painted
 from mcp_agent.storage.audit_reader import Line, LineFilter, Trail, parse_time
-from registry.user_error import UserError
+from registry.user_error import UsageError, UserError
 from tools.files.paths import on_one_line
 
 _SHOWN = 50
@@ -24,7 +26,51 @@ _MOST_CHARS = 100
 _WIDTHS = ("19", "16", "20", "14", ">9", ">12", "")
 
 
-def audit(options: argparse.Namespace) -> int:
+def parse_count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"needs a whole number, 0 or more, not {text!r}")
+    return int(text)
+
+
+SINCE = argument("--since", metavar="WHEN", help="only since this time: 30m, 2h, 7d, or a date such as 2026-11-16")
+FOLLOW = argument("-f", "--follow", action="store_true", help="keep printing new lines as they are written")
+
+
+@command(
+    "audit",
+    argument("--tool", metavar="NAME", completed="tools", help="only calls of this tool; may be a glob such as fs_*"),
+    argument(
+        "--caller",
+        metavar="NAME",
+        completed="tokens",
+        help="only calls with the token of this name; may be a glob",
+    ),
+    argument("--outcome", metavar="CODE", help="only calls with this outcome: ok, DENIED, NOT_FOUND …"),
+    argument("--rule", metavar="ID", help="only calls that this deny rule refused"),
+    argument(
+        "--event",
+        metavar="KIND",
+        help="only lines of this kind instead of calls: connect, policy, policy_rejected, login_refused, start, "
+        "terminal_closed, or *",
+    ),
+    argument("--errors", action="store_true", help="only calls that failed"),
+    SINCE,
+    argument(
+        "-n",
+        "--last",
+        type=parse_count,
+        metavar="N",
+        help="at most the last N lines; 0 is all (default: 50, or all since WHEN)",
+    ),
+    FOLLOW,
+    examples=("mcp-agent audit --since 2h --errors", "mcp-agent audit --follow --tool 'shell_*'"),
+    streams=True,
+)
+def audit(options: Namespace) -> Reply:
+    """Show who did what: every call, policy change and refused login.
+
+    It reads the files itself, so it works without a running daemon. With `--json` the lines are as they are stored.
+    """
     folder = load(vars(options)).audit_dir
     if not os.access(folder, os.R_OK | os.X_OK) and folder.exists():
         raise UserError(f"{folder} cannot be read: it belongs to another user")
@@ -36,7 +82,7 @@ def audit(options: argparse.Namespace) -> int:
         outcome=options.outcome,
         rule=options.rule,
         event=options.event,
-        since=_since(options.since),
+        since=since(options.since),
         only_errors=options.errors,
     )
     try:
@@ -58,10 +104,10 @@ def audit(options: argparse.Namespace) -> int:
             if _identity(line) not in known:
                 _print([line], as_json=options.json)
     damaged.report()
-    return 0
+    return Reply(None)
 
 
-def _count(options: argparse.Namespace) -> int | None:
+def _count(options: Namespace) -> int | None:
     if options.last is not None:
         return int(options.last) or None
     if options.since is not None:
@@ -69,13 +115,14 @@ def _count(options: argparse.Namespace) -> int | None:
     return _SHOWN_BEFORE_FOLLOWING if options.follow else _SHOWN
 
 
-def _since(text: str | None) -> datetime | None:
+def since(text: str | None) -> datetime | None:
+    """The moment that `--since` names. Raises UsageError."""
     if text is None:
         return None
     try:
         return parse_time(text)
     except (ValueError, OverflowError):
-        raise UserError(f"--since takes 30m, 2h, 7d or a date such as 2026-11-16, not {text!r}") from None
+        raise UsageError(f"--since takes 30m, 2h, 7d or a date such as 2026-11-16, not {text!r}") from None
 
 
 def _print(lines: Iterable[Line], *, as_json: bool) -> None:

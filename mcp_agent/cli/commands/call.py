@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import os
 import sys
+from argparse import Namespace
 from typing import Any
 
 import orjson
@@ -13,32 +14,76 @@ from mcp_agent.answers.reply import Compact
 from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Page, Refusal
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
+from mcp_agent.cli.commands.policy_change import read_registry
+from mcp_agent.cli.declaration import COMMON, Reply, argument, command
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.security import auth_tokens
 from registry.gate import Access
-from registry.user_error import UserError
+from registry.user_error import UsageError
 from tools.files.paths import to_wire
 
 
-def call(options: argparse.Namespace) -> int:
+@command(
+    "call",
+    argument("tool", metavar="TOOL", completed="tools", help="its name; mcp-agent tools lists them"),
+    argument(
+        "arguments",
+        nargs="*",
+        metavar="key=value",
+        help="a value that is valid JSON is read as JSON, any other as text; a relative path counts from here",
+    ),
+    settings=COMMON,
+    examples=("mcp-agent call fs_list path=.", "mcp-agent call shell_exec command='make test' --json"),
+    streams=True,
+)
+def call(options: Namespace) -> Reply:
+    """Call a tool of the running daemon, or in this process if none is running, and print its result."""
     config = load(vars(options))
     arguments = dict(_parse_argument(text) for text in options.arguments)
     form = "json" if options.json else "text"
     daemon = daemon_client.find_by(options, config)
+    # The tools of a gateway run on other machines.
+    if daemon is not None and "gateway" not in daemon.ask("GET", "/health").get("fleet", {}):
+        arguments = _from_here(daemon, config, options.tool, arguments)
     with progress(f"calling {options.tool}"):
         found = None if daemon is None else _call_daemon(daemon, config, options.tool, arguments, form)
         answer = found or _call_in_process(config, options.tool, arguments, form)
     text, is_error = answer
     print(text, file=sys.stderr if is_error else sys.stdout)
-    return 1 if is_error else 0
+    return Reply(None, int(is_error))
+
+
+def _from_here(daemon: RunningDaemon, config: Config, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with relative paths made absolute: the daemon would count them from its own folder.
+
+    A tool that takes a folder to work in and is given none works in this one.
+    """
+    _, profiles, catalog = read_registry(config, daemon)
+    found = catalog.by_name.get(tool)
+    if found is None:
+        return arguments
+    mount = profiles.mounts.get(found.category)
+    declared = [(name, *field.aliases) for name, field in found.argument_fields.items() if field.is_path]
+    paths = {name for names in (*declared, () if mount is None else mount.paths) for name in names}
+    here = os.getcwd()  # noqa: PTH109 - the logical path, as the user typed it
+    absolute = {name: _absolute(here, value) if name in paths else value for name, value in arguments.items()}
+    return {"cwd": here, **absolute} if "cwd" in paths and not paths & arguments.keys() else absolute
+
+
+def _absolute(here: str, path: Any) -> Any:
+    if isinstance(path, list):
+        return [_absolute(here, each) for each in path]
+    # References such as ax:// and undo://, and what the daemon itself expands.
+    is_relative = isinstance(path, str) and path and "://" not in path and path[0] not in "/~$"
+    return os.path.normpath(os.path.join(here, path)) if is_relative else path  # noqa: PTH118 - ~ stays
 
 
 def _parse_argument(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator or not key:
-        raise UserError(f"{text!r} must be key=value, for example path=README.md")
+        raise UsageError(f"{text!r} must be key=value, for example path=README.md")
     try:
         return key, orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -65,7 +110,8 @@ def _call_daemon(
         return None
     if status == 200 and "result" in answer:
         return answer["result"]["content"][0]["text"], answer["result"]["isError"]
-    raise UserError(answer.get("error", {}).get("message", f"the daemon answered {status}"))
+    # An unknown tool, and a profile that does not exist.
+    raise UsageError(answer.get("error", {}).get("message", f"the daemon answered {status}"))
 
 
 def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form: str) -> tuple[str, bool]:
@@ -92,7 +138,7 @@ def _call_in_process(config: Config, tool: str, arguments: dict[str, Any], form:
 
     outcome = asyncio.run(run())
     if isinstance(outcome, Refusal):
-        raise UserError(outcome.message)
+        raise UsageError(outcome.message)
     is_error = isinstance(outcome, Failure)
     if isinstance(outcome.written, Compact):
         return outcome.written.encoded.decode(), is_error

@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mcp_agent.cli.clients import frameworks, own_tokens, reach
 from mcp_agent.cli.clients.config_file import Change, Place, short_path
-from mcp_agent.cli.clients.known_clients import CLIENTS, VARIABLE, Client, find_client
+from mcp_agent.cli.clients.known_clients import CLIENTS, VARIABLE, Client, client_names, find_client
 from mcp_agent.cli.clients.reach import Http, Reach
 from mcp_agent.cli.commands import daemon_client
-from mcp_agent.cli.commands.changing import read_registry
+from mcp_agent.cli.commands.policy_change import read_registry
 from mcp_agent.cli.commands.token import put_into_force
+from mcp_agent.cli.declaration import DRY_RUN, TOKENS, YES, Reply, argument, command, is_confirmed
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.state_folder import mode_if_exposed, secure_state_dir
+from mcp_agent.settings import suggest
 from registry.catalog import Catalog, discover
 from registry.gate import Access, Gate
 from registry.profiles import Profiles, default_document
 from registry.tools_json import read
-from registry.user_error import UserError
+from registry.user_error import UsageError, UserError
 
 DEFAULT_NAME = "devbox"
 _PROGRAM_S = 60.0
 
+# What was done for one client, for `--json`.
+Facts = dict[str, str]
 
-class _Wish(Struct, frozen=True):
+
+class ConnectOptions(Struct, frozen=True):
     """What the command line asks for, the same for every client."""
 
     config: Config
     name: str
-    profile: str | None
-    url: str | None
-    ssh: str | None
-    is_stdio: bool
+    profile: str | None = None
+    url: str | None = None
+    ssh: str | None = None
+    is_stdio: bool = False
     # Whether nothing may be written, a token neither.
-    is_dry: bool
+    is_dry: bool = False
     is_for_project: bool = False
 
     def token_name(self, client: str) -> str:
@@ -87,154 +93,216 @@ class _Wish(Struct, frozen=True):
         return Http(url, path, token, ("--token-file", str(path)))
 
 
-def connect(options: argparse.Namespace) -> int:
-    config = load(vars(options))
-    wish = _Wish(
-        config,
-        options.name,
-        options.profile,
-        options.url,
-        options.ssh,
-        options.stdio,
-        options.dry_run,
-        options.project,
-    )
-    _check(wish)
-    if options.clients and options.all:
-        raise UserError("name clients, or say --all, not both")
-    if options.print:
-        return _print(options.clients, wish)
-    printed = [name for name in options.clients if _is_printed(name)]
-    if printed and not options.remove:
-        return _print(options.clients, wish)
-    if options.clients:
-        chosen = [_find(name) for name in options.clients]
-    else:
-        chosen = [client for client in CLIENTS if client.is_installed and _has_place(client, wish)]
-        if not chosen:
-            print(f"no client was found on this machine; name one: {_names()}")
-            return 0
-    if options.remove:
-        return _each(chosen, lambda client: _remove(client, wish, is_asked=bool(options.clients)))
-    if not options.clients and not options.all and not options.yes:
-        return _ask(chosen, wish)
-    _print_cost(chosen, wish)
-    return _each(chosen, lambda client: _connect(client, wish))
+_NAME = argument("--name", default=DEFAULT_NAME, help=f"what the client calls it (default: {DEFAULT_NAME})")
+_PROJECT = argument("--project", action="store_true", help="in the file of the project in the current folder")
+_CLIENTS = argument(
+    "clients", nargs="*", metavar="CLIENT", completed="clients", help="for example: claude-code, codex, gemini-cli"
+)
 
 
-def _check(wish: _Wish) -> None:
-    if sum((wish.url is not None, wish.ssh is not None, wish.is_stdio)) > 1:
-        raise UserError("--url, --ssh and --stdio are three ways to reach a daemon: choose one")
-    if wish.profile is not None and wish.url is None and wish.ssh is None:
+@command(
+    "connect",
+    _CLIENTS,
+    argument("--all", action="store_true", help="every client that is installed"),
+    DRY_RUN,
+    argument("--print", action="store_true", help="print what to paste, and write no file"),
+    argument("--stdio", action="store_true", help="let the client start a server of its own"),
+    argument("--ssh", metavar="HOST", help="reach the daemon of another machine by way of ssh"),
+    argument("--url", metavar="URL", help="reach the daemon there; its token is in --token-file"),
+    _NAME,
+    _PROJECT,
+    YES,
+    settings=(*TOKENS, "profile"),
+    usage="mcp-agent connect [CLIENT…] [flags]  |  mcp-agent connect remove [CLIENT…] [flags]",
+    examples=("mcp-agent connect claude-code --dry-run", "mcp-agent connect codex --ssh devbox"),
+)
+def connect(options: Namespace) -> Reply:
+    """Connect clients. Without a name: find those that are installed, show what it would do, ask."""
+    wanted = _options(options, options)
+    if sum((wanted.url is not None, wanted.ssh is not None, wanted.is_stdio)) > 1:
+        raise UsageError("--url, --ssh and --stdio are three ways to reach a daemon: choose one")
+    if wanted.profile is not None and wanted.url is None and wanted.ssh is None:
         # Raises UnknownName for a profile that does not exist.
-        _registry(wish)[0][wish.profile]
+        _registry(wanted)[0][wanted.profile]
+    if options.clients and options.all:
+        raise UsageError("name clients, or say --all, not both")
+    if options.print or any(map(_is_printed, options.clients)):
+        return _print(options.clients, wanted)
+    chosen = _chosen(options.clients, wanted)
+    if chosen and not options.clients and not options.all and not options.yes:
+        return _ask(chosen, wanted, as_json=options.json)
+    _print_cost(chosen, wanted)
+    return _each(chosen, lambda client: _connect(client, wanted))
 
 
-def _has_place(client: Client, wish: _Wish) -> bool:
+@command(
+    "connect remove",
+    _CLIENTS,
+    argument("--all", action="store_true", help="every client that has it"),
+    DRY_RUN,
+    _NAME,
+    _PROJECT,
+    YES,
+    settings=TOKENS,
+    examples=("mcp-agent connect remove codex", "mcp-agent connect remove --dry-run"),
+)
+def remove(options: Namespace) -> Reply:
+    """Take the daemon out of the configuration of clients, with the tokens that were made for them. Without a name:
+    find those that have it, and ask.
+    """
+    wanted = _options(options)
+    chosen = [client for client in _chosen(options.clients, wanted) if options.clients or _has_entry(client, wanted)]
+    if chosen and not (options.clients or options.all or options.yes or wanted.is_dry):
+        print(f"These have {wanted.name}: {', '.join(client.title for client in chosen)}")
+        if not is_confirmed("Take it out of them?", as_json=options.json):
+            print("Nothing was changed.")
+            return Reply({"clients": []})
+    return _each(chosen, lambda client: _remove(client, wanted))
+
+
+def remove_everywhere(config: Config, name: str) -> None:
+    """Take the entry of that name out of every client of this user."""
+    wanted = ConnectOptions(config, name)
+    _each([client for client in CLIENTS if _has_entry(client, wanted)], lambda client: _remove(client, wanted))
+
+
+def connected_clients(config: Config, name: str) -> list[Client]:
+    """The clients of this user that have an entry of that name."""
+    return [client for client in CLIENTS if _has_entry(client, ConnectOptions(config, name))]
+
+
+def _options(options: Namespace, ways: Namespace | None = None) -> ConnectOptions:
+    """`ways` has the flags that say how the daemon is reached."""
+    wanted = ConnectOptions(load(vars(options)), options.name, is_dry=options.dry_run, is_for_project=options.project)
+    if ways is None:
+        return wanted
+    return replace(wanted, profile=ways.profile, url=ways.url, ssh=ways.ssh, is_stdio=ways.stdio)
+
+
+def _chosen(names: list[str], wanted: ConnectOptions) -> list[Client]:
+    """The clients of these names, or else those that are installed."""
+    if names:
+        return [_find(name) for name in names]
+    chosen = [client for client in CLIENTS if client.is_installed and _has_place(client, wanted)]
+    if not chosen:
+        print(f"no client was found on this machine; name one: {', '.join(client_names())}")
+    return chosen
+
+
+def _has_entry(client: Client, wanted: ConnectOptions) -> bool:
+    try:
+        return wanted.place(client).entry() is not None
+    except UserError:
+        return False
+
+
+def _has_place(client: Client, wanted: ConnectOptions) -> bool:
     """Whether it is meant where no client is named: a project's file is not written into whatever folder this is."""
-    if wish.is_for_project:
+    if wanted.is_for_project:
         return client.project_file is not None
     return not client.is_of_project or (Path.cwd() / ".vscode").is_dir()
 
 
-def _ask(clients: list[Client], wish: _Wish) -> int:
+def _ask(clients: list[Client], wanted: ConnectOptions, *, as_json: bool) -> Reply:
     """Show what would be done, and do it if the answer is yes."""
-    dry = _Wish(wish.config, wish.name, wish.profile, wish.url, wish.ssh, wish.is_stdio, True, wish.is_for_project)
     print("Clients on this machine:")
     for client in clients:
-        place = wish.place(client)
+        place = wanted.place(client)
         try:
             state = "connected" if place.entry() is not None else "not connected"
         except UserError as error:
             state = str(error)
         print(f"  {client.id:14} {short_path(place.path):45} {state}")
     print()
-    _print_cost(clients, wish)
-    _each(clients, lambda client: _connect(client, dry))
-    if wish.is_dry:
-        return 0
+    _print_cost(clients, wanted)
+    shown = _each(clients, lambda client: _connect(client, replace(wanted, is_dry=True)))
+    if wanted.is_dry:
+        return shown
     if not sys.stdin.isatty():
         print("Nothing was written. `mcp-agent connect --all` does it, or name the clients.")
-        return 0
-    print(f"Connect {', '.join(client.title for client in clients)}? [Y/n] ", end="", flush=True)
-    if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
+        return shown._replace(code=0)
+    if not is_confirmed(f"Connect {', '.join(client.title for client in clients)}?", as_json=as_json):
         print("Nothing was written.")
-        return 0
-    return _each(clients, lambda client: _connect(client, wish))
+        return shown._replace(code=0)
+    return _each(clients, lambda client: _connect(client, wanted))
 
 
-def _each(clients: list[Client], action: Callable[[Client], None]) -> int:
+def _each(clients: list[Client], action: Callable[[Client], Facts]) -> Reply:
     """Do it for every client. One that cannot be helped does not keep the others from it."""
-    failed = 0
+    facts: list[Facts] = []
     for client in clients:
         try:
-            action(client)
+            facts.append({"client": client.id, **action(client)})
         except UserError as error:
             if len(clients) == 1:
                 raise
             print(f"✗ {client.title}: {error}")
-            failed += 1
-    return 1 if failed else 0
+            facts.append({"client": client.id, "state": "failed", "problem": str(error)})
+    return Reply({"clients": facts}, int(any(each["state"] == "failed" for each in facts)))
 
 
-def _connect(client: Client, wish: _Wish) -> None:
-    place = wish.place(client)
+def _connect(client: Client, wanted: ConnectOptions) -> Facts:
+    place = wanted.place(client)
+    facts = {"file": str(place.path)}
     # Before a token is made: a file that cannot be changed needs none.
     place.put({})
-    how = wish.reach(client)
+    how = wanted.reach(client)
     entry = how.entry(client)
     change = place.put(entry)
     if change.is_none:
         print(f"✓ {client.title}: {short_path(place.path)} has it already")
-        return
-    if wish.is_dry:
-        print(change.diff(_secrets(how)), end="")
-        return
-    if not _by_program(client, wish, place, entry):
+        return {**facts, "state": "unchanged"}
+    if wanted.is_dry:
+        diff = change.diff(_secrets(how))
+        print(diff, end="")
+        return {**facts, "state": "would change", "diff": diff}
+    if not _by_program(client, wanted, place, entry):
         backup = change.apply()
         print(f"✓ {client.title}: wrote {short_path(place.path)}")
         _print_backup(backup)
-    own = own_tokens.token_path(wish.config, wish.token_name(client.id)).absolute()
+    own = own_tokens.token_path(wanted.config, wanted.token_name(client.id)).absolute()
     if not (isinstance(how, Http) and how.token_file == own):
         # It may have been connected in another way before.
-        _revoke_token(client, wish)
-    _print_advice(client, wish, how, place)
+        _revoke_token(client, wanted)
+    _print_advice(client, wanted, how, place)
+    return {**facts, "state": "connected"}
 
 
-def _remove(client: Client, wish: _Wish, *, is_asked: bool) -> None:
-    place = wish.place(client)
+def _remove(client: Client, wanted: ConnectOptions) -> Facts:
+    place = wanted.place(client)
+    facts = {"file": str(place.path)}
     change = place.remove()
     if change.is_none:
-        if is_asked:
-            print(f"✓ {client.title}: there is no {wish.name} in {short_path(place.path)}")
-        return
-    if wish.is_dry:
+        print(f"✓ {client.title}: there is no {wanted.name} in {short_path(place.path)}")
+        return {**facts, "state": "unchanged"}
+    if wanted.is_dry:
         print(change.diff(), end="")
-        return
-    if not _by_program(client, wish, place, None):
+        return {**facts, "state": "would change", "diff": change.diff()}
+    if not _by_program(client, wanted, place, None):
         backup = change.apply()
-        verb = "deleted" if change.after is None else f"took {wish.name} out of"
+        verb = "deleted" if change.after is None else f"took {wanted.name} out of"
         print(f"✓ {client.title}: {verb} {short_path(place.path)}")
         _print_backup(backup)
-    _revoke_token(client, wish)
+    _revoke_token(client, wanted)
+    return {**facts, "state": "removed"}
 
 
-def _revoke_token(client: Client, wish: _Wish) -> None:
+def _revoke_token(client: Client, wanted: ConnectOptions) -> None:
     """Revoke the token that was made for it, if there is one."""
-    if own_tokens.drop_token(wish.config, wish.token_name(client.id)):
-        put_into_force(daemon_client.find(wish.config))
-        print(f"  revoked the token {wish.token_name(client.id)}")
+    if own_tokens.drop_token(wanted.config, wanted.token_name(client.id)):
+        put_into_force(daemon_client.find(wanted.config))
+        print(f"  revoked the token {wanted.token_name(client.id)}")
 
 
-def _by_program(client: Client, wish: _Wish, place: Place, entry: dict[str, object] | None) -> bool:
+def _by_program(client: Client, wanted: ConnectOptions, place: Place, entry: dict[str, object] | None) -> bool:
     """Let Claude Code change its own file, which it also writes while it runs. False if it does not."""
     program = shutil.which("claude")
-    if client.id != "claude-code" or program is None or wish.is_for_project:
+    if client.id != "claude-code" or program is None or wanted.is_for_project:
         return False
     before = place.entry()
     backup = Change(place.path, place.path.read_text("utf-8"), None).keep() if place.path.exists() else None
-    add = ["mcp", "add-json", "-s", "user", wish.name, json.dumps(entry)]
-    steps = [["mcp", "remove", "-s", "user", wish.name]] if before is not None else []
+    add = ["mcp", "add-json", "-s", "user", wanted.name, json.dumps(entry)]
+    steps = [["mcp", "remove", "-s", "user", wanted.name]] if before is not None else []
     for arguments in [*steps, *([add] if entry is not None else [])]:
         try:
             with progress(f"running {Path(program).name} mcp {arguments[1]}"):
@@ -252,41 +320,44 @@ def _by_program(client: Client, wish: _Wish, place: Place, entry: dict[str, obje
     if place.entry() != entry:
         return False
     shown = "mcp remove" if entry is None else "mcp add-json"
-    print(f"✓ {client.title}: `claude {shown} -s user {wish.name}` changed {short_path(place.path)}")
+    print(f"✓ {client.title}: `claude {shown} -s user {wanted.name}` changed {short_path(place.path)}")
     _print_backup(backup)
     return True
 
 
-def _print(names: list[str], wish: _Wish) -> int:
+def _print(names: list[str], wanted: ConnectOptions) -> Reply:
     if not names:
-        raise UserError(f"--print needs the name of a client or framework: {_names()}")
+        raise UsageError(f"--print needs the name of a client or framework: {', '.join(client_names())}")
+    printed: dict[str, str] = {}
     for name in names:
         if _is_printed(name):
             is_web = name == frameworks.OPEN_WEBUI
-            how = wish.http(name, wish.profile, needs_token=is_web)
-            print(frameworks.PRINTED[name](wish.name, how), end="")
-            if is_web:
-                print(
-                    "Import this file at Settings → Admin → Tools → Integrations → External Tool Servers → + → Import. "
-                    "It is for the admin alone until you share it.\n"
-                    "For files, live commands and a shell beside the chat, add Open Terminal there: URL "
-                    f"{how.url.removesuffix('/mcp')}/open-terminal, with the same key.",
-                    file=sys.stderr,
-                )
-            continue
-        client = _find(name)
-        place = wish.place(client)
-        entry = wish.reach(client).entry(client)
-        print(Place(Path("/nonexistent"), place.format, place.keys).put(entry).after, end="")
-        print(f"This belongs into {place.path}.", file=sys.stderr)
-    return 0
+            how = wanted.http(name, wanted.profile, needs_token=is_web)
+            printed[name] = frameworks.PRINTED[name](wanted.name, how)
+            advice = (
+                "Import this file at Settings → Admin → Tools → Integrations → External Tool Servers → + → Import. "
+                "It is for the admin alone until you share it.\n"
+                "For files, live commands and a shell beside the chat, add Open Terminal there: URL "
+                f"{how.url.removesuffix('/mcp')}/open-terminal, with the same key."
+            )
+            advice = advice if is_web else ""
+        else:
+            client = _find(name)
+            place = wanted.place(client)
+            entry = wanted.reach(client).entry(client)
+            printed[name] = Place(Path("/nonexistent"), place.format, place.keys).put(entry).after or ""
+            advice = f"This belongs into {place.path}."
+        print(printed[name], end="")
+        if advice:
+            print(advice, file=sys.stderr)
+    return Reply(printed)
 
 
-def _print_cost(clients: list[Client], wish: _Wish) -> None:
+def _print_cost(clients: list[Client], wanted: ConnectOptions) -> None:
     """What the tools of each profile cost; of a daemon elsewhere that is not known here."""
-    if wish.url is not None or wish.ssh is not None:
+    if wanted.url is not None or wanted.ssh is not None:
         return
-    profiles, catalog = _registry(wish)
+    profiles, catalog = _registry(wanted)
     gate = Gate(catalog, profiles)
 
     def cost(access: Access) -> tuple[int, int]:
@@ -294,35 +365,35 @@ def _print_cost(clients: list[Client], wish: _Wish) -> None:
         return len(tools), sum(tool.list_tokens for tool in tools)
 
     count, tokens = cost(Access())
-    for profile in dict.fromkeys(wish.profile or client.profile for client in clients):
-        access = Access(wish.profile) if wish.profile is not None else Access(None, profile)
+    for profile in dict.fromkeys(wanted.profile or client.profile for client in clients):
+        access = Access(wanted.profile) if wanted.profile is not None else Access(None, profile)
         fewer, cheaper = cost(access)
-        names = ", ".join(client.title for client in clients if (wish.profile or client.profile) == profile)
+        names = ", ".join(client.title for client in clients if (wanted.profile or client.profile) == profile)
         print(f"{names}: profile {profile or profiles.active}, {fewer} tools, about {cheaper:,} tokens", end="")
         print("" if cheaper == tokens else f" instead of {tokens:,} for all {count}")
 
 
-def _registry(wish: _Wish) -> tuple[Profiles, Catalog]:
+def _registry(wanted: ConnectOptions) -> tuple[Profiles, Catalog]:
     """The profiles and the tools in force; without a tools.json those that a first start has, and none is written."""
-    daemon = daemon_client.find(wish.config)
-    if daemon is None and not wish.config.config.exists():
+    daemon = daemon_client.find(wanted.config)
+    if daemon is None and not wanted.config.tools_file.exists():
         return read(default_document(discover()), discover()), discover()
-    _, profiles, catalog = read_registry(wish.config, daemon)
+    _, profiles, catalog = read_registry(wanted.config, daemon)
     return profiles, catalog
 
 
-def _print_advice(client: Client, wish: _Wish, how: Reach, place: Place) -> None:
+def _print_advice(client: Client, wanted: ConnectOptions, how: Reach, place: Place) -> None:
     if isinstance(how, Http):
         if client.secret == "variable":
             print(f'  it reads the token from the environment: export {VARIABLE}="$(cat {how.token_file})"')
         if client.secret == "literal" and mode_if_exposed(place.path) is not None:
             print(f"  its token is in a file that others can read; run: chmod 600 {place.path}")
-        if wish.url is None and daemon_client.address(wish.config) is None:
+        if wanted.url is None and daemon_client.address(wanted.config) is None:
             print(f"  no daemon runs now; start it: {reach.program()} serve")
-    print(f"  see that it works: {client.check.replace(DEFAULT_NAME, wish.name)}")
-    flags = " --project" if wish.is_for_project else ""
-    named = "" if wish.name == DEFAULT_NAME else f" --name {wish.name}"
-    print(f"  take it out again: mcp-agent connect {client.id} --remove{flags}{named}")
+    print(f"  see that it works: {client.check.replace(DEFAULT_NAME, wanted.name)}")
+    flags = " --project" if wanted.is_for_project else ""
+    named = "" if wanted.name == DEFAULT_NAME else f" --name {wanted.name}"
+    print(f"  take it out again: mcp-agent connect remove {client.id}{flags}{named}")
 
 
 def _print_backup(path: Path | None) -> None:
@@ -341,12 +412,9 @@ def _is_printed(name: str) -> bool:
 def _find(name: str) -> Client:
     client = find_client(name)
     if client is None:
-        raise UserError(f"there is no client {name!r}; there are: {_names()}")
+        names = client_names()
+        raise UsageError(f"there is no client {name!r}{suggest(name, names) or '; there are: ' + ', '.join(names)}")
     return client
-
-
-def _names() -> str:
-    return ", ".join([*(client.id for client in CLIENTS), *frameworks.PRINTED])
 
 
 def _scheme(config: Config) -> str:

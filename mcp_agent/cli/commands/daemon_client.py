@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import os
 import urllib.parse
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from mcp_agent import COMMAND_AGENT, __version__
 from mcp_agent.config import Config
 from mcp_agent.process.runtime_file import running_daemon, runs_without_port
 from mcp_agent.security import auth_tokens
-from registry.user_error import UserError
+from registry.user_error import UsageError, UserError
 
 _TIMEOUT_S = 660.0
 # A live stream sends a heartbeat every fifteen seconds.
@@ -27,15 +27,19 @@ _SILENCE_S = 60.0
 class NoDaemon(UserError):
     """A command needs a daemon that can be asked, and there is none. `more` is what to say of that."""
 
+    exit_code = 3
+
     def __init__(self, config: Config, more: str) -> None:
         if runs_without_port(config.runtime_file):
             super().__init__("the daemon that runs here has no port to be asked at (--no-listen); use its gateway")
         else:
-            super().__init__(f"no daemon is running{more}")
+            super().__init__(f"no daemon is running{more}; start one with: mcp-agent serve")
 
 
 class NotReached(UserError):
     """The file with the daemon's address exists, but the daemon does not answer."""
+
+    exit_code = 3
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the daemon cannot be reached: {reason}")
@@ -137,17 +141,25 @@ def find(config: Config) -> RunningDaemon | None:
     return RunningDaemon(runtime.url, token, runtime.config, token_file)
 
 
-def find_by(options: argparse.Namespace, config: Config) -> RunningDaemon | None:
-    """The running daemon that a command line is about; None if its `--config` names a file that is not the daemon's."""
+def require(config: Config, more: str = "") -> RunningDaemon:
+    """The running daemon. Raises NoDaemon with `more` if there is none."""
     daemon = find(config)
-    is_other = daemon is not None and options.config is not None and daemon.config != str(config.config)
+    if daemon is None:
+        raise NoDaemon(config, more)
+    return daemon
+
+
+def find_by(options: Namespace, config: Config) -> RunningDaemon | None:
+    """The running daemon that a command line is about; None if its `--tools-file` is not the daemon's."""
+    daemon = find(config)
+    is_other = daemon is not None and options.tools_file is not None and daemon.config != str(config.tools_file)
     return None if is_other else daemon
 
 
-def registry_path(options: argparse.Namespace, config: Config) -> Path:
-    """The tools.json that a command line is about: that of the running daemon, unless its `--config` names one."""
-    runtime = None if options.config is not None else running_daemon(config.runtime_file)
-    return config.config if runtime is None else Path(runtime.config)
+def registry_path(options: Namespace, config: Config) -> Path:
+    """The tools.json that a command line is about: that of the running daemon, unless its `--tools-file` names one."""
+    runtime = None if options.tools_file is not None else running_daemon(config.runtime_file)
+    return config.tools_file if runtime is None else Path(runtime.config)
 
 
 def address(config: Config) -> str | None:
@@ -164,4 +176,6 @@ def _refusal(status: int, answer: Any) -> UserError:
     """The error of an answer that is not 200, for the person who typed the command."""
     error = answer.get("error", {}) if isinstance(answer, dict) else {}
     hint = f" ({error['hint']})" if error.get("hint") else ""
-    return UserError(f"{error.get('message', f'the daemon answered {status}')}{hint}")
+    # What cannot be understood, names that do not exist, and a tools.json that cannot be used.
+    kind = UsageError if status in (400, 404) or "problems" in error else UserError
+    return kind(f"{error.get('message', f'the daemon answered {status}')}{hint}")

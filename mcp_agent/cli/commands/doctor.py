@@ -6,7 +6,6 @@ and says of each what is wrong and what to do about it.
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import os
 import socket
@@ -14,6 +13,7 @@ import ssl
 import sys
 import time
 import urllib.parse
+from argparse import Namespace
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -24,11 +24,12 @@ from msgspec.structs import asdict
 
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.recent_activity import ADVICE, DOCTOR, refusals, seen_clients
+from mcp_agent.cli.declaration import TOKENS, Reply, argument, command
 from mcp_agent.config import Config, load, unknown_variables
-from mcp_agent.process.printing import Style, paint, print_json, progress, write_painted
+from mcp_agent.process.printing import Style, paint, progress, write_painted
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.state_folder import mode_if_exposed
-from registry.user_error import UserError
+from registry.user_error import UsageError
 from tools.files import disk
 
 _TIMEOUT_S = 10.0
@@ -74,7 +75,7 @@ class _Target:
     def __init__(self, url: str, token: str | None) -> None:
         parts = urllib.parse.urlsplit(url if "//" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f"{url!r} is not the URL of a daemon; use one such as http://127.0.0.1:8765")
+            raise UsageError(f"{url!r} is not the URL of a daemon; use one such as http://127.0.0.1:8765")
         self.scheme, self.host = parts.scheme, parts.hostname
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self.path = parts.path if parts.path not in ("", "/") else "/mcp"
@@ -118,25 +119,28 @@ class _Target:
         return self.ask("POST", self.path, message, **headers)
 
 
-def doctor(options: argparse.Namespace) -> int:
+@command(
+    "doctor",
+    argument("url", nargs="?", metavar="URL", help="the daemon (default: the one that runs here)"),
+    settings=TOKENS,
+    examples=("mcp-agent doctor", "mcp-agent doctor https://devbox.example:8765 --token-file ~/devbox.token"),
+)
+def doctor(options: Namespace) -> Reply:
+    """Connect to a daemon as clients do, and say what is wrong and what to do."""
     config = load(vars(options))
     url = options.url or daemon_client.address(config) or f"http://{config.host}:{config.port}"
     target = _Target(url, _token(config))
-    if not options.json:
-        print(f"checking {target.scheme}://{target.host}:{target.port}{target.path}")
+    print(f"checking {target.scheme}://{target.host}:{target.port}{target.path}")
     findings = []
     for finding in _findings(config, target):
         findings.append(finding)
-        if not options.json:
-            _print(finding)
+        _print(finding)
     failed = sum(finding.has_failed for finding in findings)
-    if options.json:
-        print_json([{**asdict(finding), "ok": not finding.has_failed} for finding in findings])
-    elif any(finding.is_fatal for finding in findings):
+    if any(finding.is_fatal for finding in findings):
         print("the remaining checks were skipped")
     else:
         print("all is well" if not failed else f"{failed} to correct")
-    return 1 if failed else 0
+    return Reply([{**asdict(finding), "ok": not finding.has_failed} for finding in findings], int(failed > 0))
 
 
 def _findings(config: Config, target: _Target) -> Iterator[Finding]:

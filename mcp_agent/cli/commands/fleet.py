@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
 import time
+from argparse import Namespace
 from pathlib import Path
 
 from mcp_agent.cli.commands.token import parse_lifetime
+from mcp_agent.cli.declaration import Reply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.config import Config, load
 from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.credentials import FleetKeys, Role
 from mcp_agent.fleet.nats_config import write_accounts, write_server_config
-from mcp_agent.process.printing import print_json
 from mcp_agent.security.state_folder import secure_state_dir
 from tools.files.disk import NEW_FLAGS, open_descriptor, write_all
 
 _WORDS: dict[Role, str] = {"member": "box", "gateway": "gateway"}
 
 
-def init(options: argparse.Namespace) -> int:
+@command(
+    "fleet init",
+    argument("--out", default=".", metavar="FOLDER", help="where to write it (default: the current folder)"),
+    argument(
+        "--listen",
+        default="0.0.0.0:4222",
+        metavar="ADDRESS",
+        help="address of the server (default: 0.0.0.0:4222)",
+    ),
+    examples=("mcp-agent fleet init", "mcp-agent fleet init --out nats --listen 127.0.0.1:4222"),
+)
+def init(options: Namespace) -> Reply:
+    """Make the keys of a fleet, and write a configuration for nats-server that believes them."""
     config = load(vars(options))
     keys = _keys(config)
     is_new = not keys.exist
@@ -37,10 +49,25 @@ def init(options: argparse.Namespace) -> int:
     print("3. invite each box:       mcp-agent fleet invite gpu1")
     port = options.listen.rpartition(":")[2]
     print(f"4. on the box, with its file:  mcp-agent serve --fleet nats://SERVER:{port} --box gpu1 --creds gpu1.creds")
-    return 0
+    return Reply({"keys": str(config.fleet_dir), "server": str(server), "accounts": str(accounts)})
 
 
-def invite(options: argparse.Namespace) -> int:
+@command(
+    "fleet invite",
+    argument("name", metavar="NAME", help="the box: letters, digits, - and _"),
+    argument(
+        "--gateway",
+        dest="role",
+        action="store_const",
+        const="gateway",
+        help="for a gateway of this name, which may call every box",
+    ),
+    argument("--out", metavar="FILE", help="the file to write (default: NAME.creds)"),
+    argument("--expires", metavar="TIME", help="how long it is valid: 12h, 30d, 8w (default: until revoked)"),
+    examples=("mcp-agent fleet invite gpu1 --expires 30d", "mcp-agent fleet invite main --gateway"),
+)
+def invite(options: Namespace) -> Reply:
+    """Write a credentials file with which a box joins, or a gateway calls."""
     config = load(vars(options))
     role: Role = options.role or "member"
     lifetime_s = None if options.expires is None else parse_lifetime(options.expires)
@@ -63,43 +90,48 @@ def invite(options: argparse.Namespace) -> int:
         print(f"on the box:  mcp-agent serve --fleet nats://SERVER:4222 --box {options.name} --creds {path.name}")
     else:
         print(f"there:  mcp-agent gateway --fleet nats://SERVER:4222 --name {options.name} --creds {path.name}")
-    return 0
+    return Reply({"name": options.name, "role": role, "file": str(path)})
 
 
-def invited(options: argparse.Namespace) -> int:
+@command("fleet invited", examples=("mcp-agent fleet invited", "mcp-agent fleet invited --json"))
+def invited(options: Namespace) -> Reply:
+    """Every credentials file that was written."""
     config = load(vars(options))
     every = _keys(config).invited()
-    if options.json:
-        print_json(
-            [
-                {
-                    "name": each.name,
-                    "role": each.role,
-                    "key": each.key,
-                    "issued": each.issued,
-                    "expires": each.expires,
-                    "revoked": each.is_revoked,
-                }
-                for each in every
-            ]
-        )
-        return 0
     rows: list[list[Cell | str]] = []
     for each in every:
         state = "revoked" if each.is_revoked else f"until {_day(each.expires)}" if each.expires else ""
         rows.append([Cell(each.name, "cyan"), each.role, f"since {_day(each.issued)}", state])
     print_table(rows, "nobody was invited")
-    return 0
+    return Reply(
+        [
+            {
+                "name": each.name,
+                "role": each.role,
+                "key": each.key,
+                "issued": each.issued,
+                "expires": each.expires,
+                "revoked": each.is_revoked,
+            }
+            for each in every
+        ]
+    )
 
 
-def revoke(options: argparse.Namespace) -> int:
+@command(
+    "fleet revoke",
+    argument("name", metavar="NAME", help="the box or the gateway"),
+    examples=("mcp-agent fleet revoke gpu1", "mcp-agent fleet revoke main --json"),
+)
+def revoke(options: Namespace) -> Reply:
+    """Take back the credentials of a box or a gateway."""
     config = load(vars(options))
     keys = _keys(config)
     count = keys.revoke(options.name)
     accounts = write_accounts(keys)
     print(f"{count} file{'s' if count > 1 else ''} for {options.name} revoked in {accounts}")
     print("copy it beside the configuration of every NATS server and let them read it: nats-server --signal reload")
-    return 0
+    return Reply({"name": options.name, "revoked": count, "accounts": str(accounts)})
 
 
 def _keys(config: Config) -> FleetKeys:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import shlex
 import signal
 import sys
+from argparse import Namespace
 from typing import Any
 
 import orjson
@@ -14,19 +14,28 @@ import orjson
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.own_command import own_command
 from mcp_agent.cli.commands.serve_gateway import gateway_config
+from mcp_agent.cli.declaration import Reply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.trial import BOXES, Running, Trial
-from mcp_agent.process.printing import paint, print_json, write_painted
+from mcp_agent.process.printing import paint, write_painted
 from registry.user_error import UserError
 from tools.kit.results import quantity
 
 
-def try_fleet(options: argparse.Namespace) -> int:
-    return asyncio.run(_try(options.port))
+@command(
+    "fleet try",
+    argument("--port", type=int, default=0, metavar="PORT", help="port of the gateway (default: a free one)"),
+    settings=(),
+    examples=("mcp-agent fleet try", "mcp-agent fleet try --port 8766"),
+    streams=True,
+)
+def try_fleet(options: Namespace) -> int:
+    """Start a NATS server, a gateway and two boxes on this machine, to see a fleet."""
+    return asyncio.run(_try(options.port, as_json=options.json))
 
 
-async def _try(port: int) -> int:
+async def _try(port: int, *, as_json: bool) -> int:
     asked_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -40,7 +49,7 @@ async def _try(port: int) -> int:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             return 130
-        _announce(starting.result())
+        _announce(starting.result(), as_json=as_json)
         failing = asyncio.create_task(trial.wait())
         await asyncio.wait({failing, ending}, return_when=asyncio.FIRST_COMPLETED)
         if failing.done():
@@ -55,8 +64,8 @@ async def _try(port: int) -> int:
     return 0
 
 
-def _announce(fleet: Running) -> None:
-    if not sys.stdout.isatty():
+def _announce(fleet: Running, *, as_json: bool) -> None:
+    if as_json or not sys.stdout.isatty():
         facts = {"event": "ready", "url": fleet.url, "token_file": fleet.token_file, "nats": fleet.nats, "boxes": BOXES}
         sys.stdout.buffer.write(orjson.dumps(facts) + b"\n")
         sys.stdout.buffer.flush()
@@ -85,12 +94,21 @@ def _announce(fleet: Running) -> None:
     sys.stdout.flush()
 
 
-def list_boxes(options: argparse.Namespace) -> int:
-    """What the gateway of this user, running on this machine, knows."""
+class _NoGateway(UserError):
+    exit_code = daemon_client.NoDaemon.exit_code
+
+
+@command(
+    "fleet boxes",
+    argument("filter", nargs="?", metavar="FILTER", help="labels such as gpu=1, or a name with *"),
+    examples=("mcp-agent fleet boxes", "mcp-agent fleet boxes gpu=1"),
+)
+def list_boxes(options: Namespace) -> Reply:
+    """The boxes that the gateway of this user on this machine knows."""
     config = gateway_config(vars(options))
     gateway = daemon_client.find(config)
     if gateway is None:
-        raise UserError(
+        raise _NoGateway(
             f"no gateway of yours runs on this machine, with its state in {config.state_dir}; start one with "
             "`mcp-agent gateway`, or ask one elsewhere with the tool `boxes`"
         )
@@ -101,9 +119,6 @@ def list_boxes(options: argparse.Namespace) -> int:
         answer = gateway.ask("POST", "/tools/boxes", asked)
         rows += answer["boxes"]
         offset = answer.get("next_offset")
-    if options.json:
-        print_json(rows)
-        return 0
     table: list[list[Cell | str]] = []
     for row in rows:
         labels = " ".join(f"{key}={value}" for key, value in row["labels"].items())
@@ -113,4 +128,4 @@ def list_boxes(options: argparse.Namespace) -> int:
     print_table(
         table, f"no box fits: {answer['hint']}" if options.filter and "hint" in answer else "the gateway knows no box"
     )
-    return 0
+    return Reply(rows)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 from mcp_agent.cli.clients import agents_md, reach
 from mcp_agent.cli.clients.config_file import Change, short_path
 from mcp_agent.cli.clients.known_clients import find_client
 from mcp_agent.cli.commands.connect import DEFAULT_NAME
+from mcp_agent.cli.declaration import Reply, argument, command
 from mcp_agent.config import Config, load
 from registry.user_error import UserError
 from tools.files import disk
@@ -19,7 +21,16 @@ _TITLE = "mcp-agent Initialization"
 _AGENTS_MD = "AGENTS.md"
 
 
-def init(options: argparse.Namespace) -> int:
+@command(
+    "init",
+    argument("--write-mcp-vscode", action="store_true", help="write .vscode/mcp.json"),
+    argument("--write-mcp-copilot", action="store_true", help="write ~/.copilot/mcp-config.json"),
+    argument("--write-mcp-all", action="store_true", help="write both"),
+    argument("-y", "--yes", action="store_true", help="do not ask; alone, write no client's file"),
+    examples=("mcp-agent init", "mcp-agent init -y --write-mcp-vscode"),
+)
+def init(options: Namespace) -> Reply:
+    """Set up AGENTS.md and clients for the project in this folder."""
     config = load(vars(options))
     has_flags = options.write_mcp_vscode or options.write_mcp_copilot or options.write_mcp_all
     steps: list[tuple[str, bool, Callable[[], Change]]] = [
@@ -37,36 +48,38 @@ def init(options: argparse.Namespace) -> int:
     ]
     asks = not (options.yes or has_flags)
     print(f"\n{_TITLE}\n{'=' * len(_TITLE)}")
-    failed = 0
+    facts: list[dict[str, str]] = []
     for number, (what, is_flagged, plan) in enumerate(steps, 1):
         question = f"\n[{number}/{len(steps)}] Write {what}?"
-        is_wanted = _ask(question) if asks else is_flagged
+        is_wanted = _ask(question, sys.stderr if options.json else sys.stdout) if asks else is_flagged
         if not asks:
             print(f"{question} {'y' if is_wanted else 'n'}")
         if not is_wanted:
             print("⊘ Skipped")
+            facts.append({"step": what, "state": "skipped"})
             continue
         try:
             change = plan()
             backup = change.apply()
         except UserError as error:
             print(f"✗ {error}")
-            failed += 1
+            facts.append({"step": what, "state": "failed", "problem": str(error)})
             continue
         verb = "Unchanged:" if change.is_none else "Created" if change.before is None else "Updated"
         print(f"✓ {verb} {_short(change.path)}")
+        facts.append({"step": what, "state": verb.rstrip(":").lower(), "file": str(change.path)})
         if backup is not None:
             print(f"  the old file is kept as {_short(backup)}")
     print("\nDone! Run 'mcp-agent doctor' to verify setup.")
-    return 1 if failed else 0
+    return Reply(facts, int(any(each["state"] == "failed" for each in facts)))
 
 
-def _ask(question: str) -> bool:
-    print(f"{question} [Y/n] ", end="", flush=True)
+def _ask(question: str, screen: TextIO) -> bool:
+    print(f"{question} [Y/n] ", end="", flush=True, file=screen)
     answer = sys.stdin.readline()
     if not sys.stdin.isatty():
         # A terminal shows what is typed; here the screen would lack it.
-        print(answer.strip())
+        print(answer.strip(), file=screen)
     # The end of input is no answer, and so no consent.
     return bool(answer) and answer.strip().lower() in ("", "y", "yes")
 

@@ -1,4 +1,4 @@
-"""`mcp-agent mount` and `unmount`: another MCP server as a category of tools.
+"""`mcp-agent mount`: another MCP server as a category of tools.
 
 Secrets do not go into tools.json, which tools may read: they are kept in the closed state folder, and the file says
 where.
@@ -6,54 +6,156 @@ where.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import urllib.parse
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mcp_agent.cli.commands import daemon_client
-from mcp_agent.cli.commands.changing import make_change, print_change, read_registry
-from mcp_agent.cli.commands.daemon_client import NoDaemon, RunningDaemon
-from mcp_agent.cli.commands.mounts_shown import describe_state, mount_states, print_mounts
+from mcp_agent.cli.commands.mount_status import describe_state, mount_states, print_mounts, print_who_sees
 from mcp_agent.cli.commands.other_clients import servers_of
-from mcp_agent.cli.commands.program_flags import absolute_program, parse_pair
+from mcp_agent.cli.commands.policy_change import make_change, print_change, read_registry
+from mcp_agent.cli.commands.wrap_program import absolute_program, parse_pair
+from mcp_agent.cli.declaration import Reply, argument, command
 from mcp_agent.config import Config, load
-from mcp_agent.process.printing import print_json, progress
-from registry.user_error import UserError
+from mcp_agent.process.printing import progress
+from mcp_agent.settings import suggest
+from registry.user_error import UsageError, UserError
 from tools.files import disk
 
+_FLAGS = (
+    argument("--url", metavar="URL", help="a server that is reached over Streamable HTTP"),
+    argument("--header", action="append", metavar="NAME:VALUE", help="a header for it; kept out of tools.json"),
+    argument("--env", action="append", metavar="NAME=VALUE", help="a variable; kept out of tools.json"),
+    argument("--cwd", metavar="FOLDER", help="the folder to start it in (default: the daemon's)"),
+    argument("--only", nargs="+", metavar="TOOL", help="offer only these of its tools"),
+    argument("--except", dest="without", nargs="+", metavar="TOOL", help="offer all but these"),
+    argument(
+        "--path-argument",
+        action="append",
+        metavar="NAME",
+        help="an argument of its tools that is a path: the deny rules for paths hold for it",
+    ),
+    argument("--per-caller", action="store_true", help="start a server for each caller, not one for all"),
+    argument("--timeout", type=float, metavar="SECONDS", help="the longest a call may take (default: 120)"),
+)
 
-def mount(options: argparse.Namespace) -> int:
-    if options.source is not None:
-        return _take_over(options)
-    if options.restart is not None:
-        return _restart(options)
-    if options.name is None:
-        return _list(options)
+
+@command(
+    "mount add",
+    argument("name", metavar="NAME", help="the category that its tools are in"),
+    *_FLAGS,
+    usage="mcp-agent mount add NAME [flags] -- COMMAND ARGS…  |  mcp-agent mount add NAME [flags] --url URL",
+    examples=(
+        "mcp-agent mount add browser -- npx -y @playwright/mcp",
+        "mcp-agent mount add tickets --url https://tickets.example/mcp --header 'Authorization: Bearer KEY'",
+    ),
+)
+def add(options: Namespace) -> Reply:
+    """Offer the tools of another MCP server as a category, and say who sees them."""
     config = load(vars(options))
     entry = _entry(options)
     report = _change(options, config, options.name, entry)
     print(f"{options.name} is mounted in the profile {report['profile']}")
     print_change(report)
-    return _print_tools(options, [options.name])
+    return _print_tools(options, [options.name], report)
 
 
-def unmount(options: argparse.Namespace) -> int:
+@command("mount list", examples=("mcp-agent mount list", "mcp-agent mount list --json"))
+def show_all(options: Namespace) -> Reply:
+    """Every mounted server with its state, and what is wrong with it."""
+    config = load(vars(options))
+    daemon = daemon_client.find_by(options, config)
+    _, profiles, catalog = read_registry(config, daemon)
+    states = mount_states(config, profiles, catalog, daemon)
+    if not states:
+        print("nothing is mounted; mcp-agent mount add NAME -- COMMAND ARGS… mounts a server")
+    print_mounts(states)
+    return Reply(states)
+
+
+@command(
+    "mount remove",
+    argument("name", metavar="NAME", completed="mounts", help="its category"),
+    examples=("mcp-agent mount remove browser", "mcp-agent mount remove tickets --json"),
+)
+def remove(options: Namespace) -> Reply:
+    """Remove a mounted server with its switches."""
     config = load(vars(options))
     report = make_change(options, "unmount", {"name": options.name})
     shutil.rmtree(_secrets_folder(config, options.name), ignore_errors=True)
-    print(f"{options.name} is mounted no more")
+    print(f"Unmounted {options.name}.")
     print_change(report)
-    return 0
+    return Reply(report)
 
 
-def _entry(options: argparse.Namespace) -> dict[str, Any]:
+@command(
+    "mount restart",
+    argument("name", metavar="NAME", completed="mounts", help="its category"),
+    examples=("mcp-agent mount restart browser", "mcp-agent mount restart tickets --json"),
+)
+def restart(options: Namespace) -> Reply:
+    """Start a mounted server again, also one that failed too often."""
+    config = load(vars(options))
+    daemon = daemon_client.find_by(options, config)
+    if daemon is None:
+        raise daemon_client.NoDaemon(config, "; a mounted server is started at its first use")
+    daemon.ask("POST", f"/api/mounts/{urllib.parse.quote(options.name)}/restart")
+    return _print_tools(options, [options.name], {})
+
+
+@command(
+    "mount import",
+    argument("file", metavar="FILE", help="the configuration of another client, such as ~/.claude.json"),
+    argument("names", nargs="*", metavar="NAME", help="only these of its servers"),
+    examples=("mcp-agent mount import ~/.claude.json", "mcp-agent mount import .vscode/mcp.json github"),
+)
+def take_over(options: Namespace) -> Reply:
+    """Mount the servers that another client has, each under its own name."""
+    config = load(vars(options))
+    path = Path(options.file).expanduser()
+    servers = servers_of(path)
+    known = [server.name for server in servers]
+    for name in options.names:
+        if name not in known:
+            there = suggest(name, known) or f"; it has {', '.join(known)}"
+            raise UsageError(f"{path} has no server {name!r}{there}")
+    mounted: list[str] = []
+    left_out: dict[str, str] = {}
+    report: dict[str, Any] = {}
+    _, profiles, catalog = read_registry(config, daemon_client.find_by(options, config))
+    taken = {*catalog.categories, *profiles.mounts}
+    for server in servers:
+        if options.names and server.name not in options.names:
+            continue
+        problem = server.problem
+        if not problem and server.name in taken:
+            problem = "there is a category of that name already"
+        if not problem:
+            try:
+                report = _change(options, config, server.name, server.mount)
+            except UserError as error:
+                problem = str(error)
+        if problem:
+            left_out[server.name] = problem
+            print(f"left out: {server.name}: {problem}")
+        else:
+            mounted.append(server.name)
+    if not mounted:
+        print(f"nothing was mounted from {path}")
+        return Reply({"mounted": {}, "left_out": left_out}, 1)
+    print(f"mounted from {path}: {', '.join(mounted)}")
+    print_change(report)
+    return _print_tools(options, mounted, {**report, "left_out": left_out})
+
+
+def _entry(options: Namespace) -> dict[str, Any]:
     """The `mount` that the flags describe."""
     command: list[str] = options.server_command
     if bool(command) == bool(options.url):
-        raise UserError(f"say what to mount: mcp-agent mount {options.name} -- COMMAND ARGS…, or --url URL")
+        raise UsageError(f"say what to mount: mcp-agent mount add {options.name} -- COMMAND ARGS…, or --url URL")
     if options.url:
         entry: dict[str, Any] = {"url": options.url}
     else:
@@ -72,7 +174,7 @@ def _entry(options: argparse.Namespace) -> dict[str, Any]:
     return {**entry, **{name: value for name, value in flags.items() if value}}
 
 
-def _change(options: argparse.Namespace, config: Config, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _change(options: Namespace, config: Config, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Mount a server. If that is refused, its secrets are not kept, and those of a mount of that name are as before."""
     folder = _secrets_folder(config, name)
     before = {file: file.read_bytes() for file in folder.iterdir()} if folder.is_dir() else {}
@@ -104,76 +206,18 @@ def _move_secrets_to_files(config: Config, name: str, entry: Mapping[str, Any]) 
     return kept
 
 
-def _take_over(options: argparse.Namespace) -> int:
-    """Mount what another client has, each server under its own name."""
-    config = load(vars(options))
-    path = Path(options.source).expanduser()
-    wanted = [options.name, *options.server_command] if options.name else []
-    servers = servers_of(path)
-    for name in wanted:
-        if name not in [server.name for server in servers]:
-            raise UserError(f"{path} has no server {name!r}; it has {', '.join(server.name for server in servers)}")
-    mounted: list[str] = []
-    report: dict[str, Any] = {}
-    _, profiles, catalog = read_registry(config, daemon_client.find_by(options, config))
-    taken = {*catalog.categories, *profiles.mounts}
-    for server in servers:
-        if wanted and server.name not in wanted:
-            continue
-        problem = server.problem
-        if not problem and server.name in taken:
-            problem = "there is a category of that name already"
-        if not problem:
-            try:
-                report = _change(options, config, server.name, server.mount)
-            except UserError as error:
-                problem = str(error)
-        if problem:
-            print(f"left out: {server.name}: {problem}")
-        else:
-            mounted.append(server.name)
-    if not mounted:
-        print(f"nothing was mounted from {path}")
-        return 1
-    print(f"mounted from {path}: {', '.join(mounted)}")
-    print_change(report)
-    return _print_tools(options, mounted)
-
-
-def _restart(options: argparse.Namespace) -> int:
-    daemon = _daemon(options)
-    if daemon is None:
-        raise NoDaemon(load(vars(options)), "; a mounted server is started at its first use")
-    daemon.ask("POST", f"/api/mounts/{urllib.parse.quote(options.restart)}/restart")
-    return _print_tools(options, [options.restart])
-
-
-def _list(options: argparse.Namespace) -> int:
+def _print_tools(options: Namespace, names: list[str], report: Mapping[str, Any]) -> Reply:
+    """Wait until the running daemon knows the tools of mounts, and say who sees them; 1 if a server does not start."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
-    _, profiles, catalog = read_registry(config, daemon)
-    if options.json:
-        print_json(mount_states(config, profiles, catalog, daemon))
-        return 0
-    if not profiles.mounts:
-        print("nothing is mounted; mcp-agent mount NAME -- COMMAND ARGS… mounts a server")
-    print_mounts(config, profiles, catalog, daemon)
-    return 0
-
-
-def _daemon(options: argparse.Namespace) -> RunningDaemon | None:
-    return daemon_client.find_by(options, load(vars(options)))
-
-
-def _print_tools(options: argparse.Namespace, names: list[str]) -> int:
-    """Wait until the running daemon knows the tools of new mounts; 1 if a server does not start."""
-    daemon = _daemon(options)
-    if daemon is None:
-        return 0
-    code = 0
+    states: dict[str, Any] = {}
     for name in names:
+        if daemon is None:
+            break
         with progress(f"waiting for the tools of {name}"):
-            facts = daemon.ask("GET", f"/api/mounts/{urllib.parse.quote(name)}")
-        print(f"{name}: {describe_state(facts)}")
-        code = code or int(facts["state"] != "running" or "problem" in facts)
-    return code
+            states[name] = daemon.ask("GET", f"/api/mounts/{urllib.parse.quote(name)}")
+        print(f"{name}: {describe_state(states[name])}")
+    _, profiles, catalog = read_registry(config, daemon)
+    seen = print_who_sees(profiles, catalog, names, report.get("clients", ()))
+    has_failed = any(facts["state"] != "running" or "problem" in facts for facts in states.values())
+    return Reply({**report, "mounted": states, "seen_by": seen}, int(has_failed))

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import os
 import socket
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mcp_agent import __version__
 from mcp_agent.app import compose_daemon
+from mcp_agent.cli.declaration import COMMON, EVERY, argument, command
 from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.daemon import Daemon
 from mcp_agent.process import runtime_file
-from mcp_agent.process.logs import event, logging_to, standard_error
+from mcp_agent.process.logs import JsonLines, event, logging_to, standard_error
 from mcp_agent.process.memory import limit_arenas
 from mcp_agent.security import addresses, auth_tokens, state_folder
-from registry.user_error import UserError
+from registry.user_error import UsageError, UserError
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway
@@ -31,10 +32,28 @@ log = logging.getLogger(__name__)
 _PROBE_S = 2.0
 
 
-def serve(options: argparse.Namespace) -> int:
+QUIET = argument("-q", "--quiet", action="store_true", help="show nothing on the terminal but warnings")
+
+
+@command(
+    "serve",
+    QUIET,
+    argument(
+        "--no-listen",
+        action="store_true",
+        help="be reached by the fleet alone, and listen on no port; needs --fleet",
+    ),
+    settings=EVERY,
+    examples=("mcp-agent serve", "MCP_AGENT_PORT=9000 mcp-agent serve --profile careful"),
+    streams=True,
+)
+def serve(options: Namespace) -> int:
+    """Run the daemon over HTTP. Every flag can also be set as an environment variable, or in config.toml.
+    MCP_AGENT_TOKEN in the environment is used instead of the token file.
+    """
     config = load(vars(options))
     if options.no_listen and config.fleet is None:
-        raise UserError("--no-listen needs --fleet: nothing else would reach this daemon")
+        raise UsageError("--no-listen needs --fleet: nothing else would reach this daemon")
     state_folder.secure_state_dir(config)
     runtime_file.claim_state_dir(config)
     daemon = compose(config, options)
@@ -51,7 +70,7 @@ def serve(options: argparse.Namespace) -> int:
 
 def serve_daemon(
     daemon: Daemon,
-    options: argparse.Namespace,
+    options: Namespace,
     *,
     listens: bool = True,
     join: Follower | None = None,
@@ -72,29 +91,30 @@ def serve_daemon(
     known.reload()
     server.check_tls(config)
     listener = _bind(config) if listens else None
-    is_watched, live = standard_error().isatty() and not options.quiet, None
+    live: logging.Formatter | None = JsonLines() if options.json else None
+    is_watched = standard_error().isatty() and not (options.quiet or options.json)
     if is_watched:
-        from mcp_agent.cli.commands import live_lines
+        from mcp_agent.cli.commands import terminal_view
 
-        daemon.audit.listeners.add(live_lines.show_line)
-        live = live_lines.LiveText(standard_error())
+        daemon.audit.listeners.add(terminal_view.show_line)
+        live = terminal_view.LiveText(standard_error())
     level = "warning" if options.quiet and config.log_level == "info" else config.log_level
     began = time.monotonic()
     # Before the first thread, which the log begins.
     limit_arenas()
-    with logging_to(standard_error(), level, live):
+    with logging_to(standard_error(), level, live, config.log_file):
         _warn(config)
         daemon.note_start()
         if is_watched:
-            live_lines.drop_repeated_lines()
+            terminal_view.drop_repeated_lines()
 
         def announce(url: str) -> None:
-            if not sys.stdout.isatty():
+            if options.json or not sys.stdout.isatty():
                 _print_ready(config, url, is_from_file=token_in_environment is None)
             elif not options.quiet and listener is not None:
                 hosts = addresses.leading_here(config.host, listener.getsockname()[1])
                 new_token = known.owner() if is_new else None
-                from mcp_agent.cli.commands.banner import print_banner
+                from mcp_agent.cli.commands.terminal_view import print_banner
 
                 print_banner(config, url, hosts, new_token, is_from_file=token_in_environment is None)
 
@@ -108,20 +128,28 @@ def serve_daemon(
     return code
 
 
-def stdio(options: argparse.Namespace) -> int:
+@command(
+    "stdio",
+    argument("--attach", action="store_true", help="be a bridge to the running daemon; start one if none is running"),
+    settings=COMMON,
+    examples=("mcp-agent stdio --profile lean", "ssh devbox mcp-agent stdio --attach"),
+    streams=True,
+)
+def stdio(options: Namespace) -> int:
+    """Serve one client over standard input and output. With `--json`, the log on a terminal is JSON, too."""
     config = load(vars(options))
     state_folder.secure_state_dir(config)
     if options.attach:
         from mcp_agent.cli.commands.attach import attach
 
-        if attach(options, config):
+        if attach(config):
             os._exit(0)
         print("mcp-agent: serving this client alone; its sessions end with it", file=sys.stderr)
     daemon = compose(config, options)
     auth_tokens.from_environment()
     from mcp_agent.transports.stdio import serve_stdio
 
-    with logging_to(standard_error(), config.log_level):
+    with logging_to(standard_error(), config.log_level, JsonLines() if options.json else None):
         _warn(config)
         daemon.note_start()
         try:
@@ -171,7 +199,7 @@ def _age(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def compose(config: Config, options: argparse.Namespace, gateway: Gateway | None = None) -> Daemon:
+def compose(config: Config, options: Namespace, gateway: Gateway | None = None) -> Daemon:
     try:
         return compose_daemon(config, options.catalog, gateway=gateway)
     except OSError as error:

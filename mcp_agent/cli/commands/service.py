@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 
 from mcp_agent.cli.commands.own_command import own_program
+from mcp_agent.cli.declaration import EVERY, Reply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import Config, load
-from mcp_agent.process.printing import print_json, progress
+from mcp_agent.process.printing import progress
 from mcp_agent.process.runtime_file import RuntimeFacts, running_daemon
 from mcp_agent.settings import DAEMON_SETTINGS
 from registry.user_error import UserError
@@ -31,14 +32,23 @@ _NO_SUDO = """\
 NoNewPrivileges=yes"""
 
 
-def install(options: argparse.Namespace) -> int:
+@command(
+    "service install",
+    argument(
+        "--no-sudo", action="store_true", help="keep sudo and other setuid programs from giving commands more rights"
+    ),
+    settings=EVERY,
+    examples=("mcp-agent service install", "mcp-agent service install --port 9000 --no-sudo"),
+)
+def install(options: Namespace) -> Reply:
+    """Write a unit for systemd with these settings, and start it; it then starts at login."""
     config = load(vars(options))
     _check_systemd()
-    path = _unit_path()
+    path = unit_path()
     is_new = not path.exists()
     running = running_daemon(config.runtime_file)
     if running is not None and is_new:
-        raise UserError(f"a daemon runs already ({running.url}); end it first: kill {running.pid}")
+        raise UserError(f"a daemon runs already ({running.url}); end it first: mcp-agent stop")
     path.parent.mkdir(parents=True, exist_ok=True)
     disk.replace_file(path, unit(options).encode())
     path.chmod(0o644)
@@ -51,13 +61,15 @@ def install(options: argparse.Namespace) -> int:
     print("It starts when you log in. To keep it running without a login: loginctl enable-linger")
     no_sudo = "sudo does not work in it (NoNewPrivileges=yes)"
     print(no_sudo if options.no_sudo else "sudo works in it if it asks for no password; --no-sudo switches that off")
-    print(f"Its log: journalctl --user -u {_NAME} -f")
-    return 0
+    print("Its log: mcp-agent logs --follow")
+    return Reply({"unit": str(path), "new": is_new, "url": daemon.url, "pid": daemon.pid})
 
 
-def status(options: argparse.Namespace) -> int:
+@command("service status", examples=("mcp-agent service status", "mcp-agent service status --json"))
+def status(options: Namespace) -> Reply:
+    """Whether the service is installed and runs. The exit code is 3 if it does not."""
     config = load(vars(options))
-    path = _unit_path()
+    path = unit_path()
     state = _state("is-active") if path.exists() else "not installed"
     daemon = running_daemon(config.runtime_file)
     facts = {
@@ -67,9 +79,6 @@ def status(options: argparse.Namespace) -> int:
         "url": None if daemon is None else daemon.url,
         "pid": None if daemon is None else daemon.pid,
     }
-    if options.json:
-        print_json(facts)
-        return 0 if state == "active" else 3
     rows: list[Row] = [
         [Cell("service", "dim"), Cell(state, "green" if state == "active" else "yellow")],
         [Cell("unit", "dim"), str(path) if path.exists() else "none; mcp-agent service install makes one"],
@@ -78,24 +87,45 @@ def status(options: argparse.Namespace) -> int:
     if path.exists():
         rows.insert(1, [Cell("at login", "dim"), "starts" if facts["enabled"] else "does not start"])
     print_table(rows, "")
-    return 0 if state == "active" else 3
+    return Reply(facts, 0 if state == "active" else 3)
 
 
-def uninstall(options: argparse.Namespace) -> int:
+@command("service uninstall", examples=("mcp-agent service uninstall", "mcp-agent service uninstall --json"))
+def uninstall(options: Namespace) -> Reply:
+    """Stop the service and remove its unit."""
     config = load(vars(options))
-    path = _unit_path()
+    path = unit_path()
     if not path.exists():
         raise UserError(f"no service is installed: there is no {path}")
+    remove_unit(path)
+    print(f"{path} is removed, and its daemon has stopped; tokens and settings stay in {config.state_dir}")
+    return Reply({"unit": str(path), "removed": True})
+
+
+def remove_unit(path: Path) -> None:
+    """Stop the service and delete its unit. Raises UserError."""
     _check_systemd()
     with progress("stopping the daemon"):
         _systemctl("disable", "--now", _NAME)
     path.unlink()
     _systemctl("daemon-reload")
-    print(f"{path} is removed, and its daemon has stopped; tokens and settings stay in {config.state_dir}")
-    return 0
 
 
-def unit(options: argparse.Namespace) -> str:
+def main_pid() -> int | None:
+    """The process of the service; None if it does not run, or if there is none."""
+    if not unit_path().exists() or shutil.which("systemctl") is None:
+        return None
+    found = _run("show", "--property=MainPID", "--value", _NAME).stdout.strip()
+    return int(found) if found.isdecimal() and found != "0" else None
+
+
+def restart(config: Config) -> None:
+    """Have systemd start the daemon again, and wait for it. Raises UserError."""
+    _systemctl("restart", _NAME)
+    _wait_for_daemon(config)
+
+
+def unit(options: Namespace) -> str:
     """The unit file for the settings that were given as flags."""
     program = own_program()
     command = [sys.executable, "-m", "mcp_agent", "serve"] if program is None else [str(program), "serve"]
@@ -135,7 +165,7 @@ def _quote(word: str) -> str:
     return f'"{escaped}"'
 
 
-def _unit_path() -> Path:
+def unit_path() -> Path:
     folder = os.environ.get("XDG_CONFIG_HOME")
     return (Path(folder) if folder else Path.home() / ".config") / "systemd" / "user" / f"{_NAME}.service"
 

@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import time
+from argparse import Namespace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import orjson
 from msgspec.structs import replace
 
 from mcp_agent.cli.commands import daemon_client
-from mcp_agent.cli.commands.changing import read_registry
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
+from mcp_agent.cli.commands.policy_change import read_registry
+from mcp_agent.cli.declaration import TOKENS, Argument, Reply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.config import load
-from mcp_agent.process.printing import print_json
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.auth_tokens import ClientToken
-from registry.user_error import UserError
+from registry.user_error import UsageError, UserError
 
 _LIFETIME = re.compile(r"(\d{1,6})([mhdw])")
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-def create(options: argparse.Namespace) -> int:
+def _name(help: str, **details: Any) -> Argument:
+    return argument("name", metavar="NAME", completed="tokens", help=help, **details)
+
+
+@command(
+    "token create",
+    argument("--name", required=True, metavar="NAME", help="a name for the client"),
+    argument(
+        "--form",
+        choices=("auto", "json", "text"),
+        default="auto",
+        help="format of its results (default: auto, chosen by the name of the client)",
+    ),
+    argument("--expires", metavar="TIME", help="how long it is valid: 12h, 30d, 8w (default: until revoked)"),
+    settings=(*TOKENS, "profile"),
+    examples=(
+        "mcp-agent token create --name laptop",
+        "mcp-agent token create --name ci --profile read-only --expires 30d",
+    ),
+)
+def create(options: Namespace) -> Reply:
+    """Create a token for a client; it is shown once."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
     # The flag alone: the profile that a setting gives is the daemon's, and a token without one follows it anyway.
@@ -40,57 +62,84 @@ def create(options: argparse.Namespace) -> int:
     print(token)
     # Last: if the daemon cannot be told, it notices by itself, and the token is shown all the same.
     put_into_force(daemon)
-    return 0
+    return Reply({"name": options.name, "profile": profile, "form": options.form, "token": token})
 
 
-def show_all(options: argparse.Namespace) -> int:
+@command("token list", settings=TOKENS, examples=("mcp-agent token list", "mcp-agent token list --json"))
+def show_all(options: Namespace) -> Reply:
+    """Every token's name, profile and form."""
     config = load(vars(options))
     clients = auth_tokens.clients(config.clients_file)
-    if options.json:
-        print_json(
-            [{"name": auth_tokens.OWNER, "profile": None, "file": str(config.token_file)}, *map(_facts, clients)]
-        )
-        return 0
     owner: list[Cell | str] = [Cell(auth_tokens.OWNER, "cyan"), "the active profile", "", "", f"in {config.token_file}"]
     print_table([owner, *map(_row, clients)], "")
-    return 0
+    return Reply([{"name": auth_tokens.OWNER, "profile": None, "file": str(config.token_file)}, *map(_facts, clients)])
 
 
-def show(options: argparse.Namespace) -> int:
+@command(
+    "token show",
+    _name("only the owner's can be shown", nargs="?"),
+    settings=TOKENS,
+    examples=(
+        "mcp-agent token show",
+        'curl -H "Authorization: Bearer $(mcp-agent token show)" http://127.0.0.1:8765/health',
+    ),
+)
+def show(options: Namespace) -> Reply:
     """Print the owner's token. Only a hash of the other tokens is kept."""
     config = load(vars(options))
     if options.name not in (None, auth_tokens.OWNER):
         auth_tokens.find(auth_tokens.clients(config.clients_file), options.name)
-        raise UserError(
+        raise UsageError(
             f"only a hash of {options.name!r} is kept; `mcp-agent token rotate {options.name}` makes a new token"
         )
     daemon = daemon_client.find(config)
     if daemon is not None and not daemon.token_file:
         raise UserError(f"the running daemon has the owner's token from {auth_tokens.VARIABLE}")
-    print(auth_tokens.from_file(config.token_file if daemon is None else Path(daemon.token_file)))
-    return 0
+    token = auth_tokens.from_file(config.token_file if daemon is None else Path(daemon.token_file))
+    print(token)
+    return Reply({"name": auth_tokens.OWNER, "token": token})
 
 
-def header(options: argparse.Namespace) -> int:
+@command(
+    "token header",
+    settings=TOKENS,
+    examples=("mcp-agent token header", "mcp-agent token header --token-file ~/devbox.token"),
+)
+def header(options: Namespace) -> Reply:
     """Print the header that a request carries, as JSON: clients run this, so that no secret is in their files."""
     config = load(vars(options))
     token = auth_tokens.from_environment() or auth_tokens.from_existing_file(config.token_file)
-    print(orjson.dumps({"Authorization": f"Bearer {token}"}).decode())
-    return 0
+    fields = {"Authorization": f"Bearer {token}"}
+    print(orjson.dumps(fields).decode())
+    return Reply(fields)
 
 
-def revoke(options: argparse.Namespace) -> int:
+@command(
+    "token revoke",
+    _name("the client"),
+    settings=TOKENS,
+    examples=("mcp-agent token revoke laptop", "mcp-agent token revoke ci --json"),
+)
+def revoke(options: Namespace) -> Reply:
+    """Revoke a client's token and close its streams."""
     config = load(vars(options))
     if options.name == auth_tokens.OWNER:
-        raise UserError("the owner's token cannot be revoked; `mcp-agent token rotate` replaces it")
+        raise UsageError("the owner's token cannot be revoked; `mcp-agent token rotate` replaces it")
     daemon = daemon_client.find(config)
     auth_tokens.revoke(config.clients_file, options.name)
     put_into_force(daemon)
     print(f"{options.name} is revoked: its token is no longer accepted")
-    return 0
+    return Reply({"name": options.name, "revoked": True})
 
 
-def rotate(options: argparse.Namespace) -> int:
+@command(
+    "token rotate",
+    _name("the client (default: the owner)", nargs="?"),
+    settings=TOKENS,
+    examples=("mcp-agent token rotate", "mcp-agent token rotate laptop"),
+)
+def rotate(options: Namespace) -> Reply:
+    """Replace the token of the owner or of a client."""
     config = load(vars(options))
     # Found before the change: the owner's old token is the one that it still accepts.
     daemon = daemon_client.find(config)
@@ -111,7 +160,7 @@ def rotate(options: argparse.Namespace) -> int:
         put_into_force(replace(daemon, token=token))
     print(f"{options.name or auth_tokens.OWNER} has a new token; the old one is no longer accepted:")
     print(token)
-    return 0
+    return Reply({"name": options.name or auth_tokens.OWNER, "token": token})
 
 
 def put_into_force(daemon: RunningDaemon | None) -> None:
@@ -124,7 +173,7 @@ def parse_lifetime(text: str) -> int:
     """The seconds of 30m, 12h, 30d or 8w."""
     found = _LIFETIME.fullmatch(text.strip())
     if found is None or int(found[1]) == 0:
-        raise UserError(f"--expires takes 30m, 12h, 30d or 8w, not {text!r}")
+        raise UsageError(f"--expires takes 30m, 12h, 30d or 8w, not {text!r}")
     return int(found[1]) * _SECONDS[found[2]]
 
 

@@ -1,23 +1,24 @@
-"""`mcp-agent undo [ID|--list]`: take back what a tool did to a file. Works with and without a running daemon.
-
-Without an id it walks back: each time the newest change that is neither undone nor an undo itself.
-"""
+"""`mcp-agent undo`: take back what tools did to files. Works with and without a running daemon."""
 
 from __future__ import annotations
 
-import argparse
 import sys
+from argparse import Namespace
 from datetime import datetime
+from typing import Any
 
 from mcp_agent.app import journal_of
+from mcp_agent.cli.commands.audit import parse_count
+from mcp_agent.cli.declaration import Reply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
-from mcp_agent.process.printing import Style, paint, print_json, progress, write_painted
+from mcp_agent.process.printing import Style, paint, progress, write_painted
+from registry.user_error import UsageError, UserError
 from tools.files import disk
 from tools.files.diffs import diff_texts
 from tools.files.paths import on_one_line, to_wire
 from tools.journal.journal import Journal
-from tools.journal.journal_records import Entry
+from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import ToolError
 
 _MOST_DIFF_BYTES = 1_000_000
@@ -26,45 +27,56 @@ _DIFF_STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 _NOTHING = "there is nothing to undo"
 
 
-def undo(options: argparse.Namespace) -> int:
+@command(
+    "undo",
+    argument("id", nargs="?", metavar="ID", help="the undo_id of the change to take back"),
+    argument("-n", "--last", type=parse_count, metavar="N", help="take back the last N changes, the newest first"),
+    argument("--list", action="store_true", help="show what can be undone, and change nothing (the default)"),
+    argument("--force", action="store_true", help="undo even if the file has changed since"),
+    examples=("mcp-agent undo", "mcp-agent undo --last 1"),
+)
+def undo(options: Namespace) -> Reply:
+    """List the changes that tools made to files, the newest first. With an id or a count, take them back and show it.
+
+    A count walks back: each time the newest change that is neither undone nor an undo itself.
+    """
+    if options.id is not None and options.last is not None:
+        raise UsageError("name one change by its id, or say how many with --last, not both")
     journal = journal_of(load(vars(options)))
+    if options.list or (options.id is None and options.last is None):
+        return _list(journal.entries())
+    undone = []
+    for _ in range(options.last or 1):
+        try:
+            undone.append(_take_back(journal, options.id or _newest(journal), overwrite=options.force))
+        except (ToolError, UserError, OSError) as error:
+            print(f"mcp-agent: {error.render() if isinstance(error, ToolError) else error}", file=sys.stderr)
+            return Reply(undone, 1)
+    return Reply(undone)
+
+
+def _newest(journal: Journal) -> str:
     entries = journal.entries()
-    if options.list:
-        return _list(entries, as_json=options.json)
-    undo_id = options.id or next((entry.id for entry in entries if entry.undoes is None), None)
-    if undo_id is None:
+    found = next((entry.id for entry in entries if entry.undoes is None), None)
+    if found is None:
         redo = f"; to take back the last undo: mcp-agent undo {entries[0].id}" if entries else ""
-        print(f"mcp-agent: {_NOTHING}{redo}", file=sys.stderr)
-        return 1
-    try:
-        diff = _diff(journal, undo_id)
-        with progress("undoing"):
-            entry, path, receipt = journal.undo(undo_id, overwrite=options.force)
-    except ToolError as error:
-        print(f"mcp-agent: {error.render()}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"mcp-agent: {error}", file=sys.stderr)
-        return 1
+        raise UserError(f"{_NOTHING}{redo}")
+    return found
+
+
+def _take_back(journal: Journal, undo_id: str, *, overwrite: bool) -> dict[str, Any]:
+    diff = _diff(journal, undo_id)
+    with progress("undoing"):
+        entry, path, receipt = journal.undo(undo_id, overwrite=overwrite)
     for line in diff.splitlines():
         write_painted(f"{paint(line, _DIFF_STYLES.get(line[:1], 'plain'), sys.stdout)}\n", sys.stdout)
     again = f"undo that with: mcp-agent undo {receipt.undo_id}" if receipt.undo_id else f"({receipt.not_undoable})"
     what = f"{entry.id} {on_one_line(entry.summary)} ({_time(entry)})"
     print(f"{on_one_line(to_wire(path))} is as it was before {what}; {again}")
-    return 0
+    return {"undone": entry.id, "path": to_wire(path), "undo_id": receipt.undo_id}
 
 
-def _list(entries: list[Entry], *, as_json: bool) -> int:
-    if as_json:
-        print_json(
-            [
-                {"id": entry.id, "at": entry.at, "action": entry.action, "path": to_wire(entry.path)}
-                | ({"source": to_wire(entry.source)} if entry.source else {})
-                | ({"undoes": entry.undoes} if entry.undoes else {})
-                for entry in entries
-            ]
-        )
-        return 0
+def _list(entries: list[JournalEntry]) -> Reply:
     rows: list[Row] = [
         [
             Cell(entry.id, "cyan"),
@@ -74,7 +86,14 @@ def _list(entries: list[Entry], *, as_json: bool) -> int:
         for entry in entries
     ]
     print_table(rows, _NOTHING)
-    return 0
+    return Reply(
+        [
+            {"id": entry.id, "at": entry.at, "action": entry.action, "path": to_wire(entry.path)}
+            | ({"source": to_wire(entry.source)} if entry.source else {})
+            | ({"undoes": entry.undoes} if entry.undoes else {})
+            for entry in entries
+        ]
+    )
 
 
 def _diff(journal: Journal, undo_id: str) -> str:
@@ -90,5 +109,5 @@ def _diff(journal: Journal, undo_id: str) -> str:
     return diff_texts(now, before, limit_chars=_DIFF_CHARS)
 
 
-def _time(entry: Entry) -> str:
+def _time(entry: JournalEntry) -> str:
     return datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,17 +1,44 @@
-"""`mcp-agent wrap` and `unwrap`: a command line program as a tool."""
+"""`mcp-agent wrap`: a command line program as a tool."""
 
 from __future__ import annotations
 
-import argparse
+import os
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from mcp_agent.cli.commands.changing import make_change, print_change
-from mcp_agent.cli.commands.program_flags import absolute_program, parse_pair
+from mcp_agent.cli.commands import daemon_client
+from mcp_agent.cli.commands.policy_change import make_change, print_change, read_registry
+from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.tables import Cell, Row, print_table
+from mcp_agent.config import load
+from registry.user_error import UsageError
 from tools.cli.program_help import find_value_options
 
 
-def wrap(options: argparse.Namespace) -> int:
+@command(
+    "wrap add",
+    argument("program", metavar="PROGRAM", help="for example: git"),
+    argument("--id", metavar="NAME", help="the name of the tool (default: PROGRAM_run)"),
+    argument("--block", action="append", metavar="SUBCOMMAND[=REASON]", help="refuse a subcommand"),
+    argument(
+        "--value-option",
+        action="append",
+        metavar="OPTION",
+        help="a global option that takes a value, so that the subcommand behind it is found (default: by its --help)",
+    ),
+    argument("--timeout", type=float, metavar="SECONDS", help="end it after that time (default: 30)"),
+    argument("--env", action="append", metavar="NAME=VALUE", help="a variable for it"),
+    argument("--cwd-required", action="store_true", help="callers must say in which folder it runs"),
+    argument("--description", metavar="TEXT", help="what a model reads (default: made from its --help)"),
+    argument("--category", metavar="NAME", help="the category of the tool (default: cli)"),
+    examples=(
+        "mcp-agent wrap add git --block push='People push.'",
+        "mcp-agent wrap add ./deploy --id deploy --timeout 300",
+    ),
+)
+def add(options: Namespace) -> Reply:
+    """Offer a command line program as a tool."""
     name = options.id or f"{Path(options.program).name.replace('.', '_')}_run"
     command = absolute_program(options.program)
     blocked = dict(_parse_block(each) for each in options.block or ())
@@ -34,14 +61,46 @@ def wrap(options: argparse.Namespace) -> int:
     if found:
         print(f"options with a value, by its help: {', '.join(found)}; --value-option names others")
     print_change(report)
-    return 0
+    return Reply({"tool": name, **report})
 
 
-def unwrap(options: argparse.Namespace) -> int:
+@command("wrap list", examples=("mcp-agent wrap list", "mcp-agent wrap list --json"))
+def show_all(options: Namespace) -> Reply:
+    """Every wrapped program, with the subcommands that are refused."""
+    config = load(vars(options))
+    _, profiles, _ = read_registry(config, daemon_client.find_by(options, config))
+    rows: list[Row] = [
+        [Cell(wrap.id, "cyan"), str(wrap.command), f"blocked: {', '.join(wrap.blocked)}" if wrap.blocked else ""]
+        for wrap in profiles.wraps
+    ]
+    print_table(rows, "no program is wrapped; mcp-agent wrap add PROGRAM wraps one")
+    return Reply([{"id": wrap.id, "command": wrap.command, "blocked": dict(wrap.blocked)} for wrap in profiles.wraps])
+
+
+@command(
+    "wrap remove",
+    argument("id", metavar="NAME", completed="wraps", help="the name of its tool"),
+    examples=("mcp-agent wrap remove git_run", "mcp-agent wrap remove deploy --json"),
+)
+def remove(options: Namespace) -> Reply:
+    """Remove a wrapped program."""
     report = make_change(options, "unwrap", {"id": options.id})
-    print(f"{options.id} is no tool any more")
+    print(f"Removed the tool {options.id}.")
     print_change(report)
-    return 0
+    return Reply(report)
+
+
+def absolute_program(program: str) -> str:
+    """A program that is named by its path, so that the daemon, in a folder of its own, finds the same one."""
+    return str(Path(program).expanduser().absolute()) if os.sep in program else program
+
+
+def parse_pair(text: str, separator: str, flag: str) -> tuple[str, str]:
+    """`NAME=VALUE`, or with another separator. Raises UsageError."""
+    name, found, value = text.partition(separator)
+    if not (found and name.strip()):
+        raise UsageError(f"{flag} needs NAME{separator}VALUE, not {name[:40]!r}")
+    return name.strip(), value.strip()
 
 
 def _parse_block(text: str) -> tuple[str, str]:

@@ -28,7 +28,7 @@ def main(switch: str, token: str) -> None:
         document = json.loads(_RULES.read_text("utf-8"))
         document["profiles"][0]["response"] = {"mode": "compact" if switch == "compact" else "full"}
         (home / "tools.json").write_text(json.dumps(document))
-    config = load({"port": 0, "config": str(home / "tools.json"), "state_dir": str(home)})
+    config = load({"port": 0, "tools_file": str(home / "tools.json"), "state_dir": str(home)})
     daemon = compose_daemon(config, observed=switch != "off")
     tokens = Tokens(config.token_file, config.clients_file, token)
     tokens.reload()

@@ -132,7 +132,7 @@ def test_claude_code_writes_and_removes_the_entry_itself(client: CodingClient, t
     folder.mkdir()
     (folder / "claude").symlink_to(CODING_CLIENTS["claude-code"]()[0])
     path = f"{folder}:/usr/bin:/bin"
-    flags = ("--config", str(client.daemon.tools_json))
+    flags = ("--tools-file", str(client.daemon.tools_json))
     for more in ((), ("--stdio",), ()):
         done = command(client.home, "connect", "claude-code", *more, *flags, PATH=path)
         assert "`claude mcp add-json -s user devbox` changed ~/.claude.json" in done.stdout, done.stdout + done.stderr

@@ -33,7 +33,7 @@ _TOKEN = "the-token-of-the-conformance-tests"
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--config", required=True)
+    parser.add_argument("--tools-file", required=True)
     daemons: list[Daemon] = []
     catalog = Catalog([*discover().tools, *discover(tests.conformance.server).tools, _trigger(daemons)])
     config = load({"config": parser.parse_args().config, "port": "0"})

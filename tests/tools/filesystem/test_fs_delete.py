@@ -15,7 +15,7 @@ from tests.support.bench import TOOLS, Bench
 from tools.files import trees
 from tools.filesystem.own_folders import check_not_own
 from tools.journal.journal import Journal
-from tools.journal.journal_records import Limits
+from tools.journal.journal_records import JournalLimits
 from tools.kit.errors import Denied
 
 _SHM = Path("/dev/shm")
@@ -37,7 +37,7 @@ def _deep(folder: Path, levels: int) -> None:
 
 
 def test_what_is_too_large_to_undo_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Limits(total_bytes=100_000))
+    bench = Bench(tmp_path, JournalLimits(total_bytes=100_000))
     for number in range(30):
         bench.file(f"tree/{number % 3}/{number}", "x" * 10_000)
     error = bench.error("fs_delete", path="tree", recursive=True)
@@ -61,7 +61,7 @@ def test_permanent_keeps_what_can_be_kept(bench: Bench) -> None:
 
 @_needs_other_disk
 def test_on_another_disk_what_is_too_large_to_copy_is_refused(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Limits(copy_bytes=1_000))
+    bench = Bench(tmp_path, JournalLimits(copy_bytes=1_000))
     other = _SHM / f"mcp-agent-delete-{os.getpid()}"
     other.write_bytes(b"x" * 2_000)
     try:

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import asdict
 
 from tests.support.bench import Bench
-from tools.journal.journal_records import Entry, Limits, Records
+from tools.journal.journal_records import JournalEntry, JournalLimits, Records
 
 _OTHER_DISK = Path("/dev/shm")
 _needs_other_disk = pytest.mark.skipif(
@@ -116,7 +116,7 @@ def test_an_unknown_id_is_not_found(bench: Bench) -> None:
 
 
 def test_the_journal_lets_the_oldest_go_and_keeps_within_its_size(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Limits(total_bytes=100_000))
+    bench = Bench(tmp_path, JournalLimits(total_bytes=100_000))
     path = bench.file("file", "x" * 40_000)
     ids = [bench.call("fs_write", path="file", content=str(n) * 40_000)["undo_id"] for n in range(5)]
     assert [entry.id for entry in bench.journal.entries()] == ids[:2:-1]
@@ -129,7 +129,7 @@ def test_the_journal_lets_the_oldest_go_and_keeps_within_its_size(tmp_path: Path
 
 def test_a_full_journal_lets_a_tenth_go_at_once(tmp_path: Path) -> None:
     """All entries are read to find the oldest: done at every change, a write took half a second with 10,000 of them."""
-    bench = Bench(tmp_path, Limits(entries=20))
+    bench = Bench(tmp_path, JournalLimits(entries=20))
     bench.file("file", "x")
     counts = []
     for number in range(45):
@@ -141,9 +141,11 @@ def test_a_full_journal_lets_a_tenth_go_at_once(tmp_path: Path) -> None:
 
 def test_a_journal_is_cut_back_in_little_memory(tmp_path: Path) -> None:
     """Seen: ten thousand entries were in memory at once each minute, and the daemon kept the room for them."""
-    journal = Records(tmp_path, Limits(entries=1_000))
+    journal = Records(tmp_path, JournalLimits(entries=1_000))
     for number in range(1_001):
-        entry = Entry(f"{number:06}", "write", f"/home/user/project/{number}", time.time(), None, 500, [1 << 40] * 5)
+        entry = JournalEntry(
+            f"{number:06}", "write", f"/home/user/project/{number}", time.time(), None, 500, [1 << 40] * 5
+        )
         (tmp_path / f"{entry.id}.json").write_text(json.dumps(asdict(entry)))
     tracemalloc.start()
     journal.prune(is_first=False)
@@ -154,7 +156,7 @@ def test_a_journal_is_cut_back_in_little_memory(tmp_path: Path) -> None:
 
 
 def test_old_entries_go_with_time(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Limits(age_s=0.0))
+    bench = Bench(tmp_path, JournalLimits(age_s=0.0))
     bench.file("file", "old")
     bench.call("fs_write", path="file", content="new")
     bench.journal.recover()
@@ -186,7 +188,7 @@ def test_across_file_systems_a_move_copies_and_an_image_is_a_copy(bench: Bench) 
 
 @_needs_other_disk
 def test_what_is_too_large_to_copy_is_changed_and_said_so(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Limits(copy_bytes=1_000))
+    bench = Bench(tmp_path, JournalLimits(copy_bytes=1_000))
     other = _OTHER_DISK / f"mcp-agent-large-{os.getpid()}"
     other.write_bytes(b"x" * 2_000)
     try:

@@ -14,8 +14,8 @@ from tools.files.diffs import Region, diff_regions
 from tools.files.text import Encoding, binary, showable
 from tools.filesystem.patch.nearest import nearest
 from tools.filesystem.patch.operations import (
-    Edit,
     Step,
+    TextEdit,
     apply_edits,
     find_matches,
     foreign_group,
@@ -238,7 +238,7 @@ class Patch(Struct, eq=False):
                 found = True
         return found
 
-    def _edits(self, task: _Task, text: str) -> list[Edit]:
+    def _edits(self, task: _Task, text: str) -> list[TextEdit]:
         """What an operation changes in `text`; its task is brought up to date."""
         step = task.step
         if task.is_done and not step.takes_all and not step.is_insert and task.needle is not None:
@@ -259,7 +259,7 @@ class Patch(Struct, eq=False):
         return make_edits(step, view, matches if step.takes_all else matches[:1])
 
 
-def _merge(regions: Sequence[Region], edits: Sequence[Edit]) -> list[Region]:
+def _merge(regions: Sequence[Region], edits: Sequence[TextEdit]) -> list[Region]:
     """The regions of earlier edits and of `edits`, which are about the text as it was after those."""
     # Both lists are about the text in the middle: (start, end, how much longer before it, how much longer after it).
     spans: list[tuple[int, int, int, int]] = []
@@ -286,7 +286,7 @@ def _merge(regions: Sequence[Region], edits: Sequence[Edit]) -> list[Region]:
     return result
 
 
-def _excerpts(before: str, after: str, edit: Edit, *, is_behind: bool) -> tuple[str, str]:
+def _excerpts(before: str, after: str, edit: TextEdit, *, is_behind: bool) -> tuple[str, str]:
     """The lines of the first change, before and after it. For an inserted line, the line before it, too."""
     first, last = edit.start, edit.end
     if is_behind and before[first - 1 : first] == "\n":

@@ -77,7 +77,7 @@ class Step(Struct, frozen=True):
     expected_count: int | None
 
 
-class Edit(Struct, frozen=True):
+class TextEdit(Struct, frozen=True):
     """What stands from `start` to `end` of a text, or of its view, becomes `text`."""
 
     start: int
@@ -130,26 +130,26 @@ def view_of(text: str, wanted: str) -> View:
     return View(text, text.replace("\r\n", "\n"), returns)
 
 
-def find_matches(step: Step, view: View, *, by_line: bool, deadline: float) -> list[Edit]:
+def find_matches(step: Step, view: View, *, by_line: bool, deadline: float) -> list[TextEdit]:
     """Where in the view an operation matches, and what it puts there; for an insert, the lines in which it matches."""
     text, wanted = view.shown, step.wanted
     if step.regex:
         template = None if step.is_insert else step.put
         matches = find_all(text, wanted, template, expand_all=step.takes_all, by_line=by_line, deadline=deadline)
-        found = [Edit(*match) for match in matches]
+        found = [TextEdit(*match) for match in matches]
     else:
         found = []
         at = text.find(wanted)
         while at != -1:
-            found.append(Edit(at, at + len(wanted), step.put))
+            found.append(TextEdit(at, at + len(wanted), step.put))
             at = text.find(wanted, at + len(wanted))
     return _whole_lines(text, found) if step.is_insert else found
 
 
-def make_edits(step: Step, view: View, chosen: list[Edit]) -> list[Edit]:
+def make_edits(step: Step, view: View, chosen: list[TextEdit]) -> list[TextEdit]:
     """What becomes of the text behind a view at the chosen places."""
     keeps_endings = "\r" in step.wanted or (step.regex and r"\r" in step.wanted)
-    edits: list[Edit] = []
+    edits: list[TextEdit] = []
     for match in chosen:
         # In the text, a place lies behind every carriage return that the view has lost before it.
         first = match.start + bisect_left(view.returns, match.start)
@@ -158,7 +158,9 @@ def make_edits(step: Step, view: View, chosen: list[Edit]) -> list[Edit]:
         if step.is_insert:
             edits.append(_insertion(step, view.text, first, last))
         else:
-            edits.append(Edit(first, last, put if keeps_endings else _with_ending(put, _ending_at(view.text, first))))
+            edits.append(
+                TextEdit(first, last, put if keeps_endings else _with_ending(put, _ending_at(view.text, first)))
+            )
     return edits
 
 
@@ -170,7 +172,7 @@ def foreign_group(step: Step) -> str | None:
     return None if found is None else found[0]
 
 
-def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
     """The edits are in order and do not overlap."""
     pieces: list[str] = []
     at = 0
@@ -181,29 +183,29 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     return "".join(pieces)
 
 
-def _whole_lines(text: str, found: list[Edit]) -> list[Edit]:
+def _whole_lines(text: str, found: list[TextEdit]) -> list[TextEdit]:
     """The lines in which matches begin, each once, with their endings."""
-    lines: list[Edit] = []
+    lines: list[TextEdit] = []
     for match in found:
         if lines and match.start < lines[-1].end:
             continue
         begin = text.rfind("\n", 0, match.start) + 1
         end = text.find("\n", match.start)
-        lines.append(Edit(begin, len(text) if end == -1 else end + 1, ""))
+        lines.append(TextEdit(begin, len(text) if end == -1 else end + 1, ""))
     return lines
 
 
-def _insertion(step: Step, text: str, start: int, end: int) -> Edit:
+def _insertion(step: Step, text: str, start: int, end: int) -> TextEdit:
     """A line of its own before or after the line from `start` to `end`."""
     ending = _ending_at(text, start)
     line = _with_ending(step.put, ending)
     line = line if line.endswith(ending) else line + ending
     if step.type == "insert_before":
-        return Edit(start, start, line)
+        return TextEdit(start, start, line)
     if end > start and text[end - 1] == "\n":
-        return Edit(end, end, line)
+        return TextEdit(end, end, line)
     # The last line has no ending, and the file shall go on having none.
-    return Edit(end, end, ending + line.removesuffix(ending))
+    return TextEdit(end, end, ending + line.removesuffix(ending))
 
 
 def _ending_at(text: str, start: int) -> str:

@@ -17,7 +17,7 @@ from tools.pruning.engine.features import (
 )
 from tools.pruning.engine.log_lines import read_log
 from tools.pruning.engine.question import Question, read_question
-from tools.pruning.engine.render import DroppedBlock, GaveUp, Reason, Selection, SourceType
+from tools.pruning.engine.render import DroppedBlock, DropReason, GaveUp, Selection, SourceType
 from tools.pruning.engine.structure import (
     Structure,
     code_blocks,
@@ -29,10 +29,10 @@ from tools.pruning.engine.structure import (
     quoted_lines,
     units_of,
 )
-from tools.pruning.engine.text_arrays import Bools, Floats, Ints, Lines, Words, read_characters, read_lines
+from tools.pruning.engine.text_arrays import Bools, Floats, Ints, LineArray, Words, read_characters, read_lines
 from tools.pruning.engine.weights import WeightedKind, Weights, likelihoods, load_weights, score_lines
 
-_REASONS: dict[SourceType, Reason] = {"code": "accessory", "logs": "routine", "docs": "accessory"}
+_REASONS: dict[SourceType, DropReason] = {"code": "accessory", "logs": "routine", "docs": "accessory"}
 # The share of the lines that is kept unless the caller names another. A smaller one costs more of what is needed than
 # it saves.
 _KEEP_SHARES: dict[SourceType, float] = {"code": 0.30, "logs": 0.20, "docs": 0.30}
@@ -64,7 +64,7 @@ class ParsedText(Struct, frozen=True):
     """
 
     source_type: SourceType
-    lines: Lines
+    lines: LineArray
     words: Words
     structure: Structure
     header: Ints
@@ -193,7 +193,7 @@ def _worth(parsed: ParsedText, question: Question, evidence: Evidence, weights: 
     return likelihoods(score_lines(weights[parsed.source_type], parsed.features, features, is_wanted_comment))
 
 
-def _blocks_to_drop(kept: Bools, reason: Reason, lines: Lines) -> tuple[DroppedBlock, ...]:
+def _blocks_to_drop(kept: Bools, reason: DropReason, lines: LineArray) -> tuple[DroppedBlock, ...]:
     starts, lengths = runs(kept)
     is_dropped = ~kept[starts]
     first = starts[is_dropped]

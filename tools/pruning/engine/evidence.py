@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from tools.pruning.engine.question import KIN_LETTERS, LONGEST_ENDING, SHORTEST_STEM, Question, Term, are_kin, stem
-from tools.pruning.engine.text_arrays import NO_LIMIT, Bools, Floats, Ints, Lines, Words, mark
+from tools.pruning.engine.text_arrays import NO_LIMIT, Bools, Floats, Ints, LineArray, Words, mark
 
 # Term weights are multiples of this, so that their sums are exact and do not depend on the order of adding.
 _WEIGHT_STEP = 2.0**-40
@@ -37,7 +37,7 @@ class Evidence(Struct, frozen=True):
     share_found: float
 
 
-def find_evidence(question: Question, lines: Lines, words: Words, *, with_kin: bool) -> Evidence:
+def find_evidence(question: Question, lines: LineArray, words: Words, *, with_kin: bool) -> Evidence:
     """Find the terms of a question in a text, and the words that are kin to them if these are wanted."""
     total = len(lines)
     terms = question.terms

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tools.pruning.engine.evidence import Evidence
 from tools.pruning.engine.structure import Structure
-from tools.pruning.engine.text_arrays import Bools, Floats, Ints, Lines, mark
+from tools.pruning.engine.text_arrays import Bools, Floats, Ints, LineArray, mark
 
 CODE_LINE_FEATURES = ("is_header", "is_comment", "is_import", "is_top_level", "depth_in_definition", "log_tokens")
 CODE_QUESTION_FEATURES = (
@@ -53,7 +53,7 @@ class _Sections(Struct, frozen=True):
     has_term: Bools
 
 
-def code_line_features(lines: Lines, structure: Structure) -> Floats:
+def code_line_features(lines: LineArray, structure: Structure) -> Floats:
     """One row per name in `CODE_LINE_FEATURES` and one column per line."""
     scope = structure.scope
     return _stack(
@@ -68,7 +68,7 @@ def code_line_features(lines: Lines, structure: Structure) -> Floats:
     )
 
 
-def docs_line_features(lines: Lines, structure: Structure, unit: Ints) -> Floats:
+def docs_line_features(lines: LineArray, structure: Structure, unit: Ints) -> Floats:
     """One row per name in `DOCS_LINE_FEATURES` and one column per line; a unit of several lines is a code block."""
     solid = np.flatnonzero(~lines.is_blank)
     ends_section = np.zeros(len(lines), dtype=np.bool_)

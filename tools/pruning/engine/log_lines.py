@@ -10,7 +10,7 @@ import re
 import numpy as np
 from msgspec import Struct
 
-from tools.pruning.engine.text_arrays import Bools, Floats, Ints, Lines, Words, mark, mark_codes, mark_openings
+from tools.pruning.engine.text_arrays import Bools, Floats, Ints, LineArray, Words, mark, mark_codes, mark_openings
 
 # A line that no program and no document has at its margin: one is enough to tell the output of a tool.
 _BANNER = re.compile(
@@ -123,7 +123,7 @@ class LogLines(Struct, frozen=True):
     scores: Floats
 
 
-def is_log(lines: Lines, embedded: Bools, sample: list[str], *, is_output: bool) -> bool:
+def is_log(lines: LineArray, embedded: Bools, sample: list[str], *, is_output: bool) -> bool:
     """Whether a text is a log; `embedded` marks quoted lines, `sample` is some of its lines.
 
     With `is_output` the text is known to be the output of a command. Then a complaint at the margin is enough.
@@ -147,7 +147,7 @@ def is_log(lines: Lines, embedded: Bools, sample: list[str], *, is_output: bool)
     return is_output and bool(lines.matching(_COMPLAINT, np.flatnonzero(is_margin), _LONGEST_LINE))
 
 
-def read_log(lines: Lines, words: Words) -> LogLines:
+def read_log(lines: LineArray, words: Words) -> LogLines:
     """Tell which lines of a log matter."""
     total = len(lines)
     solid = np.flatnonzero(~lines.is_blank)
@@ -175,7 +175,7 @@ def read_log(lines: Lines, words: Words) -> LogLines:
     return LogLines(is_key=is_key, scores=scores)
 
 
-def _alarm_lines(lines: Lines, words: Words) -> Bools:
+def _alarm_lines(lines: LineArray, words: Words) -> Bools:
     """Mark the lines with a word that reports an error."""
     start, end = words.containing(_ALARM_PIECES)
     spellings = words.spellings(start, end)
@@ -197,7 +197,7 @@ def _with_neighbours(is_marked: Bools) -> Bools:
     return around
 
 
-def _mark_repeated(lines: Lines, is_marked: Bools) -> Bools:
+def _mark_repeated(lines: LineArray, is_marked: Bools) -> Bools:
     """Those of the marked lines that stand word for word further up, marked."""
     seen: set[str] = set()
     repeated: list[int] = []
@@ -209,7 +209,7 @@ def _mark_repeated(lines: Lines, is_marked: Bools) -> Bools:
     return mark(repeated, len(lines))
 
 
-def _diff_lines(lines: Lines) -> list[int]:
+def _diff_lines(lines: LineArray) -> list[int]:
     """The lines of expected and actual values, behind the head of a comparison."""
     opens = np.flatnonzero(_OPENS_DIFF[lines.first] & ~lines.is_blank)
     if opens.size == 0:
@@ -221,7 +221,7 @@ def _diff_lines(lines: Lines) -> list[int]:
     return sorted(found)
 
 
-def _titles(lines: Lines, keys: Ints) -> list[int]:
+def _titles(lines: LineArray, keys: Ints) -> list[int]:
     """The further lines of a numbered failure's title, which ends with a colon: suites, then the test."""
     found: list[int] = []
     for number in lines.matching(_NUMBERED, keys, _LONGEST_LINE):
@@ -236,7 +236,7 @@ def _titles(lines: Lines, keys: Ints) -> list[int]:
     return found
 
 
-def _messages(lines: Lines, keys: Ints) -> list[int]:
+def _messages(lines: LineArray, keys: Ints) -> list[int]:
     """The line behind the name of a failed test, blank lines aside: it says what went wrong."""
     solid = np.flatnonzero(~lines.is_blank)
     named = np.array(lines.matching(_NAMED_FAILURE, keys, _LONGEST_LINE), dtype=np.int64)
@@ -251,7 +251,7 @@ def _first_of_runs(is_marked: Bools, most: int) -> Bools:
     return is_marked & (numbers - last_unmarked <= most)
 
 
-def _scores(lines: Lines, is_near: Bools) -> Floats:
+def _scores(lines: LineArray, is_near: Bools) -> Floats:
     """Fall with the distance to a line that matters. The last lines score, too: a log often ends with its summary."""
     total = len(lines)
     scores: Floats = np.zeros(total)

@@ -12,9 +12,9 @@ from msgspec import Struct
 SourceType = Literal["code", "logs", "docs"]
 WarningCode = Literal["constraints_unmet"]
 Language = Literal["fr", "en"]
-Reason = Literal["accessory", "routine"]
+DropReason = Literal["accessory", "routine"]
 
-_REASONS: dict[tuple[Reason, Language], str] = {
+_REASONS: dict[tuple[DropReason, Language], str] = {
     ("accessory", "fr"): "accessoire",
     ("accessory", "en"): "accessory",
     ("routine", "fr"): "routine",
@@ -34,7 +34,7 @@ class DroppedBlock(Struct, frozen=True):
 
     start: int
     end: int
-    reason: Reason
+    reason: DropReason
     start_char: int
     end_char: int
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tools.pruning.engine.log_lines import is_log
 from tools.pruning.engine.render import SourceType
-from tools.pruning.engine.text_arrays import Bools, Ints, Lines, mark, mark_codes, mark_openings
+from tools.pruning.engine.text_arrays import Bools, Ints, LineArray, mark, mark_codes, mark_openings
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([^)]*\))?|export|default|public|private|protected|internal|static|final|abstract|async|unsafe"
@@ -111,7 +111,7 @@ class Structure(Struct, frozen=True):
     parent: Ints
 
 
-def code_structure(lines: Lines, is_quoted: Bools) -> Structure:
+def code_structure(lines: LineArray, is_quoted: Bools) -> Structure:
     """Find the definitions and imports of a program; `is_quoted` marks the lines of triple-quoted strings."""
     total = len(lines)
     is_directive = (lines.first == ord("#")) & _DIRECTIVE_OPENINGS[lines.opening]
@@ -148,7 +148,7 @@ def code_structure(lines: Lines, is_quoted: Bools) -> Structure:
     )
 
 
-def document_structure(lines: Lines, blocks: list[tuple[int, int]]) -> Structure:
+def document_structure(lines: LineArray, blocks: list[tuple[int, int]]) -> Structure:
     """Find the sections of a document: headings are headers, and a deeper section has the outer one as its parent."""
     total = len(lines)
     parent = np.full(total, -1, dtype=np.int64)
@@ -171,7 +171,7 @@ def no_structure(total_lines: int) -> Structure:
     return Structure(is_header=nothing, is_import=nothing, is_comment=nothing, scope=outside, parent=outside)
 
 
-def quoted_lines(lines: Lines) -> Bools:
+def quoted_lines(lines: LineArray) -> Bools:
     """Mark the lines of triple-quoted strings, with the lines on which one opens or closes."""
     quotes = np.concatenate([lines.triples(quote) for quote in "\"'"])
     toggles = np.bincount(lines.line_of(quotes), minlength=len(lines))
@@ -179,7 +179,7 @@ def quoted_lines(lines: Lines) -> Bools:
     return is_open | (toggles > 0)
 
 
-def code_blocks(lines: Lines) -> list[tuple[int, int]]:
+def code_blocks(lines: LineArray) -> list[tuple[int, int]]:
     """The first and last line of every fenced block, from 0. A fence that is not closed runs to the end."""
     blocks: list[tuple[int, int]] = []
     if lines.triples("`").size == 0 and lines.triples("~").size == 0:
@@ -211,7 +211,7 @@ def units_of(total: int, blocks: list[tuple[int, int]]) -> Ints:
     return unit
 
 
-def protected_lines(lines: Lines) -> Bools:
+def protected_lines(lines: LineArray) -> Bools:
     """Mark the lines from each begin directive to its end directive, both included.
 
     A block that is not closed is protected to the end of the text, and an end without a beginning protects its own
@@ -232,7 +232,7 @@ def protected_lines(lines: Lines) -> Bools:
     return is_protected
 
 
-def detect_source_type(lines: Lines, is_quoted: Bools, *, is_output: bool) -> SourceType:
+def detect_source_type(lines: LineArray, is_quoted: Bools, *, is_output: bool) -> SourceType:
     """Tell what a text looks like; `is_quoted` marks the lines of triple-quoted strings.
 
     Between code and documents only lines without indentation count: a manual with examples is still a manual, and a
@@ -252,7 +252,7 @@ def detect_source_type(lines: Lines, is_quoted: Bools, *, is_output: bool) -> So
     return "code" if code >= document and code > 0 else "docs"
 
 
-def _signatures(lines: Lines, has_brace: Bools) -> Ints:
+def _signatures(lines: LineArray, has_brace: Bools) -> Ints:
     """The lines on which a function may begin whose brace opens on one of these lines, which begin none themselves.
 
     The brace is alone in the column of the function, or it follows the last parameter.
@@ -279,7 +279,9 @@ def _signatures(lines: Lines, has_brace: Bools) -> Ints:
     return np.array(sorted(found), dtype=np.int64)
 
 
-def _scopes(lines: Lines, column: Ints, is_header: Bools, continues: Bools, is_directive: Bools) -> tuple[Ints, Ints]:
+def _scopes(
+    lines: LineArray, column: Ints, is_header: Bools, continues: Bools, is_directive: Bools
+) -> tuple[Ints, Ints]:
     """Keep a stack of open headers over the lines at which one can open or close; between them nothing changes.
 
     A line that is indented more than the last header above it closes nothing. A header with a brace is closed by the
@@ -322,7 +324,7 @@ def _scopes(lines: Lines, column: Ints, is_header: Bools, continues: Bools, is_d
     return np.repeat(np.array(scopes), np.append(at, total) - np.append(0, at)), parent
 
 
-def _whole_imports(lines: Lines, first_lines: list[int], continues: Bools) -> Bools:
+def _whole_imports(lines: LineArray, first_lines: list[int], continues: Bools) -> Bools:
     """Mark import statements to their end: the lines indented under them and the closing bracket."""
     total = len(lines)
     is_import = mark(first_lines, total)
@@ -336,7 +338,7 @@ def _whole_imports(lines: Lines, first_lines: list[int], continues: Bools) -> Bo
     return is_import
 
 
-def _belongs_to_import(lines: Lines, continues: Bools, first: Ints | int, line: Ints | int) -> Bools:
+def _belongs_to_import(lines: LineArray, continues: Bools, first: Ints | int, line: Ints | int) -> Bools:
     """Whether a line belongs to the statement above it that begins on line `first`."""
     indent = lines.indent
     is_inside = (indent[line] > indent[first]) | (continues[line] & (indent[line] == indent[first]))
@@ -344,7 +346,7 @@ def _belongs_to_import(lines: Lines, continues: Bools, first: Ints | int, line: 
     return belongs
 
 
-def _claim_leading_comments(scope: Ints, headers: Ints, lines: Lines, is_comment: Bools) -> None:
+def _claim_leading_comments(scope: Ints, headers: Ints, lines: LineArray, is_comment: Bools) -> None:
     may_lead = is_comment & ~lines.is_blank
     for header in headers[may_lead[headers - 1] & (headers > 0)].tolist():
         above = header - 1
@@ -354,7 +356,7 @@ def _claim_leading_comments(scope: Ints, headers: Ints, lines: Lines, is_comment
             above -= 1
 
 
-def _headings(lines: Lines, in_block: Bools) -> list[tuple[int, int]]:
+def _headings(lines: LineArray, in_block: Bools) -> list[tuple[int, int]]:
     """The line and level of every heading, in order. Underlined ones have levels in the order of their first use."""
     levels: dict[int, int] = {}
     for i in np.flatnonzero((lines.first == ord("#")) & ~in_block).tolist():
@@ -381,7 +383,7 @@ def _in_blocks(blocks: list[tuple[int, int]], total: int) -> Bools:
     return in_block
 
 
-def _sample(lines: Lines, among: Bools) -> list[str]:
+def _sample(lines: LineArray, among: Bools) -> list[str]:
     numbers = np.flatnonzero(among)
     numbers = numbers[:: max(1, numbers.size // _SAMPLE_LINES)]
     starts = lines.start[numbers]
@@ -389,7 +391,7 @@ def _sample(lines: Lines, among: Bools) -> list[str]:
     return [lines.text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def _mark_embedded(lines: Lines, is_quoted: Bools) -> Bools:
+def _mark_embedded(lines: LineArray, is_quoted: Bools) -> Bools:
     """Mark what stands in quotes, block comments and code blocks: it can look like anything."""
     embedded = is_quoted | _block_comments(lines)
     for first, last in code_blocks(lines):
@@ -397,7 +399,7 @@ def _mark_embedded(lines: Lines, is_quoted: Bools) -> Bools:
     return embedded
 
 
-def _block_comments(lines: Lines) -> Bools:
+def _block_comments(lines: LineArray) -> Bools:
     """Mark the lines of comments that a line begins and that a later one may end, as in C."""
     is_comment = np.zeros(len(lines), dtype=np.bool_)
     if "*/" not in lines.text:

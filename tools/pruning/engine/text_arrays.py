@@ -47,7 +47,7 @@ class Characters(Struct, frozen=True):
     begins_part: Bools
 
 
-class Lines(Struct, frozen=True):
+class LineArray(Struct, frozen=True):
     """One entry per line of `text.split("\\n")`; only `codes` has one per character, with a final newline added.
 
     `first` and `last` are the codes of the first and last visible character (of whitespace, in a blank line), and
@@ -157,7 +157,7 @@ class Words:
         return [text[begin:after] for begin, after in zip(start.tolist(), end.tolist(), strict=True)]
 
 
-def read_lines(text: str, characters: Characters) -> Lines:
+def read_lines(text: str, characters: Characters) -> LineArray:
     codes, is_visible, is_word = characters.codes[1:], characters.is_visible, characters.is_word
     # The places where visible characters begin or end, and all newlines. The next place after a newline is the first
     # visible character of the line, or the end of a blank line; the place before it begins the trailing whitespace. So
@@ -178,7 +178,7 @@ def read_lines(text: str, characters: Characters) -> Lines:
         indent += (np.searchsorted(tabs, first_at) - np.searchsorted(tabs, start)) * (_TAB_COLUMNS - 1)
 
     begins_token = is_visible[1:] & ~(is_word[1:] & is_word[:-1])
-    return Lines(
+    return LineArray(
         text=text,
         codes=codes,
         start=start,

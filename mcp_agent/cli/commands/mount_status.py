@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
+from mcp_agent.cli.declaration import Reply
 from mcp_agent.config import Config
 from mcp_agent.page.mount_control import list_cost
 from mcp_agent.upstream.known_tools import KnownTools
@@ -18,9 +19,9 @@ from registry.profiles import Profiles
 _NAMED = 10
 
 
-def print_mounts(config: Config, profiles: Profiles, catalog: Catalog, daemon: RunningDaemon | None) -> None:
+def print_mounts(states: Mapping[str, Mapping[str, Any]]) -> None:
     """One line for each mounted server, and more where something is wrong."""
-    for name, facts in mount_states(config, profiles, catalog, daemon).items():
+    for name, facts in states.items():
         print(f"  {name:22} {describe_state(facts)}")
 
 
@@ -32,6 +33,43 @@ def mount_states(
         return {name: _kept_facts(config, profiles, catalog, name) for name in profiles.mounts}
     states: dict[str, dict[str, Any]] = daemon.ask("GET", "/api/mounts")["mounts"]
     return states
+
+
+def print_who_sees(
+    profiles: Profiles, catalog: Catalog, names: Sequence[str], clients: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Say which profiles show the tools of mounts, and which of `clients`, the connected ones, do not and why."""
+    seen: dict[str, dict[str, Any]] = {}
+    for name in names:
+        hidden_by = {profile: _hidden_by(profiles, catalog, name, profile) for profile in profiles.by_id}
+        shown = [profile for profile, reason in hidden_by.items() if not reason]
+        print(f"{name}: shown in the profiles {', '.join(shown)}" if shown else f"{name}: no profile shows its tools")
+        blind = [each for each in clients if hidden_by.get(each["profile"])]
+        for each in blind:
+            who = f"{each['client'] or 'a client of /' + each['wire']} ({each['token']})"
+            print(f"  {who} does not see them: its profile is {each['profile']}, and {hidden_by[each['profile']]}")
+        seen[name] = {
+            "profiles": shown,
+            "unseen_by": [
+                {"client": each["client"], "token": each["token"], "reason": hidden_by[each["profile"]]}
+                for each in blind
+            ],
+        }
+    return seen
+
+
+def _hidden_by(profiles: Profiles, catalog: Catalog, name: str, profile: str) -> str:
+    """Why a profile shows no tool of a mounted server; empty if it shows one, or if none is known yet."""
+    switches = [profiles[profile].switch(tool) for tool in catalog.categories.get(name, ())]
+    if not switches or None in switches:
+        return ""
+    flag = f" --profile {profile}"
+    return {
+        "profile": "that is switched off",
+        "effect": f"tools of their effect are off there: mcp-agent enable --effect execute{flag}",
+        "category": f"the category is off there: mcp-agent enable {name}{flag}",
+        "tool": f"it shows only tools that it names: mcp-agent enable TOOL{flag}",
+    }[switches[0] or ""]
 
 
 def describe_state(facts: Mapping[str, Any]) -> str:
@@ -52,13 +90,13 @@ def describe_state(facts: Mapping[str, Any]) -> str:
     return "\n      ".join(lines)
 
 
-def show_changes(config: Config, profiles: Profiles, daemon: RunningDaemon | None, *, is_accepted: bool) -> int:
+def show_changes(config: Config, profiles: Profiles, daemon: RunningDaemon | None, *, is_accepted: bool) -> Reply:
     """Print the tools that are not as the owner has seen them; with `is_accepted`, from now on they are."""
-    is_changed = False
+    changed: list[dict[str, Any]] = []
     for name, mount in profiles.mounts.items():
         known = KnownTools(config.mounts_dir, mount)
         for change in known.changes:
-            is_changed = True
+            changed.append({"mount": name, **change._asdict()})
             print(f"{name}: {change.name} {_difference(change.before, change.after)}")
         if not is_accepted:
             continue
@@ -66,13 +104,13 @@ def show_changes(config: Config, profiles: Profiles, daemon: RunningDaemon | Non
             known.accept()
         else:
             daemon.ask("POST", f"/api/mounts/{urllib.parse.quote(name)}/accept")
-    if not is_changed:
+    if not changed:
         print("every tool of the mounted servers is as you have last seen it")
     elif is_accepted:
         print("accepted: from now on you are told what is different from this")
     else:
         print("once you have read them: mcp-agent tools --changed --accept")
-    return 0
+    return Reply({"changed": changed, "accepted": is_accepted})
 
 
 def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:

@@ -74,7 +74,7 @@ def print_change(report: Mapping[str, Any]) -> None:
 
 def read_registry(config: Config, daemon: RunningDaemon | None = None) -> tuple[RegistryFile, Profiles, Catalog]:
     """The tools.json of `daemon` or else of `config`, its profiles, and every tool that is known."""
-    file = RegistryFile(config.config if daemon is None else Path(daemon.config), discover())
+    file = RegistryFile(config.tools_file if daemon is None else Path(daemon.config), discover())
     # A daemon whose file was deleted goes on as before. A new file would switch everything on.
     profiles = file.load_or_create() if daemon is None else file.load()
     live = LiveCatalog(discover(), ProgramHelp(config.program_help_file), kept_tools(config.mounts_dir))
