@@ -108,6 +108,7 @@ class Dispatcher:
         contract = contract_of(
             tool, call.caller, is_literal=self._context.is_literal, is_short=budget.form == "compact"
         )
+        arguments: dict[str, Any] = {}
         question: str | None = None
         remarks = NO_REMARKS
         try:
@@ -128,7 +129,7 @@ class Dispatcher:
                 contract.check(result, arguments)
             return Success(result, *await self._fit(Reply(result, remarks), budget), remarks=remarks)
         except ToolError as error:
-            problem = error if contract is None else contract.error(error)
+            problem = error if contract is None else contract.error(error, arguments)
             if isinstance(problem, Refused):
                 return problem.refusal
             if isinstance(problem, ContractError) and remarks.pruning is None:

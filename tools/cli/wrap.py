@@ -6,9 +6,7 @@ boundary: a program may have other ways to do the same.
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,8 +17,7 @@ from tools.cli.programs import find_program
 from tools.cli.subcommands import find_subcommand
 from tools.context import ToolContext
 from tools.kit.errors import BlockedSubcommand, NotFound, Timeout
-from tools.shell.command_progress import CommandProgress
-from tools.shell.shell_exec import GRACE_S, Executed, check_text, finish, sessions
+from tools.shell.shell_exec import Executed, check_text, ended_if_cancelled, finish, sessions, wait_for_end
 
 MISSING_PROGRAM = 127
 _MOST_OUTPUT_BYTES = 1024 * 1024
@@ -101,15 +98,9 @@ class Wrap(Struct, frozen=True):
             reads_stderr=True,
             environment={**self.env, **(environment or {})},
         )
-        try:
-            has_ended = await CommandProgress(ctx, session).wait_for_exit(self.timeout_seconds)
-            timed_out = not has_ended and session.is_running
-            if timed_out:
-                await session.stop(signal.SIGTERM, GRACE_S, "timeout")
+        with ended_if_cancelled(session):
+            timed_out = await wait_for_end(ctx, session, began, self.timeout_seconds, 0) == "timed out"
             result = await finish(ctx, session, began, timed_out=timed_out)
-        except asyncio.CancelledError:
-            session.abandon(GRACE_S)
-            raise
         if timed_out:
             whole = (
                 f"all that it printed is in {result.artifactRef or result.output_path}" if result.truncated else None
