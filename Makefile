@@ -4,7 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 DAEMON := .venv/.installed
 STAMP := .venv/.installed-dev
-PROGRAMS := curl jq chromium
+# An ssh server would listen on a person's machine from then on, so only a machine for tests gets one.
+PROGRAMS := curl jq chromium $(if $(CI),/usr/sbin/sshd)
 
 # Two workers for each processor: many tests wait for a process or a deadline. Tests of one file share a daemon.
 WORKERS ?= $(shell echo $$(( 2 * $$(nproc) )))
@@ -128,10 +129,14 @@ endef
 system:
 	@for program in $(PROGRAMS); do \
 	  command -v $$program >/dev/null && continue; \
-	  case $$program in chromium) why="the tests of the Tools page drive it";; *) why="commands of the docs use it";; esac; \
-	  echo "==> Installing $$program with apt-get: $$why"; \
-	  { apt-get update -qq && apt-get install -qq -y $$program; } || \
-	    { echo "apt-get could not install $$program; install it yourself, or run: make test-fast"; exit 1; }; \
+	  case $$program in \
+	    chromium) package=chromium; why="the tests of the Tools page drive it";; \
+	    */sshd) package=openssh-server; why="a test connects a laptop through it";; \
+	    *) package=$$program; why="commands of the docs use it";; \
+	  esac; \
+	  echo "==> Installing $$package with apt-get: $$why"; \
+	  { apt-get update -qq && apt-get install -qq -y $$package; } || \
+	    { echo "apt-get could not install $$package; install it yourself, or run: make test-fast"; exit 1; }; \
 	done
 
 # Clients and test suites of others, each installed once into the user's cache folder.

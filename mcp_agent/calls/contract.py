@@ -122,6 +122,8 @@ class Contract(Struct, frozen=True):
     is_literal: bool
     # Whether the profile keeps answers short.
     is_short: bool
+    # Whether the client puts the result in the place of the text that it sent.
+    is_never_cut: bool
 
     def parse(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
         """The arguments for the function, and notes on what was taken for what. Raises InvalidParams, Refused."""
@@ -176,12 +178,8 @@ def contract_of(tool: Tool, caller: Caller, *, is_literal: bool, is_short: bool)
     """The contract of a call; None for a tool that has none. On /rpc it always holds to the letter."""
     if tool.name not in _NAMES or tool.category != "pruning" or tool.given_schema is not None:
         return None
-    return Contract(tool, is_literal or caller.transport == "rpc", is_short)
-
-
-def is_never_cut(tool: Tool | None, caller: Caller) -> bool:
-    """Whether the client puts the result in the place of the text that it sent."""
-    return tool is not None and tool.name in _NEVER_CUT and caller.transport == "rpc"
+    is_on_rpc = caller.transport == "rpc"
+    return Contract(tool, is_literal or is_on_rpc, is_short, is_on_rpc and tool.name in _NEVER_CUT)
 
 
 def issues_data(method: str, tool: str | None, issues: Sequence[Mapping[str, str]]) -> dict[str, Any]:

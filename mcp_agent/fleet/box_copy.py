@@ -15,7 +15,7 @@ from tools.context import ToolContext
 from tools.filesystem.changes import undo_note
 from tools.kit.errors import BoxUnreachable, OutcomeUnknown, ToolError
 from tools.kit.params import Field
-from tools.kit.results import Facts, Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Copied(Result, frozen=True):
     why: str | None = None
 
     @property
-    def facts(self) -> Facts:
-        return Facts(change_id=self.undo_id)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         what = "is there already" if self.unchanged else f"copied in {self.seconds} s"

@@ -28,7 +28,7 @@ from mcp_agent.calls.call import Call, Caller, Failure, Narrowing, Outcome, Page
 from mcp_agent.fleet.messages import BadMessage
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
-from tools.kit.results import Facts, Media, Result
+from tools.kit.results import Media, Result, ResultFacts
 from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules, Rule
 
 # A member answers within that time, at the latest that the call is running.
@@ -322,8 +322,8 @@ class RemoteResult(Result, frozen=True):
         return _text_of(self._written)
 
     @property
-    def facts(self) -> Facts:
-        return Facts(self._exit, self._undo)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(self._exit, self._undo)
 
 
 class RemoteError(ToolError):

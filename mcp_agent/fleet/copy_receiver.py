@@ -30,7 +30,7 @@ from tools.journal.journal import Journal
 from tools.journal.journal_records import Receipt
 from tools.kit.errors import AlreadyExists, BoxUnreachable, IoError, StaleRev, ToolError, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Facts, Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
 _T = TypeVar("_T")
@@ -64,8 +64,8 @@ class Received(Result, frozen=True):
     why: str | None = None
 
     @property
-    def facts(self) -> Facts:
-        return Facts(change_id=self.undo_id)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.bytes} bytes received as {self.path}"

@@ -176,7 +176,7 @@ class Directory:
         return answer
 
     async def _hear(self, message: Message) -> None:
-        """A beat. Facts that are not known yet are asked for."""
+        """A beat. ResultFacts that are not known yet are asked for."""
         name = message.subject.split(".")[1]
         if BOX_NAME.fullmatch(name) is None:
             return

@@ -49,8 +49,9 @@ class TailLog(OutputLog):
 
     def skip(self, to: int) -> None:
         if to > self.end:
+            # A piece whose bytes are not there.
+            self.append("stdout", b"")
             self._evict_recent(0)
-            self._begin_piece("stdout")
             self.end = to
 
 

@@ -130,7 +130,7 @@ def _known(base: str, token_file: Path, host: str) -> list[dict[str, Any]]:
     Where it makes a token, there is a place for one.
     """
     # At first use: most daemons are never asked.
-    from mcp_agent.cli.clients.config_file import Place
+    from mcp_agent.cli.clients.config_file import ConfigEntry
     from mcp_agent.cli.clients.frameworks import PRINTED
     from mcp_agent.cli.clients.known_clients import CLIENTS, VARIABLE
     from mcp_agent.cli.clients.reach import Http, Stdio, by_ssh, mcp_url, token_flags
@@ -145,7 +145,7 @@ def _known(base: str, token_file: Path, host: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for client in CLIENTS:
         path = client.files[0] if client.files else client.project_file or ""
-        empty = Place(Path("/nonexistent"), client.format, (*client.keys, _NAME))
+        empty = ConfigEntry(Path("/nonexistent"), client.format, (*client.keys, _NAME))
         found.append(
             {
                 "id": client.id,

@@ -19,7 +19,7 @@ from tools.files.paths import on_one_line, to_wire
 from tools.files.sources import Source, open_files_below, open_folder, open_source
 from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
-from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
+from tools.kit.results import Body, Item, Result, ResultFacts, quantity, short_path
 from tools.kit.spec import tool
 from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, SearchQuery
 from tools.search.globs import glob_below, read_glob
@@ -73,9 +73,9 @@ class FoundLines(Result, frozen=True):
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ResultFacts:
         more = "Raise max_matches, or narrow the pattern or the glob: there is more."
-        return Facts(rest_hint=more if self.truncated else "")
+        return ResultFacts(rest_hint=more if self.truncated else "")
 
     @property
     def body(self) -> Body:

@@ -21,9 +21,9 @@ from tools.kit.results import (
     ArtifactRange,
     Body,
     Content,
-    Facts,
     Media,
     Result,
+    ResultFacts,
     line_count,
     line_cut,
     quantity,
@@ -56,8 +56,8 @@ class FileText(Result, frozen=True):
         return f"{how_many} {self.size:,} bytes of {short_path(self.path)}"
 
     @property
-    def facts(self) -> Facts:
-        return Facts(next_call=self._next_call if self.truncated else None)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(next_call=self._next_call if self.truncated else None)
 
     @property
     def body(self) -> Body:

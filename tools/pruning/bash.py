@@ -20,7 +20,7 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import IoError, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue
-from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result
+from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.pruning.confined import check_folder, confined, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
@@ -76,10 +76,10 @@ class BashOutput(Result, frozen=True):
         return f"exit {self.exit_code}"
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ResultFacts:
         has_succeeded = bool(self.running) or (self.exit_code == 0 and not self.timed_out)
         rest = ASK_FOR_LESS if self.truncated else ""
-        return Facts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest)
+        return ResultFacts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest)
 
     @property
     def body(self) -> Body:

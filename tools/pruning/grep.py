@@ -20,7 +20,7 @@ from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
 from tools.filesystem.fs_grep import matches_summary, search_error
 from tools.kit.params import Field, Issue
-from tools.kit.results import ASK_FOR_LESS, Body, Facts, Item, Result
+from tools.kit.results import ASK_FOR_LESS, Body, Item, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.confined import check_folder, confined, open_confined
@@ -61,8 +61,8 @@ class GrepMatches(Result, frozen=True):
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
-    def facts(self) -> Facts:
-        return Facts(rest_hint=ASK_FOR_LESS if self.truncated else "")
+    def facts(self) -> ResultFacts:
+        return ResultFacts(rest_hint=ASK_FOR_LESS if self.truncated else "")
 
     @property
     def body(self) -> Body:

@@ -11,7 +11,7 @@ from tools.files import utf8
 from tools.files.disk import read_up_to
 from tools.kit.errors import NotAFile
 from tools.kit.params import Field
-from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result, line_count, quantity, short_path
+from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts, line_count, quantity, short_path
 from tools.kit.spec import tool
 from tools.pruning.confined import confined, open_confined
 from tools.pruning.engine import SourceType
@@ -51,8 +51,8 @@ class ReadText(Result, frozen=True):
         return f"{of} {self.bytes:,} bytes of {short_path(self.file_path)}"
 
     @property
-    def facts(self) -> Facts:
-        return Facts(rest_hint=ASK_FOR_LESS if self.truncated else "")
+    def facts(self) -> ResultFacts:
+        return ResultFacts(rest_hint=ASK_FOR_LESS if self.truncated else "")
 
     @property
     def body(self) -> Body:

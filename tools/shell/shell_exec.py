@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tools.context import ToolContext
 from tools.kit.errors import InvalidParams
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
-from tools.kit.results import Body, Facts, Result, last_line, line_count, line_cut, quantity
+from tools.kit.results import Body, Result, ResultFacts, last_line, line_count, line_cut, quantity
 from tools.kit.spec import tool
 from tools.sessions.manager import SessionManager
 from tools.sessions.origin import EndedBy
@@ -76,12 +76,14 @@ class Executed(Result, frozen=True):
         return text
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ResultFacts:
         rest = ""
         if self.truncated and self.artifactRef is None:
             rest = f"All of it is in the file output_path{' so far' if self.running else ''}."
         has_succeeded = bool(self.running) or self.exit_code == 0
-        return Facts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest, artifact=self.artifactRef)
+        return ResultFacts(
+            exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest, artifact=self.artifactRef
+        )
 
     @property
     def body(self) -> Body:

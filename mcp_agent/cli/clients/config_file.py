@@ -27,7 +27,7 @@ class Unreadable(UserError):
     """The file of a client cannot be read or understood, and so is not changed."""
 
 
-class Place(Struct, frozen=True):
+class ConfigEntry(Struct, frozen=True):
     """Where an entry belongs: the file, its format, and the keys that lead to it."""
 
     path: Path
