@@ -1,6 +1,6 @@
 // Tools: profiles side by side, with a switch for every category, tool and effect, and the deny rules.
 
-import { post } from "../api.js";
+import { get, post } from "../api.js";
 import { button, empty, fill, h, icon, select, toggle } from "../dom.js";
 import * as format from "../format.js";
 import { readSetting, writeSetting } from "../settings.js";
@@ -70,7 +70,10 @@ function mount(root, app) {
   );
 
   const change = (path, body, done) =>
-    app.attempt(async () => app.store.set("board", await post(`switchboard/${path}`, body)), done);
+    app.attempt(async () => {
+      await post(path, body);
+      app.store.set("board", await get("switchboard"));
+    }, done);
 
   function paint() {
     const state = app.store.state.board;
@@ -157,7 +160,7 @@ function mount(root, app) {
     ].filter(Boolean);
     const ask = { title: `Use ${preset.title}?`, text: warnings.join(" "), action: "Use" };
     if (warnings.length > 0 && !(await app.ask(ask))) return;
-    await change("preset", { preset: preset.id }, `${preset.title} is in use`);
+    await change("profiles/preset", { preset: preset.id }, `${preset.title} is in use`);
   }
 
   function paintChips(state) {
@@ -267,14 +270,20 @@ function mount(root, app) {
           `${profile.visible.length} on · ${format.count(profile.tokens)} tokens`,
         ),
         !profile.enabled
-          ? button("Switch on", () => change("enable", { profile: profile.id, enabled: true }), { kind: "tiny" })
+          ? button("Switch on", () => change("profiles/update", { profile: profile.id, enabled: true }), {
+              kind: "tiny",
+            })
           : isActive
             ? h("span", { class: "chip accent" }, icon("check", 13), state.pinned ? "Active (pinned)" : "Active")
-            : button("Make active", () => change("use", { profile: profile.id }, `${profile.label} is active`), {
-                kind: "tiny",
-                disabled: state.pinned,
-                aria: { label: `Make ${profile.label} active` },
-              }),
+            : button(
+                "Make active",
+                () => change("profiles/use", { profile: profile.id }, `${profile.label} is active`),
+                {
+                  kind: "tiny",
+                  disabled: state.pinned,
+                  aria: { label: `Make ${profile.label} active` },
+                },
+              ),
       ),
     );
   }
@@ -313,7 +322,7 @@ function mount(root, app) {
               action: "Duplicate",
             });
             if (!answer) return;
-            await change("duplicate", { profile: profile.id, label: answer.label }, `Created ${answer.label}`);
+            await change("profiles/create", { from: profile.id, label: answer.label }, `Created ${answer.label}`);
           }),
           { icon: "copy" },
         ),
@@ -327,12 +336,16 @@ function mount(root, app) {
               action: "Rename",
             });
             if (answer)
-              await change("rename", { profile: profile.id, label: answer.label }, `It is called ${answer.label} now`);
+              await change(
+                "profiles/update",
+                { profile: profile.id, label: answer.label },
+                `It is called ${answer.label} now`,
+              );
           }),
         ),
         button(
           profile.enabled ? "Switch the profile off" : "Switch the profile on",
-          act(() => change("enable", { profile: profile.id, enabled: !profile.enabled })),
+          act(() => change("profiles/update", { profile: profile.id, enabled: !profile.enabled })),
         ),
         inFile &&
           button(
@@ -344,7 +357,7 @@ function mount(root, app) {
                 : "Clients whose token names it will see no tools.";
               if (await app.ask({ title, text, action: profile.builtin ? "Reset" : "Delete", kind: "danger" }))
                 await change(
-                  "delete",
+                  "profiles/delete",
                   { profile: profile.id },
                   profile.builtin ? `${profile.label} is reset` : `${profile.label} is deleted`,
                 );
@@ -512,9 +525,7 @@ function mount(root, app) {
     const tryIt = async (event) => {
       event.preventDefault();
       if (!probe.value.trim()) return;
-      const answer = await app.attempt(() =>
-        post("switchboard/rules/try", { profile: profile.id, kind, text: probe.value }),
-      );
+      const answer = await app.attempt(() => post("rules/try", { profile: profile.id, kind, text: probe.value }));
       if (!answer) return;
       const why = answer.rule
         ? `Denied by the rule ${answer.rule}: ${answer.reason}. It matches ${answer.matched}`
