@@ -18,7 +18,6 @@ from mcp_agent.page.mount_control import MountControl
 from mcp_agent.page.page_calls import PageCalls
 from mcp_agent.page.page_login import PageLogin
 from mcp_agent.page.session_views import SessionViews
-from mcp_agent.page.switchboard import Switchboard
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import BrowserLogins
 from mcp_agent.storage.audit_reader import Trail
@@ -28,14 +27,11 @@ def owner_api(
     daemon: Daemon, tokens: Tokens, health: HealthRoute, logins: BrowserLogins, connected: Callable[[], list[Caller]]
 ) -> Api:
     """Every endpoint of /api."""
-    counts = daemon.metrics.by_tool
-    switchboard = Switchboard(daemon, lambda: {name: sum(each.by_code.values()) for name, each in counts.items()})
     calls = PageCalls(daemon.dispatcher, daemon.gate, tokens)
     trail = Trail(daemon.config.audit_dir, lambda: None)
     groups = [
         Control(daemon, tokens, health, connected).routes,
         MountControl(daemon).routes,
-        switchboard.routes,
         PageLogin(logins).routes,
         calls.routes,
         SessionViews(daemon.sessions, calls).routes,

@@ -15,7 +15,7 @@ from msgspec import Struct
 from mcp_agent import MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE, __version__
 from mcp_agent.upstream.client_package import import_client
 from mcp_agent.upstream.process_transport import ServerProcess, process_transport
-from registry.mount_entries import Mount, SecretPlace, Values
+from registry.mounts import Mount, SecretPlace, Values
 from registry.user_error import UserError
 from tools.cli.programs import find_program
 from tools.sessions.manager import SessionManager

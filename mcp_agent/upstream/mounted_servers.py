@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_agent.upstream.known_tools import KnownTools
     from mcp_agent.upstream.mounted_tools import CallUpstream
     from mcp_agent.upstream.upstream_server import Upstream
-    from registry.mount_entries import Mount
+    from registry.mounts import Mount
 
 log = logging.getLogger(__name__)
 

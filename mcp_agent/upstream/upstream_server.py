@@ -16,7 +16,7 @@ from mcp_agent.process.logs import event
 from mcp_agent.upstream.connecting import START_S, Listeners, Surroundings, connect, envelope
 from mcp_agent.upstream.direct_calls import DirectCalls, Progress, ServerDisconnected, is_plain
 from mcp_agent.upstream.process_transport import ServerProcess
-from registry.mount_entries import Mount
+from registry.mounts import Mount
 from tools.kit.errors import ToolError, UpstreamFailed, UpstreamUnavailable
 
 if TYPE_CHECKING:

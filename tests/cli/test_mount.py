@@ -213,7 +213,7 @@ def test_one_server_that_is_refused_does_not_keep_the_others_from_being_taken_ov
     (home / "theirs.json").write_text(json.dumps({"mcpServers": theirs}))
     with running(home) as daemon:
         done = daemon.cli("mount", "import", "theirs.json")
-        assert (done.returncode, "left out: bad: mount/command: must be a text" in done.stdout) == (0, True), done
+        assert (done.returncode, "left out: bad: mount/command: must be a string" in done.stdout) == (0, True), done
         assert "small: running; 16 tools" in done.stdout
 
 

@@ -1,6 +1,6 @@
 // Tools: profiles side by side, with a switch for every category, tool and effect, and the deny rules.
 
-import { post } from "../api.js";
+import { get, post } from "../api.js";
 import { button, empty, fill, h, icon, select, toggle } from "../dom.js";
 import * as format from "../format.js";
 import { readSetting, writeSetting } from "../settings.js";
@@ -65,7 +65,10 @@ function mount(root, app) {
   );
 
   const change = (path, body, done) =>
-    app.attempt(async () => app.store.set("board", await post(`switchboard/${path}`, body)), done);
+    app.attempt(async () => {
+      await post(path, body);
+      app.store.set("board", await get("switchboard"));
+    }, done);
 
   function paint() {
     const state = app.store.state.board;
@@ -119,7 +122,7 @@ function mount(root, app) {
       const text = `This also resets every switch of the profile ${profile.label}. Its deny rules stay.`;
       if (!(await app.ask({ title: `Use ${preset.title}?`, text, action: "Use" }))) return;
     }
-    await change("preset", { preset: preset.id }, `${preset.title} is in use`);
+    await change("profiles/preset", { preset: preset.id }, `${preset.title} is in use`);
   }
 
   function paintChips(state) {
@@ -229,14 +232,20 @@ function mount(root, app) {
         ),
         h("span", { class: "small muted nowrap" }, `${profile.visible.length} on · ${format.short(cost)} tokens`),
         !profile.enabled
-          ? button("Switch on", () => change("enable", { profile: profile.id, enabled: true }), { kind: "tiny" })
+          ? button("Switch on", () => change("profiles/update", { profile: profile.id, enabled: true }), {
+              kind: "tiny",
+            })
           : isActive
             ? h("span", { class: "chip accent" }, icon("check", 13), state.pinned ? "Active (pinned)" : "Active")
-            : button("Make active", () => change("use", { profile: profile.id }, `${profile.label} is active`), {
-                kind: "tiny",
-                disabled: state.pinned,
-                aria: { label: `Make ${profile.label} active` },
-              }),
+            : button(
+                "Make active",
+                () => change("profiles/use", { profile: profile.id }, `${profile.label} is active`),
+                {
+                  kind: "tiny",
+                  disabled: state.pinned,
+                  aria: { label: `Make ${profile.label} active` },
+                },
+              ),
       ),
     );
   }
@@ -275,7 +284,7 @@ function mount(root, app) {
               action: "Duplicate",
             });
             if (!answer) return;
-            await change("duplicate", { profile: profile.id, label: answer.label }, `Created ${answer.label}`);
+            await change("profiles/create", { from: profile.id, label: answer.label }, `Created ${answer.label}`);
           }),
           { icon: "copy" },
         ),
@@ -289,12 +298,16 @@ function mount(root, app) {
               action: "Rename",
             });
             if (answer)
-              await change("rename", { profile: profile.id, label: answer.label }, `It is called ${answer.label} now`);
+              await change(
+                "profiles/update",
+                { profile: profile.id, label: answer.label },
+                `It is called ${answer.label} now`,
+              );
           }),
         ),
         button(
           profile.enabled ? "Switch the profile off" : "Switch the profile on",
-          act(() => change("enable", { profile: profile.id, enabled: !profile.enabled })),
+          act(() => change("profiles/update", { profile: profile.id, enabled: !profile.enabled })),
         ),
         inFile &&
           button(
@@ -306,7 +319,7 @@ function mount(root, app) {
                 : "Clients whose token names it will see no tools.";
               if (await app.ask({ title, text, action: profile.builtin ? "Reset" : "Delete", kind: "danger" }))
                 await change(
-                  "delete",
+                  "profiles/delete",
                   { profile: profile.id },
                   profile.builtin ? `${profile.label} is reset` : `${profile.label} is deleted`,
                 );
@@ -472,9 +485,7 @@ function mount(root, app) {
     const tryIt = async (event) => {
       event.preventDefault();
       if (!probe.value.trim()) return;
-      const answer = await app.attempt(() =>
-        post("switchboard/rules/try", { profile: profile.id, kind, text: probe.value }),
-      );
+      const answer = await app.attempt(() => post("rules/try", { profile: profile.id, kind, text: probe.value }));
       if (!answer) return;
       const why = answer.rule
         ? `Denied by the rule ${answer.rule}: ${answer.reason}. It matches ${answer.matched}`
