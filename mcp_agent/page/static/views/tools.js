@@ -153,7 +153,7 @@ function mount(root, app) {
 
   async function usePreset(state, preset, profile) {
     const warnings = [
-      lacksBrowser(state, preset) && `${NO_BROWSER} mcp-agent mount brings one.`,
+      lacksBrowser(state, preset) && `${NO_BROWSER} mcp-agent mount add brings one.`,
       profile &&
         !isAsShipped(state, profile, preset.id) &&
         `This also resets every switch of the profile ${profile.label}. Its deny rules stay.`,
