@@ -68,10 +68,7 @@ async def test_a_mount_says_which_connected_client_does_not_see_it_and_why(home:
         async with daemon.http() as http, http.stream("GET", "/sse"):
             assert command(home, "profile", "use", "read-only").returncode == 0
             done = mount(daemon, "small", "--", *LINE)
-        assert (
-            "its profile is read-only, and tools of their effect are off there: mcp-agent enable --effect"
-            in done.stdout
-        )
+        assert "its profile is read-only, and it shows only tools that it names: mcp-agent enable TOOL" in done.stdout
         assert "default" in done.stdout.partition("shown in the profiles ")[2].splitlines()[0]
 
 
