@@ -17,7 +17,7 @@ from mcp_agent import MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE, __version__
 from mcp_agent.upstream.process_transport import ServerProcess, process_transport
 from registry.mounts import Mount, SecretPlace, Values
 from registry.user_error import UserError
-from tools.cli.programs import find_program
+from tools.cli.program_help import find_program
 from tools.sessions.manager import SessionManager
 
 if TYPE_CHECKING:
