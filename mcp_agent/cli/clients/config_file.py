@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from mcp_agent.cli.clients import jsonc, toml_text
+from mcp_agent.cli.clients import toml_text
+from registry import jsonc
 from registry.user_error import UserError
 from tools.files import disk
 

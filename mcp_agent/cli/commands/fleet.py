@@ -10,8 +10,8 @@ from mcp_agent.cli.commands.token import parse_lifetime
 from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.config import Config, load
-from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.credentials import FleetKeys, Role
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.nats_config import write_accounts, write_server_config
 from mcp_agent.security.state_folder import secure_state_dir
 from tools.files.disk import NEW_FLAGS, open_descriptor, write_all

@@ -16,7 +16,7 @@ from mcp_agent.cli.commands.own_command import own_command
 from mcp_agent.cli.commands.serve_gateway import gateway_config
 from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
-from mcp_agent.fleet.bus_errors import FleetError
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.trial import BOXES, Running, Trial
 from mcp_agent.process.printing import paint, write_painted
 from registry.user_error import UserError

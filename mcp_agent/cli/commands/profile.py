@@ -18,9 +18,8 @@ from mcp_agent.cli.declaration import COMMON, STOP_SESSIONS, Argument, CommandRe
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
 from mcp_agent.security import auth_tokens
-from registry.edits import profile_entry, replace_profile
-from registry.known_keys import EFFECTS
-from registry.profiles import BadRegistry
+from registry.edits import edit_named, profile_entry
+from registry.profiles import EFFECTS, BadRegistry
 from registry.user_error import UsageError, UserError
 
 _EDITORS = ("VISUAL", "EDITOR")
@@ -168,7 +167,7 @@ def edit(options: Namespace) -> CommandReply:
             print("nothing has changed")
             _discard(kept)
             return CommandReply({"changes": []})
-        file.try_edit(replace_profile(options.id, entry), catalog)
+        file.try_edit(edit_named("profiles/edit", {"profile": options.id, "entry": entry}), catalog)
     except BadRegistry as error:
         raise _unusable("; ".join(map(str, error.problems)), kept) from None
     except (ValueError, UserError) as error:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from registry.catalog import discover
-from registry.edits import BadArguments
-from registry.profile_edits import PROFILE_EDITS
+from registry.edits import BadArguments, edit_named
 from registry.profiles import BadRegistry, Profiles, UnknownName
 from registry.tools_json_file import RegistryFile
 from registry.user_error import UserError
@@ -26,7 +25,7 @@ def file(tmp_path: Path) -> RegistryFile:
 
 
 def _make(file: RegistryFile, name: str, **arguments: Any) -> Profiles:
-    return file.edit(PROFILE_EDITS[name](arguments), _CATALOG)
+    return file.edit(edit_named(name, arguments), _CATALOG)
 
 
 def _entry(file: RegistryFile, profile_id: str) -> dict[str, Any]:
@@ -38,8 +37,8 @@ def _entry(file: RegistryFile, profile_id: str) -> dict[str, Any]:
 
 def test_a_copy_has_an_id_of_its_own_and_every_switch_of_the_first(file: RegistryFile) -> None:
     _make(file, "switch", profile="default", target="fs_read", enabled=False)
-    _make(file, "duplicate", profile="default", label="Night Shift")
-    profiles = _make(file, "duplicate", profile="default", label="Night  shift")
+    _make(file, "profiles/create", **{"from": "default"}, label="Night Shift")
+    profiles = _make(file, "profiles/create", **{"from": "default"}, label="Night  shift")
     assert [each for each in profiles.by_id if each.startswith("night")] == ["night-shift", "night-shift-2"]
     tools = _CATALOG.by_name
     assert not profiles["night-shift"].allows(tools["fs_read"])
@@ -47,29 +46,29 @@ def test_a_copy_has_an_id_of_its_own_and_every_switch_of_the_first(file: Registr
 
 
 def test_a_copy_of_a_built_in_profile_keeps_its_rule(file: RegistryFile) -> None:
-    profiles = _make(file, "duplicate", profile="read-only", label="Readers")
+    profiles = _make(file, "profiles/create", **{"from": "read-only"}, label="Readers")
     assert {tool.effect for tool in _CATALOG.tools if profiles["readers"].allows(tool)} == {"read"}
 
 
 @pytest.mark.parametrize("label", ["", "   ", "x" * 81, "a\x1b[31mb"])
 def test_a_label_is_one_line_of_some_length(file: RegistryFile, label: str) -> None:
     with pytest.raises(BadArguments, match="a label is a line of 1 to 80 characters"):
-        _make(file, "rename", profile="default", label=label)
+        _make(file, "profiles/update", profile="default", label=label)
 
 
 def test_the_active_profile_and_an_unchanged_built_in_one_cannot_be_deleted(file: RegistryFile) -> None:
     with pytest.raises(UserError, match="make another one active first"):
-        _make(file, "delete", profile="default")
+        _make(file, "profiles/delete", profile="default")
     with pytest.raises(UserError, match="lean is built in"):
-        _make(file, "delete", profile="lean")
+        _make(file, "profiles/delete", profile="lean")
     with pytest.raises(UnknownName, match="there is no profile 'nobody'"):
-        _make(file, "delete", profile="nobody")
+        _make(file, "profiles/delete", profile="nobody")
 
 
 def test_a_built_in_profile_that_is_deleted_is_as_it_was_shipped(file: RegistryFile) -> None:
-    _make(file, "use", profile="lean")
+    _make(file, "profiles/use", profile="lean")
     _make(file, "switch", profile="default", target="shell", enabled=False)
-    profiles = _make(file, "delete", profile="default")
+    profiles = _make(file, "profiles/delete", profile="default")
     assert all(profiles["default"].allows(tool) for tool in _CATALOG.tools)
 
 
@@ -93,7 +92,7 @@ def test_a_preset_sets_every_switch_and_leaves_rules_mounts_and_unknown_keys(fil
     }
     file.path.write_text(json.dumps(document))
     file.load()
-    profiles = _make(file, "preset", preset="full-access")
+    profiles = _make(file, "profiles/preset", preset="full-access")
     assert profiles.active == "default"
     assert all(profiles["default"].allows(tool) for tool in _CATALOG.tools)
     entry = _entry(file, "default")
@@ -102,10 +101,10 @@ def test_a_preset_sets_every_switch_and_leaves_rules_mounts_and_unknown_keys(fil
     assert browser == {"id": "browser", "enabled": True, "mount": mount}
     listed = next(each for each in entry["categories"] if each["id"] == "filesystem")["tools"]
     assert listed[0] == {"id": "fs_read", "enabled": True, "x-note": 1}
-    profiles = _make(file, "preset", preset="browser-only")
+    profiles = _make(file, "profiles/preset", preset="browser-only")
     assert not any(profiles["browser-only"].allows(tool) for tool in _CATALOG.tools)
     with pytest.raises(BadArguments, match="there is no preset 'none'"):
-        _make(file, "preset", preset="none")
+        _make(file, "profiles/preset", preset="none")
 
 
 def test_a_rule_that_cannot_be_used_is_not_saved(file: RegistryFile) -> None:
@@ -115,7 +114,7 @@ def test_a_rule_that_cannot_be_used_is_not_saved(file: RegistryFile) -> None:
         _make(file, "rules/add", **rule, pattern="(")
     with pytest.raises(BadArguments, match="one pattern a line"):
         _make(file, "rules/add", **rule, pattern=" \n ")
-    with pytest.raises(BadArguments, match="must be paths or commands"):
+    with pytest.raises(BadArguments, match="Invalid enum value 'files'"):
         _make(file, "rules/add", **{**rule, "kind": "files"}, pattern="x")
     with pytest.raises(UnknownName, match="there is no rule 'broken'"):
         _make(file, "rules/remove", profile="default", kind="paths", id="broken")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_agent.cli.clients import jsonc
+from registry import jsonc
 
 _PATH = ("mcpServers", "devbox")
 _ENTRY = {"type": "http", "url": "http://127.0.0.1:8765/mcp", "headers": {"Authorization": "Bearer x"}}
@@ -45,6 +46,11 @@ def _objects(draw: st.DrawFn, line_end: str, depth: int = 0, keys: tuple[str, ..
     has_tail = draw(st.booleans())
     tail = "," if members and has_tail else ""
     return "{" + ",".join(members) + tail + draw(_spaces(line_end)) + "}"
+
+
+def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    entries = st.fixed_dictionaries({"id": st.sampled_from(["x", "y"])}, optional={"a": inner})
+    return st.lists(inner | entries, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "id"]), inner)
 
 
 @st.composite
@@ -97,6 +103,55 @@ def test_plain_json_is_read_as_json(value: Any) -> None:
     assert jsonc.read(json.dumps(value, indent=2, ensure_ascii=False)) == value
 
 
+@given(_files(), st.recursive(st.booleans() | st.integers(0, 1), _containers), st.sampled_from(["a", "mcpServers"]))
+def test_a_text_is_rewritten_to_mean_any_document(text: str, value: Any, key: str) -> None:
+    document = {**jsonc.read(text), key: value}
+    document.pop("b", None)
+    assert json.dumps(jsonc.read(jsonc.rewrite(text, document)), sort_keys=True) == json.dumps(document, sort_keys=True)
+    assert jsonc.rewrite(text, jsonc.read(text)) == text
+    nested = jsonc.rewrite(text, {"a": document, "b": [document]})
+    assert jsonc.read(jsonc.rewrite(nested, {"b": [value, document], "a": value})) == {
+        "b": [value, document],
+        "a": value,
+    }
+
+
+def test_elements_of_an_array_are_known_by_their_id() -> None:
+    text = """{
+  "tools": [ // all of them
+    { "id": "a", "on": true }, // the first
+    /* loud */ { "id": "b", "on": true },
+    { "id": "c" } // the last
+  ],
+}
+"""
+    tools = [{"id": "a", "on": False}, {"id": "c", "note": 1}, {"id": "d"}]
+    assert (
+        jsonc.rewrite(text, {"tools": tools})
+        == """{
+  "tools": [ // all of them
+    { "id": "a", "on": false }, // the first
+    /* loud */
+    { "id": "c", "note": 1 }, // the last
+    {
+      "id": "d"
+    }
+  ],
+}
+"""
+    )
+    assert jsonc.read(jsonc.rewrite(text, {"tools": tools[::-1]})) == {"tools": tools[::-1]}
+
+
+@pytest.mark.parametrize("piece", ['"', '\\"', "/*", "//", ",", "[ ", '{"a":1,', " \n", "/"])
+def test_any_text_is_read_or_refused_in_linear_time(piece: str) -> None:
+    begun = time.process_time()
+    for text in (piece * 100_000, f'"{piece * 100_000}', f"[{piece * 100_000}"):
+        with pytest.raises(jsonc.NotJson):
+            jsonc.read(text)
+    assert time.process_time() - begun < 5
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -121,14 +176,19 @@ def test_a_new_entry_is_written_as_the_file_is(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": 1', 'line 1, column 8: "," or "}" is expected'),
-        ("{\n  'a': 1}", 'line 2, column 3: a name in double quotes, or "}" is expected'),
-        ('{"a": }', "line 1, column 7: a value is expected"),
-        ('{"a" 1}', 'line 1, column 6: ":" is expected'),
-        ("[1 2]", 'line 1, column 4: "," or "]" is expected'),
-        ("{} x", "line 1, column 4: there is something behind the end"),
-        ("{ /* never closed", 'line 1, column 3: a name in double quotes, or "}" is expected'),
-        ("[" * 300, "line 1, column 202: it is nested too deeply"),
+        ('{"a": 1', "line 1, column 8: Expecting ',' delimiter"),
+        ("{\n  'a': 1}", "line 2, column 3: Expecting property name enclosed in double quotes"),
+        ('{"a": }', "line 1, column 7: Expecting value"),
+        ('{"a" 1}', "line 1, column 6: Expecting ':' delimiter"),
+        ("[1 2]", "line 1, column 4: Expecting ',' delimiter"),
+        ("{} x", "line 1, column 4: Extra data"),
+        ("{ /* never closed", "line 1, column 3: Expecting property name enclosed in double quotes"),
+        ("[,]", "line 1, column 2: Expecting value"),
+        ("[1,,]", "line 1, column 4: Expecting value"),
+        ('{"a":,}', "line 1, column 6: Expecting value"),
+        ('{"a": NaN}', "NaN is no JSON"),
+        ('{"a": "\\', "line 1, column 7: Unterminated string starting at"),
+        ("[" * 100_000, "it is nested too deeply"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_place(text: str, message: str) -> None:
