@@ -1,4 +1,4 @@
-"""The resources of mounted servers, under their own URIs and never under ours, for callers that have a tool of that server."""
+"""The resources of mounted servers, under their own URIs and never ours, for callers that have a tool of the server."""
 
 from __future__ import annotations
 
