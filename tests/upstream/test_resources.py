@@ -12,7 +12,7 @@ from mcp_agent.resources.mounted_resources import MountedResources
 from mcp_agent.resources.resources import CannotBeRead
 from mcp_agent.upstream.known_tools import KnownTools
 from registry.gate import Access
-from registry.mount_entries import Mount
+from registry.mounts import Mount
 from tests.support.shell_host import ShellHost
 from tests.upstream.mounting import mounted, small
 from tools.context import ToolContext
