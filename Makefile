@@ -4,7 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 DAEMON := .venv/.installed
 STAMP := .venv/.installed-dev
-PROGRAMS := curl jq chromium
+# An ssh server would listen on a person's machine from then on, so only a machine for tests gets one.
+PROGRAMS := curl jq chromium $(if $(CI),/usr/sbin/sshd)
 
 # Two workers for each processor: many tests wait for a process or a deadline. Tests of one file share a daemon.
 WORKERS ?= $(shell echo $$(( 2 * $$(nproc) )))
@@ -16,7 +17,7 @@ TASKS ?=
 REPO ?= .
 LIMIT ?= 500
 
-.PHONY: serve dev screenshots test test-long test-openwebui test-clients check tests bench score fit tasks lint docs system programs clean
+.PHONY: serve dev screenshots test test-fast test-long test-openwebui test-clients check tests bench score fit tasks lint docs system programs clean
 
 # The terminal of the Tools page is fetched once, when the daemon is there; without it the page shows text.
 serve: $(DAEMON)
@@ -29,6 +30,10 @@ dev: $(DAEMON)
 # The checks of the code need one processor for half a minute, so they run beside the tests.
 test: $(STAMP) system programs
 	@$(MAKE) --no-print-directory -j2 check tests
+
+# What can be said without a daemon, a browser, NATS or a program from npm.
+test-fast: $(STAMP)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m 'not alone and not starts'
 
 test-long: $(STAMP) system programs
 	@MCP_AGENT_TEST_LONG=1 $(MAKE) --no-print-directory tests
@@ -92,7 +97,7 @@ lint: $(STAMP)
 
 $(DAEMON): pyproject.toml
 	@$(make-venv)
-	@echo "==> Installing what the daemon needs into .venv (30 MB to download, once)"
+	@echo "==> Installing what the daemon needs into .venv (34 MB to download, once)"
 	@$(call install,.)
 	@touch $@
 	@echo "==> Done; the next start takes a second"
@@ -128,10 +133,14 @@ endef
 system:
 	@for program in $(PROGRAMS); do \
 	  command -v $$program >/dev/null && continue; \
-	  case $$program in chromium) why="the tests of the Tools page drive it";; *) why="commands of the docs use it";; esac; \
-	  echo "==> Installing $$program with apt-get: $$why"; \
-	  { apt-get update -qq && apt-get install -qq -y $$program; } || \
-	    { echo "apt-get could not install $$program; install it yourself, or run: make test-fast"; exit 1; }; \
+	  case $$program in \
+	    chromium) package=chromium; why="the tests of the Tools page drive it";; \
+	    */sshd) package=openssh-server; why="a test connects a laptop through it";; \
+	    *) package=$$program; why="commands of the docs use it";; \
+	  esac; \
+	  echo "==> Installing $$package with apt-get: $$why"; \
+	  { apt-get update -qq && apt-get install -qq -y $$package; } || \
+	    { echo "apt-get could not install $$package; install it yourself, or run: make test-fast"; exit 1; }; \
 	done
 
 # Clients and test suites of others, each installed once into the user's cache folder.

@@ -119,7 +119,7 @@ class Config(Struct, frozen=True):
 
     @property
     def copies_dir(self) -> Path:
-        """Where files are that another box of the fleet has not sent whole yet."""
+        """Files that come from another box of the fleet, while they are not whole."""
         return self.state_dir / "copies"
 
     @property

@@ -107,7 +107,7 @@ class Daemon(Host):
     async def _take_over_tools(self, category: str) -> None:
         """Offer the tools that a mounted server lists now, and write the switches of new ones into tools.json."""
         # When a server is mounted: the edits are a part of the daemon that most starts do not need.
-        from registry.edits import list_tools
+        from registry.edits import ListTools
 
         self.refresh_catalog()
         # Of all servers: a tool of another one may have another name now.
@@ -116,7 +116,7 @@ class Daemon(Host):
             if not self.gate.profiles.lacks_tools(each, [tool.name for tool in tools]):
                 continue
             try:
-                await self.change(list_tools(each), MOUNT)
+                await self.change(ListTools(category=each), MOUNT)
             except BadRegistry as error:
                 event(log, logging.WARNING, "mount.not_written", mount=category, message=str(error))
 

@@ -124,10 +124,13 @@ def run(
     join: Follower | None = None,
 ) -> None:
     """Serve `app` until a signal ends it, with `followers` beside it; `ready` is called once it can be reached."""
+    # Here, because only what serves needs it.
+    import uvloop
+
     server = _Server(
         uvicorn.Config(
             app,
-            loop="uvloop" if sys.platform != "win32" else "asyncio",
+            loop="uvloop",
             http=Connection,
             # Loaded by `Connection` when the first one is opened.
             ws="none",
@@ -148,7 +151,7 @@ def run(
         [host.follow_registry, return_free_memory, *followers],
         join,
     )
-    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.run_until_stopped(listener))
 
 
@@ -243,14 +246,6 @@ async def _apply_tokens(daemon: Daemon, tokens: Tokens) -> None:
         daemon.apply_tokens(tokens)
     except BadToken as error:
         event(log, logging.WARNING, "security.tokens_rejected", message=str(error))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if sys.platform == "win32":
-        return None
-    import uvloop
-
-    return uvloop.new_event_loop
 
 
 def leave(code: int) -> None:

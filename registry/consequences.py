@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from registry.catalog import Catalog
-from registry.edits import Edit
+from registry.edits import Edit, Switch
 from registry.profiles import Profile, Profiles, differences
 from tools.kit.spec import Effect, Tool
 
@@ -21,14 +21,16 @@ def describe_change(
     before: Profiles, after: Profiles, edit: Edit, catalog: Catalog, *, is_pinned: bool = False
 ) -> dict[str, Any]:
     """What `edit` made different, and in `notes` what the person who asked for it may not expect."""
-    profile = after[edit.profile or after.active]
+    profile = edit.changed_profile(after)
     flags = f" --profile {profile.id}" if is_pinned or profile.id != after.active else ""
-    describe = obstacles if edit.enabled else remaining_ways
+    notes: list[str] = []
+    if isinstance(edit, Switch):
+        notes = (obstacles if edit.enabled else remaining_ways)(profile, edit.switched, catalog, flags=flags)
     return {
         "profile": profile.id,
         "active": after.active,
         "changes": differences(before, after, catalog),
-        "notes": describe(profile, edit.switched, catalog, flags=flags),
+        "notes": notes,
     }
 
 

@@ -1,223 +1,361 @@
-"""The changes of tools.json that people ask for, by a command or on the Tools page. Each has a name.
+"""The changes of tools.json that people ask for, by a command or on the Tools page. Each has a name and arguments.
 
-The running daemon and a command without one make the same change with the same arguments: `edit_named` gives it, and
-`RegistryFile.edit` saves it.
+The running daemon and a command without one make the same change of the same arguments: `edit_named` gives it, and
+`RegistryFile.edit` saves it. Its name is also its path under /api.
 """
 
 from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from registry.catalog import Catalog
-from registry.known_keys import EFFECTS, Tell
-from registry.mount_entries import read_mount
-from registry.profiles import Profile, Profiles, UnknownName, describe_profile
-from registry.tools_json import MOST_KEYS
+from registry.profiles import DEFAULT_PROFILE, EFFECTS, SHIPPED, Profile, Profiles, UnknownName, describe_profile
+from registry.schema import Level, Report
+from registry.tools_json import MOST_KEYS, MOUNT, WRAP, read_mount, read_wrap
 from registry.user_error import UsageError
-from registry.wrap_entries import read_wraps
+from tools.kit.spec import Effect
 
+# The two kinds of machine that people set up most often, and the built-in profile of each.
+PRESETS: Mapping[str, str] = {"full-access": DEFAULT_PROFILE, "browser-only": "browser-only"}
+DenyKind = Literal["paths", "commands"]
 _PROFILE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MOST_LABEL_CHARS = 80
 
 Document = dict[str, Any]
-Arguments = Mapping[str, Any]
 
 
 class BadArguments(UsageError):
     """The arguments of a change do not fit it."""
 
 
-class Edit(Struct, frozen=True):
-    """One change. `apply` changes the document in place, and raises UnknownName if a name in it does not exist."""
+class Edit(Struct, frozen=True, kw_only=True):
+    """One change. Its fields are its arguments."""
 
-    apply: Callable[[Document, Profiles, Catalog], None]
     # The profile that is changed; None: the active one, whichever that is.
     profile: str | None = None
-    # Whether it chooses the active profile, or changes whichever is active. A daemon with a pinned profile refuses it.
-    follows_active: bool = False
-    # The categories, tools and effects that it switches, and whether on or off.
-    switched: tuple[str, ...] = ()
-    enabled: bool = True
+    # Whether the shell sessions are ended when it is in force.
+    stop_sessions: bool = False
+
+    @property
+    def follows_active(self) -> bool:
+        """Whether it chooses the active profile, or changes whichever is active. A pinned daemon refuses it."""
+        return False
+
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        """Change the document, which means `profiles`, in place. Raises UnknownName and BadArguments."""
+        raise NotImplementedError
+
+    def changed_profile(self, profiles: Profiles) -> Profile:
+        """The profile that is different now; the active one where that is gone, or is not one alone."""
+        return profiles.by_id.get(self.profile or profiles.active) or profiles[profiles.active]
+
+    def entry(self, document: Document, profiles: Profiles, catalog: Catalog) -> Document:
+        """The entry of the profile that is changed."""
+        return profile_entry(document, profiles[self.profile or profiles.active], catalog)
 
 
-def edit_named(name: str, arguments: Arguments) -> Edit:
-    """The change of that name. Raises BadArguments."""
-    return EDITS[name](arguments)
+def edit_named(name: str, arguments: Mapping[str, Any]) -> Edit:
+    """The change of that name. An argument that is null is absent. Raises BadArguments."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    try:
+        return msgspec.convert(given, EDITS[name])
+    except msgspec.ValidationError as error:
+        raise BadArguments(f"{name}: {error}") from None
 
 
-def use_profile(profile_id: str) -> Edit:
-    """Make `profile_id` the active profile."""
+class Switch(Edit, frozen=True, kw_only=True):
+    """Switch categories, tools, and all tools of an effect."""
 
-    def apply(document: Document, profiles: Profiles, _: Catalog) -> None:
-        profiles[profile_id]
-        document["activeProfile"] = profile_id
+    enabled: bool
+    target: str | None = None
+    targets: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
 
-    return Edit(apply, profile_id, follows_active=True)
+    def __post_init__(self) -> None:
+        if not self.switched:
+            raise BadArguments("target is needed and must be a string, or targets or effects an array of strings")
 
+    @property
+    def switched(self) -> tuple[str, ...]:
+        return (*([] if self.target is None else [self.target]), *self.targets, *self.effects)
 
-def switch(targets: Iterable[str], enabled: bool, profile_id: str | None = None, effects: Iterable[str] = ()) -> Edit:
-    """Switch categories, tools, and all tools of an effect, in `profile_id` or in the active profile."""
-    targets, effects = tuple(targets), tuple(effects)
+    @property
+    def follows_active(self) -> bool:
+        return self.profile is None
 
-    def apply(document: Document, profiles: Profiles, catalog: Catalog) -> None:
-        profile = profiles[profile_id or profiles.active]
-        entry = profile_entry(document, profile, catalog)
-        for target in targets:
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        profile = profiles[self.profile or profiles.active]
+        entry = self.entry(document, profiles, catalog)
+        for target in self.switched[: len(self.switched) - len(self.effects)]:
             category, tool_name = _place(target, profile, catalog)
-            switches = _entry(entry.setdefault("categories", []), category)
+            switches = _category_entry(entry, category)
             if tool_name is not None:
                 switches = _entry(switches.setdefault("tools", []), tool_name)
-            switches["enabled"] = enabled
-        for effect in effects:
-            entry.setdefault("effects", {})[effect] = enabled
-
-    return Edit(apply, profile_id, profile_id is None, (*targets, *effects), enabled)
+            switches["enabled"] = self.enabled
+        for effect in self.effects:
+            entry.setdefault("effects", {})[effect] = self.enabled
 
 
-def mount(category: str, entry: Document, profile_id: str | None = None) -> Edit:
-    """Mount a server as `category`: where it is mounted already, else in `profile_id` or in the active profile.
+class UseProfile(Edit, frozen=True, kw_only=True):
+    """Make a profile the active one."""
 
-    Raises BadArguments for an entry that is none.
+    profile: str
+
+    @property
+    def follows_active(self) -> bool:
+        return True
+
+    def apply(self, document: Document, profiles: Profiles, _: Catalog) -> None:
+        document["activeProfile"] = profiles[self.profile].id
+
+
+class UsePreset(Edit, frozen=True, kw_only=True):
+    """Make the built-in profile of a preset active, with every switch as it was shipped. Its deny rules stay."""
+
+    preset: str
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise BadArguments(f"there is no preset {self.preset[:100]!r}; there are {', '.join(PRESETS)}")
+
+    @property
+    def follows_active(self) -> bool:
+        return True
+
+    def apply(self, document: Document, _: Profiles, catalog: Catalog) -> None:
+        profile = SHIPPED[PRESETS[self.preset]]
+        for entry in document.get("profiles", []):
+            if entry["id"] == profile.id:
+                _reset_switches(entry, describe_profile(profile, catalog))
+        document["activeProfile"] = profile.id
+
+
+class CreateProfile(Edit, frozen=True, kw_only=True, rename={"origin": "from"}):
+    """Make a profile: a copy of `origin`, or else one with everything on, or with nothing on if it is `empty`.
+
+    Without an id, its id is made of the label.
     """
-    _refuse_problems(lambda problem: read_mount(entry, category, "mount", problem))
 
-    def apply(document: Document, profiles: Profiles, catalog: Catalog) -> None:
-        if category in catalog.categories and category not in profiles.mounts:
-            raise BadArguments(f"there is a category {category} already; give the mount another name")
-        found = [each for each in _category_entries(document, category) if each.get("mount") is not None]
-        if not found:
-            profile = profiles[profile_id or profiles.active]
-            found = [_entry(profile_entry(document, profile, catalog).setdefault("categories", []), category)]
-        for each in found:
-            each["mount"] = entry
+    origin: str | None = None
+    label: str | None = None
+    description: str | None = None
+    empty: bool = False
 
-    return Edit(apply, profile_id)
-
-
-def unmount(category: str) -> Edit:
-    """Remove a mounted category with its switches from every profile."""
-
-    def apply(document: Document, profiles: Profiles, _: Catalog) -> None:
-        if category not in profiles.mounts:
-            there_are = f"there are {', '.join(profiles.mounts)}" if profiles.mounts else None
-            raise UnknownName(f"no server is mounted as {category[:100]!r}", there_are)
-        for profile in document["profiles"]:
-            if "categories" in profile:
-                profile["categories"] = [each for each in profile["categories"] if each["id"] != category]
-
-    return Edit(apply)
-
-
-def wrap(entry: Document, category: str, profile_id: str | None = None) -> Edit:
-    """Wrap a program in `category`: in place of the one with that id, else in `profile_id` or the active profile.
-
-    Raises BadArguments for an entry that is none.
-    """
-    _refuse_problems(lambda problem: read_wraps(entry, category, "wrap", problem))
-
-    def apply(document: Document, profiles: Profiles, catalog: Catalog) -> None:
-        found = [each for each in _category_entries(document, category) if entry.get("id") in _wrap_ids(each)]
-        if not found:
-            profile = profiles[profile_id or profiles.active]
-            found = [_entry(profile_entry(document, profile, catalog).setdefault("categories", []), category)]
-        for each in found:
-            others = [other for other in _wraps(each) if other.get("id") != entry.get("id")]
-            each["wrap"] = [*others, entry] if others else entry
-
-    return Edit(apply, profile_id)
-
-
-def unwrap(wrap_id: str) -> Edit:
-    """Remove a wrapped program from every profile. Raises UnknownName."""
-
-    def apply(document: Document, profiles: Profiles, _: Catalog) -> None:
-        names = [each.id for each in profiles.wraps]
-        if wrap_id not in names:
-            there_are = f"there are {', '.join(names)}" if names else None
-            raise UnknownName(f"no program is wrapped as {wrap_id[:100]!r}", there_are)
-        for each in _category_entries(document):
-            others = [other for other in _wraps(each) if other["id"] != wrap_id]
-            if len(others) < len(_wraps(each)):
-                each["wrap"] = others
-                if not others:
-                    del each["wrap"]
-
-    return Edit(apply)
-
-
-def list_tools(category: str) -> Edit:
-    """Write the tools of a mounted server into its category, wherever the file has it, each with its switch."""
-
-    def apply(document: Document, profiles: Profiles, catalog: Catalog) -> None:
-        for entry in document["profiles"]:
-            profile = profiles[entry["id"]]
-            for switches in _category_entries({"profiles": [entry]}, category):
-                listed = switches.setdefault("tools", [])
-                named = {each["id"] for each in listed}
-                listed += [
-                    {"id": tool.name, "label": tool.title, "enabled": profile.names_on(tool)}
-                    for tool in catalog.categories.get(category, ())
-                    if tool.name not in named
-                ][: max(0, MOST_KEYS - len(listed))]
-
-    return Edit(apply)
-
-
-def create_profile(
-    profile_id: str, origin: str | None = None, description: str | None = None, *, is_empty: bool = False
-) -> Edit:
-    """Make a profile: a copy of `origin`, or else one with everything on, or with nothing on if it `is_empty`."""
-
-    def apply(document: Document, profiles: Profiles, catalog: Catalog) -> None:
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        label = None if self.label is None else _checked_label(self.label)
+        if self.profile is None and label is None:
+            raise BadArguments("profile, the id of the new profile, is needed, or a label")
+        profile_id = self.profile or _free_id(label or "", profiles)
         if not _PROFILE_ID.fullmatch(profile_id):
             raise BadArguments(f"{profile_id[:100]!r} cannot name a profile: use letters, digits, dots and dashes")
         if profile_id in profiles.by_id:
             raise BadArguments(f"there is a profile {profile_id} already")
-        entry: Document = {"enabled": True, "unlisted": "disabled" if is_empty else "enabled", "categories": []}
-        if origin is not None:
-            entry = copy_profile_entry(document, profiles[origin], catalog)
+        entry: Document = {"enabled": True, "unlisted": "disabled" if self.empty else "enabled", "categories": []}
+        if self.origin is not None:
+            entry = profile_entry(copy.deepcopy(document), profiles[self.origin], catalog)
             # What a shipped profile says of itself is in no file.
-            entry.setdefault("description", profiles[origin].description)
-        if description is not None:
-            entry["description"] = description
-        document.setdefault("profiles", []).append({"id": "", **entry} | {"id": profile_id, "label": profile_id})
-
-    return Edit(apply, profile_id)
-
-
-def replace_profile(profile_id: str, entry: Any) -> Edit:
-    """Put `entry` in the place of what tools.json says of a profile. Raises BadArguments."""
-    if not isinstance(entry, dict):
-        raise BadArguments("a profile is a JSON object")
-    if entry.get("id", profile_id) != profile_id:
-        raise BadArguments(f"the id must stay {profile_id}; to rename a profile, copy it and delete the old one")
-
-    def apply(document: Document, profiles: Profiles, catalog: Catalog) -> None:
-        current = profile_entry(document, profiles[profile_id], catalog)
-        current.clear()
-        current.update({"id": profile_id, **entry})
-
-    return Edit(apply, profile_id)
+            entry.setdefault("description", profiles[self.origin].description)
+        if self.description is not None:
+            entry["description"] = self.description
+        own = {"id": profile_id, "label": label or profile_id}
+        document.setdefault("profiles", []).append({"id": "", **entry} | own)
 
 
-def delete_profile(profile_id: str) -> Edit:
+class UpdateProfile(Edit, frozen=True, kw_only=True):
+    """Switch a whole profile, or give it another label. Its id stays, because tokens and addresses name it."""
+
+    profile: str
+    label: str | None = None
+    enabled: bool | None = None
+
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        entry = self.entry(document, profiles, catalog)
+        if self.label is not None:
+            entry["label"] = _checked_label(self.label)
+        if self.enabled is not None:
+            entry["enabled"] = self.enabled
+
+
+class ReplaceProfile(Edit, frozen=True, kw_only=True, rename={"new": "entry"}):
+    """Put another entry in the place of what tools.json says of a profile."""
+
+    profile: str
+    new: Document
+
+    def __post_init__(self) -> None:
+        if self.new.get("id", self.profile) != self.profile:
+            advice = "to rename a profile, copy it and delete the old one"
+            raise BadArguments(f"the id must stay {self.profile}; {advice}")
+
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        entry = self.entry(document, profiles, catalog)
+        entry.clear()
+        entry.update({"id": self.profile, **self.new})
+
+
+class DeleteProfile(Edit, frozen=True, kw_only=True):
     """Remove what tools.json says of a profile. A shipped one is then as it was shipped."""
 
-    def apply(document: Document, profiles: Profiles, _: Catalog) -> None:
-        profiles[profile_id]
-        if profile_id == profiles.active:
-            raise BadArguments(f"{profile_id} is the active profile; make another one active first")
-        entries: list[Document] = document.get("profiles", [])
-        if not any(entry["id"] == profile_id for entry in entries):
-            raise BadArguments(f"{profile_id} is built in, and tools.json does not change it")
-        document["profiles"] = [entry for entry in entries if entry["id"] != profile_id]
+    profile: str
 
-    return Edit(apply)
+    def apply(self, document: Document, profiles: Profiles, _: Catalog) -> None:
+        profile = profiles[self.profile]
+        if profile.id == profiles.active:
+            raise BadArguments(f"{profile.id} is the active profile; make another one active first")
+        entries: list[Document] = document.get("profiles", [])
+        if not any(entry["id"] == profile.id for entry in entries):
+            raise BadArguments(f"{profile.id} is built in, and tools.json does not change it")
+        document["profiles"] = [entry for entry in entries if entry["id"] != profile.id]
+
+
+class AddRule(Edit, frozen=True, kw_only=True):
+    """Deny something in a profile. The patterns are the lines of `pattern`."""
+
+    profile: str
+    kind: DenyKind
+    id: str
+    pattern: str
+    reason: str
+
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        patterns = [line.strip() for line in self.pattern.splitlines() if line.strip()]
+        if not patterns:
+            raise BadArguments("pattern is empty: write one pattern a line")
+        deny = self.entry(document, profiles, catalog).setdefault("deny", {})
+        pattern = patterns[0] if len(patterns) == 1 else patterns
+        deny.setdefault(self.kind, []).append({"id": self.id, "pattern": pattern, "reason": self.reason})
+
+
+class RemoveRule(Edit, frozen=True, kw_only=True):
+    """Remove a deny rule from a profile."""
+
+    profile: str
+    kind: DenyKind
+    id: str
+
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        deny = self.entry(document, profiles, catalog).get("deny") or {}
+        kept = [rule for rule in deny.get(self.kind, []) if rule["id"] != self.id]
+        if len(kept) == len(deny.get(self.kind, [])):
+            raise UnknownName(f"there is no rule {self.id[:100]!r}", None)
+        deny[self.kind] = kept
+
+
+class MountServer(Edit, frozen=True, kw_only=True):
+    """Mount a server as the category `name`: where it is mounted already, else in the profile."""
+
+    name: str
+    mount: Document
+
+    def __post_init__(self) -> None:
+        report = Report()
+        values = _checked_entry(self.mount, MOUNT, "mount", report)
+        read_mount(values, self.name, "mount", report)
+        _refuse_problems(report)
+
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        if self.name in catalog.categories and self.name not in profiles.mounts:
+            raise BadArguments(f"there is a category {self.name} already; give the mount another name")
+        found = [each for each in _category_entries(document) if each["id"] == self.name and each.get("mount")]
+        for each in found or [_category_entry(self.entry(document, profiles, catalog), self.name)]:
+            each["mount"] = self.mount
+
+
+class UnmountServer(Edit, frozen=True, kw_only=True):
+    """Remove a mounted category with its switches from every profile."""
+
+    name: str
+
+    def apply(self, document: Document, profiles: Profiles, _: Catalog) -> None:
+        if self.name not in profiles.mounts:
+            there_are = f"there are {', '.join(profiles.mounts)}" if profiles.mounts else None
+            raise UnknownName(f"no server is mounted as {self.name[:100]!r}", there_are)
+        for profile in document["profiles"]:
+            if "categories" in profile:
+                profile["categories"] = [each for each in profile["categories"] if each["id"] != self.name]
+
+
+class WrapProgram(Edit, frozen=True, kw_only=True):
+    """Wrap a program in a category: in place of the one with that id, else in the profile."""
+
+    wrap: Document
+    category: str = "cli"
+
+    def __post_init__(self) -> None:
+        report = Report()
+        values = _checked_entry(self.wrap, WRAP, "wrap", report)
+        read_wrap(values, self.category, "wrap", report)
+        _refuse_problems(report)
+
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        own = self.wrap["id"]
+        entries = [each for each in _category_entries(document) if each["id"] == self.category]
+        found = [each for each in entries if any(wrap["id"] == own for wrap in _wraps(each))]
+        for each in found or [_category_entry(self.entry(document, profiles, catalog), self.category)]:
+            others = [other for other in _wraps(each) if other["id"] != own]
+            each["wrap"] = [*others, self.wrap] if others else self.wrap
+
+
+class UnwrapProgram(Edit, frozen=True, kw_only=True):
+    """Remove a wrapped program from every profile."""
+
+    id: str
+
+    def apply(self, document: Document, profiles: Profiles, _: Catalog) -> None:
+        names = [each.id for each in profiles.wraps]
+        if self.id not in names:
+            there_are = f"there are {', '.join(names)}" if names else None
+            raise UnknownName(f"no program is wrapped as {self.id[:100]!r}", there_are)
+        for each in _category_entries(document):
+            others = [other for other in _wraps(each) if other["id"] != self.id]
+            if others and len(others) < len(_wraps(each)):
+                each["wrap"] = others
+            elif not others:
+                each.pop("wrap", None)
+
+
+class ListTools(Edit, frozen=True, kw_only=True):
+    """Write the tools of a mounted server into its category, wherever the file has it, each with its switch."""
+
+    category: str
+
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        for entry in document["profiles"]:
+            profile = profiles[entry["id"]]
+            for switches in _category_entries({"profiles": [entry]}):
+                if switches["id"] != self.category:
+                    continue
+                listed = switches.setdefault("tools", [])
+                named = {each["id"] for each in listed}
+                listed += [
+                    {"id": tool.name, "label": tool.title, "enabled": profile.names_on(tool)}
+                    for tool in catalog.categories.get(self.category, ())
+                    if tool.name not in named
+                ][: max(0, MOST_KEYS - len(listed))]
+
+
+EDITS: Mapping[str, type[Edit]] = {
+    "switch": Switch,
+    "profiles/use": UseProfile,
+    "profiles/preset": UsePreset,
+    "profiles/create": CreateProfile,
+    "profiles/update": UpdateProfile,
+    "profiles/edit": ReplaceProfile,
+    "profiles/delete": DeleteProfile,
+    "rules/add": AddRule,
+    "rules/remove": RemoveRule,
+    "mount": MountServer,
+    "unmount": UnmountServer,
+    "wrap": WrapProgram,
+    "unwrap": UnwrapProgram,
+}
 
 
 def profile_entry(document: Document, profile: Profile, catalog: Catalog) -> Document:
@@ -228,61 +366,6 @@ def profile_entry(document: Document, profile: Profile, catalog: Catalog) -> Doc
             return entry
     entries.append(describe_profile(profile, catalog))
     return entries[-1]
-
-
-def copy_profile_entry(document: Document, profile: Profile, catalog: Catalog) -> Document:
-    """A copy of what the file says of a profile, or would say of a built-in one."""
-    return profile_entry(copy.deepcopy(document), profile, catalog)
-
-
-def text(arguments: Arguments, name: str) -> str:
-    """The argument `name`, a string. Raises BadArguments."""
-    value = arguments.get(name)
-    if not isinstance(value, str):
-        raise BadArguments(f"{name} is needed and must be a string")
-    return value
-
-
-def optional_text(arguments: Arguments, name: str) -> str | None:
-    return None if arguments.get(name) is None else text(arguments, name)
-
-
-def texts(arguments: Arguments, name: str) -> tuple[str, ...]:
-    """The argument `name`, an array of strings; empty if it is absent. Raises BadArguments."""
-    value = arguments.get(name) or []
-    if not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
-        raise BadArguments(f"{name} must be an array of strings")
-    return tuple(value)
-
-
-def an_object(arguments: Arguments, name: str) -> Document:
-    value = arguments.get(name)
-    if not isinstance(value, dict):
-        raise BadArguments(f"{name} is needed and must be an object")
-    return value
-
-
-def truth(arguments: Arguments, name: str) -> bool:
-    value = arguments.get(name)
-    if not isinstance(value, bool):
-        raise BadArguments(f"{name} is needed and must be true or false")
-    return value
-
-
-def optional_truth(arguments: Arguments, name: str) -> bool:
-    return arguments.get(name) is not None and truth(arguments, name)
-
-
-def _switch(arguments: Arguments) -> Edit:
-    target = optional_text(arguments, "target")
-    targets = texts(arguments, "targets") if target is None else (target,)
-    effects = texts(arguments, "effects")
-    for effect in effects:
-        if effect not in EFFECTS:
-            raise BadArguments(f"there is no effect {effect[:100]!r}; there are {', '.join(EFFECTS)}")
-    if not (targets or effects):
-        raise BadArguments("target is needed and must be a string, or targets or effects an array of strings")
-    return switch(targets, truth(arguments, "enabled"), optional_text(arguments, "profile"), effects)
 
 
 def _place(target: str, profile: Profile, catalog: Catalog) -> tuple[str, str | None]:
@@ -302,29 +385,28 @@ def _place(target: str, profile: Profile, catalog: Catalog) -> tuple[str, str | 
     raise UnknownName(f"there is no category or tool {target[:100]!r}", hint)
 
 
-def _refuse_problems(read: Callable[[Tell], object]) -> None:
-    """Raise BadArguments with everything that `read` finds wrong."""
-    problems: list[str] = []
-    read(lambda pointer, message: problems.append(f"{pointer}: {message}"))
-    if problems:
-        raise BadArguments("; ".join(problems))
+def _checked_entry(entry: Document, level: Level, pointer: str, report: Report) -> Document:
+    """What `level` reads of an entry. Raises BadArguments for one without a key that is required."""
+    values = level(entry, pointer, report)
+    if values is None:
+        _refuse_problems(report)
+    return values or {}
 
 
-def _category_entries(document: Document, category: str | None = None) -> Iterator[Document]:
-    """The entries of a category, or of all, in every profile of the file."""
+def _refuse_problems(report: Report) -> None:
+    """Raise BadArguments with everything that was reported."""
+    if report.found:
+        raise BadArguments("; ".join(f"{each.pointer}: {each.message}" for each in report.found))
+
+
+def _category_entries(document: Document) -> Iterator[Document]:
+    """The entries of all categories in every profile of the file."""
     for profile in document.get("profiles", ()):
-        for entry in profile.get("categories", ()):
-            if category is None or entry["id"] == category:
-                yield entry
+        yield from profile.get("categories", ())
 
 
-def _wraps(category: Document) -> list[Document]:
-    found = category.get("wrap") or []
-    return found if isinstance(found, list) else [found]
-
-
-def _wrap_ids(category: Document) -> list[str]:
-    return [each["id"] for each in _wraps(category)]
+def _category_entry(profile: Document, category: str) -> Document:
+    return _entry(profile.setdefault("categories", []), category)
 
 
 def _entry(entries: list[Document], entry_id: str) -> Document:
@@ -335,24 +417,42 @@ def _entry(entries: list[Document], entry_id: str) -> Document:
     return entries[-1]
 
 
-# Every change by its name, which is also its path under /api.
-EDITS: Mapping[str, Callable[[Arguments], Edit]] = {
-    "switch": _switch,
-    "profiles/use": lambda arguments: use_profile(text(arguments, "profile")),
-    "profiles/create": lambda arguments: create_profile(
-        text(arguments, "profile"),
-        optional_text(arguments, "from"),
-        optional_text(arguments, "description"),
-        is_empty=optional_truth(arguments, "empty"),
-    ),
-    "profiles/edit": lambda arguments: replace_profile(text(arguments, "profile"), arguments.get("entry")),
-    "profiles/delete": lambda arguments: delete_profile(text(arguments, "profile")),
-    "mount": lambda arguments: mount(
-        text(arguments, "name"), an_object(arguments, "mount"), optional_text(arguments, "profile")
-    ),
-    "unmount": lambda arguments: unmount(text(arguments, "name")),
-    "wrap": lambda arguments: wrap(
-        an_object(arguments, "wrap"), optional_text(arguments, "category") or "cli", optional_text(arguments, "profile")
-    ),
-    "unwrap": lambda arguments: unwrap(text(arguments, "id")),
-}
+def _wraps(category: Document) -> list[Document]:
+    found = category.get("wrap") or []
+    return found if isinstance(found, list) else [found]
+
+
+def _reset_switches(entry: Document, shipped: Document) -> None:
+    """Set every switch of `entry` as in `shipped`. What else is in it, such as a mount, stays."""
+    entry["enabled"] = True
+    entry.pop("effects", None)
+    entry.pop("unlisted", None)
+    if "unlisted" in shipped:
+        entry["unlisted"] = shipped["unlisted"]
+    fresh = {category["id"]: category for category in shipped["categories"]}
+    for own in entry.setdefault("categories", []):
+        category = fresh.pop(own["id"], {"enabled": True, "tools": []})
+        own["enabled"] = category["enabled"]
+        tools = {tool["id"]: tool for tool in category["tools"]}
+        for tool in own.setdefault("tools", []) if "tools" in own or tools else ():
+            # What is not listed follows the profile's `unlisted`.
+            tool["enabled"] = tools.pop(tool["id"], {"enabled": "unlisted" not in shipped})["enabled"]
+        if tools:
+            own["tools"] += tools.values()
+    entry["categories"] += fresh.values()
+
+
+def _checked_label(label: str) -> str:
+    label = " ".join(label.split())
+    if not label or len(label) > _MOST_LABEL_CHARS or not label.isprintable():
+        raise BadArguments(f"a label is a line of 1 to {_MOST_LABEL_CHARS} characters")
+    return label
+
+
+def _free_id(label: str, profiles: Profiles) -> str:
+    base = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:48] or "profile"
+    found, number = base, 1
+    while found in profiles.by_id:
+        number += 1
+        found = f"{base}-{number}"
+    return found

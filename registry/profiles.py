@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from registry.catalog import Catalog, label
-from registry.known_keys import EFFECTS
 from registry.user_error import UsageError
 from tools.kit.rules import NOTHING, Deny, Rule
-from tools.kit.spec import Tool
+from tools.kit.spec import Effect, Tool
 
 if TYPE_CHECKING:
-    from registry.mount_entries import Mount
+    from registry.mounts import Mount
     from tools.cli.wrap import Wrap
 
 Form = Literal["auto", "json", "text"]
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
 VERSION = 1
 DEFAULT_PROFILE = "default"
 _MOST_CHANGES = 50

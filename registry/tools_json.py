@@ -1,25 +1,26 @@
-"""Reads tools.json as profiles. A file with a problem is refused, and every problem is reported at once.
+"""Every key of tools.json, and how the file becomes profiles. A file with problems is refused with all of them.
 
 What the file does not name follows the profile's `unlisted`; keys that are not ours are left alone, here and when the
-file is saved.
+file is saved. A new key is a line in one of the tables below.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from msgspec import Struct, field
+import msgspec
 
+from registry import jsonc
 from registry.catalog import Catalog
-from registry.deny_rules import read_deny
-from registry.known_keys import EFFECTS, KEYS, Level, check_keys, escape, nearest
+from registry.deny_rules import patterns, read_deny
 from registry.profiles import (
     DEFAULT_PROFILE,
+    EFFECTS,
     SHIPPED,
     VERSION,
     BadRegistry,
@@ -30,25 +31,202 @@ from registry.profiles import (
     every_tool,
     no_tool,
 )
-from tools.kit.rules import Deny
+from registry.schema import (
+    BOOLEAN,
+    FILLED_TEXT,
+    TEXT,
+    TEXTS,
+    TOOL_NAME,
+    VARIABLE,
+    ArrayOf,
+    Key,
+    Level,
+    Names,
+    Report,
+    by_name,
+    checked,
+    is_variable,
+    one_of,
+    one_or_more,
+    seconds,
+    suggestion,
+)
 
-# What reads them is imported when there is one in the file.
+# Imported when there is one in the file.
 if TYPE_CHECKING:
-    from registry.mount_entries import Mount
+    from registry.mounts import Mount
     from tools.cli.wrap import Wrap
 
-_NOTHING_SET: Mapping[str, Any] = MappingProxyType({})
 # What is read at all. The largest file that our own commands write has a tenth of that.
 MOST_DEPTH = 64
 MOST_VALUES = 100_000
 MOST_KEYS = 1_000
 MOST_RULES = 500
 MOST_PATTERNS = 1_000
-_MOST_PROBLEMS = 100
-_KINDS: Mapping[type, str] = {bool: "true or false", list: "an array", str: "a string", dict: "an object"}
+_MOST_REPEATED = 100
 _TOO_DEEP = Problem("", f"it is nested more than {MOST_DEPTH} levels deep")
 
-_Kind = TypeVar("_Kind", bool, list[Any], str, dict[str, Any])
+
+def _is_folder(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.startswith(("/", "~/")) and "\0" not in value)
+
+
+def _is_secret(value: Any) -> bool:
+    """A text, or the place of one: a file or a variable."""
+    if isinstance(value, dict) and len(value) == 1:
+        value = value.get("file", value.get("variable"))
+    return isinstance(value, str) and "\0" not in value
+
+
+_SECRET = checked(_is_secret, 'a string, {"file": PATH} or {"variable": NAME}')
+_RULE = Level(
+    "a rule",
+    "in a deny rule",
+    {
+        "id": Key(FILLED_TEXT, is_required=True),
+        "pattern": Key(patterns, guards=True, is_required=True),
+        "reason": Key(FILLED_TEXT, is_required=True),
+        "match": Key(one_or_more, guards=True),
+        "not_match": Key(one_or_more, guards=True),
+    },
+)
+_DENY = Level(
+    "deny",
+    "in deny",
+    {"paths": Key(ArrayOf(_RULE), guards=True), "commands": Key(ArrayOf(_RULE), guards=True)},
+)
+_IDENTITY = Level(
+    "an identity",
+    "",
+    {
+        "name": Key(TOOL_NAME, is_required=True),
+        "registry": Key(FILLED_TEXT, is_required=True),
+        "session_variable": Key(VARIABLE),
+        "agent_variable": Key(VARIABLE),
+    },
+    is_strict=True,
+)
+_RESOURCE = Level(
+    "a resource",
+    "",
+    {
+        "uri": Key(
+            checked(lambda value: isinstance(value, str) and "://" in value, "a URI such as name://thing"),
+            is_required=True,
+        ),
+        "args": Key(TEXTS),
+        "file": Key(FILLED_TEXT),
+        "description": Key(TEXT),
+    },
+    is_strict=True,
+)
+# "wrap": {"id": "bn_run", "command": "bn", "blocked": {"gui": "It opens a window."}, "value_options": ["--repo"]}
+WRAP = Level(
+    "a wrap",
+    "",
+    {
+        "id": Key(TOOL_NAME, is_required=True),
+        "command": Key(FILLED_TEXT, is_required=True),
+        "blocked": Key(
+            by_name(
+                TEXT,
+                lambda name: len(name.split()) == 1 and not name.startswith("-") and name == name.strip(),
+                "would block nothing: a subcommand is one word and no option",
+            )
+        ),
+        "value_options": Key(TEXTS),
+        "timeout_seconds": Key(seconds(3_600)),
+        "env": Key(by_name(TEXT, is_variable, "is no name of a variable")),
+        "cwd_required": Key(BOOLEAN),
+        "description": Key(TEXT),
+        "identity": Key(_IDENTITY),
+        "resources": Key(ArrayOf(_RESOURCE)),
+    },
+    is_strict=True,
+)
+# "mount": {"command": "npx", "args": ["@playwright/mcp", "--headless"], "env": {"DEBUG": "pw:api"}}
+# "mount": {"url": "https://example.com/mcp", "headers": {"Authorization": {"file": "~/.secret"}}}
+MOUNT = Level(
+    "a mount",
+    "",
+    {
+        "command": Key(TEXT),
+        "args": Key(TEXTS),
+        "env": Key(by_name(_SECRET, is_variable, "is no name of a variable")),
+        "cwd": Key(TEXT),
+        "url": Key(TEXT),
+        "headers": Key(by_name(_SECRET)),
+        "only": Key(TEXTS),
+        "except": Key(TEXTS),
+        "paths": Key(TEXTS),
+        "instance": Key(one_of("shared", "caller")),
+        "timeout_seconds": Key(seconds(86_400)),
+    },
+    is_strict=True,
+)
+_TOOL = Level(
+    "a tool",
+    "in a tool",
+    {
+        "id": Key(FILLED_TEXT, is_required=True),
+        "name": Key(),
+        "label": Key(),
+        "description": Key(),
+        "category": Key(guards=True),
+        "enabled": Key(BOOLEAN, guards=True),
+        "inputSchema": Key(),
+    },
+)
+_CATEGORY = Level(
+    "a category",
+    "in a category",
+    {
+        "id": Key(FILLED_TEXT, is_required=True),
+        "label": Key(),
+        "description": Key(),
+        "enabled": Key(BOOLEAN, guards=True),
+        "tools": Key(ArrayOf(_TOOL), guards=True),
+        "mount": Key(MOUNT),
+        "wrap": Key(ArrayOf(WRAP, may_be_one=True)),
+    },
+)
+_RESPONSE = Level(
+    "response",
+    "in response",
+    {"form": Key(one_of("auto", "json", "text")), "mode": Key(one_of("full", "compact"))},
+)
+_PRUNING = Level(
+    "pruning",
+    "in pruning",
+    {"everywhere": Key(BOOLEAN), "root": Key(checked(_is_folder, "the absolute path of a folder"), guards=True)},
+)
+_EFFECTS = Level("effects", "in effects", {effect: Key(BOOLEAN, guards=True) for effect in EFFECTS}, is_strict=True)
+_PROFILE = Level(
+    "a profile",
+    "in a profile",
+    {
+        "id": Key(FILLED_TEXT, is_required=True),
+        "label": Key(TEXT),
+        "description": Key(TEXT),
+        "enabled": Key(BOOLEAN, guards=True),
+        "categories": Key(ArrayOf(_CATEGORY), guards=True, known_as=("category",)),
+        "unlisted": Key(one_of("enabled", "disabled"), guards=True),
+        "response": Key(_RESPONSE),
+        "pruning": Key(_PRUNING),
+        "effects": Key(_EFFECTS, guards=True),
+        "deny": Key(_DENY, guards=True, known_as=("denied", "denies")),
+    },
+)
+FILE = Level(
+    "the file",
+    "at the top of the file",
+    {
+        "version": Key(checked(lambda value: value == VERSION and not isinstance(value, bool), str(VERSION))),
+        "activeProfile": Key(TEXT, guards=True, known_as=("active", "defaultProfile")),
+        "profiles": Key(ArrayOf(_PROFILE), guards=True),
+    },
+)
+LEVELS = FILE.where_keys_belong()
 
 
 def load_document(data: bytes, origin: str = "tools.json") -> dict[str, Any]:
@@ -62,12 +240,12 @@ def load_document(data: bytes, origin: str = "tools.json") -> dict[str, Any]:
         document = dict(pairs)
         if len(document) < len(pairs):
             counts = Counter(key for key, _ in pairs)
-            repeated = sorted(key for key, count in counts.items() if count > 1)[:_MOST_PROBLEMS]
+            repeated = sorted(key for key, count in counts.items() if count > 1)[:_MOST_REPEATED]
             problems.extend(Problem("", f"the key {key!r} stands twice in one object") for key in repeated)
         return document
 
     try:
-        document = json.loads(data.decode("utf-8-sig"), object_pairs_hook=unique)
+        document = jsonc.loads(data.decode(), object_pairs_hook=unique)
     except UnicodeDecodeError as error:
         raise BadRegistry([Problem("", f"no UTF-8: byte {error.start} fits no character")], origin) from None
     except json.JSONDecodeError as error:
@@ -93,252 +271,152 @@ def load_document(data: bytes, origin: str = "tools.json") -> dict[str, Any]:
 
 def read(document: dict[str, Any], catalog: Catalog, origin: str = "tools.json", digest: str = "") -> Profiles:
     """The profiles in an object from the file `origin` with this hash. Raises BadRegistry with every problem."""
-    return _Reader(catalog, origin).profiles(document, digest)
+    report = Report(origin, LEVELS)
+    values = FILE(document, "", report)
+    assert values is not None, "an object without required keys"
+    return _Reader(catalog, report).profiles(values, digest)
 
 
-class _Reader(Struct, eq=False):
-    """Walks the document and collects problems instead of stopping at the first."""
+def read_mount(values: dict[str, Any], category: str, pointer: str, report: Report) -> Mount:
+    """The mounted server of a category, from what MOUNT has read at `pointer`."""
+    from registry.mounts import Mount
 
-    _catalog: Catalog
-    _origin: str
-    _reads_rules: bool = True
-    # In the order of the file. Warnings are among them too.
-    _problems: list[Problem] = field(default_factory=list)
-    _warnings: list[Problem] = field(default_factory=list)
-    _counts: Counter[bool] = field(default_factory=Counter)
-    # Every wrapped program, by its id and by the names of its tools, and every mounted server, by its category.
-    _wraps: dict[str, Wrap] = field(default_factory=dict)
-    _wrapped: dict[str, Wrap] = field(default_factory=dict)
-    _mounted: dict[str, Mount] = field(default_factory=dict)
-    # The categories that some profile makes with a mount or a wrap.
-    _added: set[str] = field(default_factory=set)
+    if TOOL_NAME(category, pointer, Report()) is None:
+        # It may stand before the names of its tools, and it names the file that keeps them.
+        report.problem(pointer, "the category of a mount must be letters, digits, _ and -, at most 64")
+    url = values.get("url")
+    if bool(values.get("command")) == bool(url):
+        report.problem(pointer, "a mount needs a command or a url: a program to start, or a server to connect to")
+    if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+        report.problem(f"{pointer}/url", f"{url!r} is no http or https URL")
+    return msgspec.convert({**values, "category": category}, Mount)
 
-    def profiles(self, document: dict[str, Any], digest: str) -> Profiles:
-        version = document.get("version", VERSION)
-        if version != VERSION or isinstance(version, bool):
-            self._problem("/version", f"must be {VERSION}, not {_as_json(version)}")
-        self._check_keys(document, "file", "")
-        entries = self._value(document, "profiles", "", list, [])
-        self._look_ahead(entries)
+
+def read_wrap(values: dict[str, Any], category: str, pointer: str, report: Report) -> Wrap:
+    """A wrapped program of a category, from what WRAP has read at `pointer`."""
+    from tools.cli.wrap import Wrap
+
+    resources = [each for each in values.get("resources", ()) if each is not None]
+    for index, each in enumerate(resources):
+        if ("args" in each) == ("file" in each):
+            problem = "a resource needs args or file: what the program prints, or a file"
+            report.problem(f"{pointer}/resources/{index}", problem)
+    return msgspec.convert({**values, "category": category, "resources": resources}, Wrap)
+
+
+class _Reader:
+    """Makes profiles of what FILE has read, and checks what one entry cannot know of others."""
+
+    def __init__(self, catalog: Catalog, report: Report) -> None:
+        self._catalog = catalog
+        self._report = report
+        self._tool_names = Names(catalog.names)
+        # Every wrapped program, by its id and by the names of its tools, and every mounted server, by its category.
+        self._wraps: dict[str, Wrap] = {}
+        self._wrapped: dict[str, Wrap] = {}
+        self._mounted: dict[str, Mount] = {}
+        # The categories that some profile makes with a mount or a wrap.
+        self._added: set[str] = set()
+
+    def profiles(self, values: dict[str, Any], digest: str) -> Profiles:
+        entries = [(f"/profiles/{index}", each) for index, each in enumerate(values.get("profiles", ())) if each]
+        self._added |= {
+            each["id"]
+            for _, entry in entries
+            for each in entry.get("categories", ())
+            if each and not each.keys().isdisjoint(("mount", "wrap"))
+        }
+        has_excess = self._has_too_many_rules([entry["deny"] for _, entry in entries if "deny" in entry])
         by_id = dict(SHIPPED)
-        own: set[str] = set()
-        for index, entry in enumerate(entries):
-            pointer = f"/profiles/{index}"
-            profile = self._profile(entry, pointer)
-            if profile is None:
-                continue
-            if profile.id in own:
-                self._problem(f"{pointer}/id", f"a profile {profile.id!r} stands above already")
-            own.add(profile.id)
-            by_id[profile.id] = profile
-        active = document.get("activeProfile", DEFAULT_PROFILE)
-        if not isinstance(active, str):
-            self._problem("/activeProfile", f"must be the id of a profile, not {_as_json(active)}")
-            active = DEFAULT_PROFILE
-        elif active not in by_id:
-            self._problem("/activeProfile", f"there is no profile {active!r}{_suggestion(active, by_id)}")
-        if len(self._problems) > len(self._warnings):
-            raise BadRegistry(self._problems, self._origin)
-        return Profiles(
-            active,
-            MappingProxyType(by_id),
-            tuple(self._warnings),
-            tuple(self._wraps.values()),
-            MappingProxyType(self._mounted),
-            digest,
-        )
+        for pointer, entry in entries:
+            if has_excess:
+                entry.pop("deny", None)
+            by_id[entry["id"]] = self._profile(entry, pointer)
+        active = values.get("activeProfile", DEFAULT_PROFILE)
+        if active not in by_id:
+            self._report.problem("/activeProfile", f"there is no profile {active!r}{suggestion(active, by_id)}")
+        self._report.raise_problems()
+        wraps, warnings = tuple(self._wraps.values()), tuple(self._report.found)
+        return Profiles(active, MappingProxyType(by_id), warnings, wraps, MappingProxyType(self._mounted), digest)
 
-    def _look_ahead(self, entries: list[Any]) -> None:
-        """Find the categories that profiles add, and report more rules or patterns than are read.
-
-        Each rule costs time at every reading, and at every call.
-        """
-        rules = patterns = 0
-        for entry in entries:
-            if not isinstance(entry, dict):
-                continue
-            categories, deny = entry.get("categories"), entry.get("deny")
-            for category in categories if isinstance(categories, list) else ():
-                if isinstance(category, dict) and not category.keys().isdisjoint(("mount", "wrap")):
-                    self._added.add(str(category.get("id")))
-            for kind in deny.values() if isinstance(deny, dict) else ():
-                for rule in kind if isinstance(kind, list) else ():
-                    pattern = rule.get("pattern") if isinstance(rule, dict) else None
-                    rules += 1
-                    patterns += len(pattern) if isinstance(pattern, list) else 1
-        for count, most, what in (
-            (rules, MOST_RULES, "deny rules"),
-            (patterns, MOST_PATTERNS, "patterns in deny rules"),
-        ):
+    def _has_too_many_rules(self, denies: list[dict[str, Any]]) -> bool:
+        """Report more rules or patterns than are read: each costs time at every reading, and at every call."""
+        rules = [rule for deny in denies for kind in deny.values() for rule in kind]
+        total = sum(len(rule["pattern"]) for rule in rules if rule)
+        found = [(len(rules), MOST_RULES, "deny rules"), (total, MOST_PATTERNS, "patterns in deny rules")]
+        for count, most, what in found:
             if count > most:
-                self._problem("/profiles", f"it has {count:,} {what}, and may have {most:,}")
-                self._reads_rules = False
+                self._report.problem("/profiles", f"it has {count:,} {what}, and may have {most:,}")
+        return any(count > most for count, most, _ in found)
 
-    def _profile(self, entry: Any, pointer: str) -> Profile | None:
-        profile_id = self._id(entry, pointer, "profile")
-        if profile_id is None:
-            return None
-        self._check_keys(entry, "profile", pointer)
+    def _profile(self, entry: dict[str, Any], pointer: str) -> Profile:
         categories: dict[str, Switches] = {}
-        for index, category in enumerate(self._value(entry, "categories", pointer, list, [])):
-            where = f"{pointer}/categories/{index}"
-            category_id = self._id(category, where, "category")
-            if category_id is None:
-                continue
-            if category_id in categories:
-                self._problem(f"{where}/id", f"the category {category_id!r} stands above already")
-            self._check_keys(category, "category", where)
-            if category_id not in self._catalog.categories and category_id not in self._added:
-                # Misspelt, its tools would stay on. Any other may be of a server that is mounted later.
-                near = nearest(category_id, self._catalog.categories)
-                if near is not None:
-                    self._problem(f"{where}/id", f"no category named {category_id} (did you mean {near}?)")
-            categories[category_id] = self._switches(category, category_id, where)
-        unlisted = self._choice(entry, "unlisted", pointer, ("enabled", "disabled"))
+        for index, category in enumerate(entry.get("categories", ())):
+            if category is not None:
+                categories[category["id"]] = self._switches(category, f"{pointer}/categories/{index}")
+        place = f"{self._report.origin}, profile {entry['id']},"
         return Profile(
-            id=profile_id,
-            label=self._value(entry, "label", pointer, str, profile_id),
-            description=self._value(entry, "description", pointer, str, ""),
-            enabled=self._value(entry, "enabled", pointer, bool, True),
+            id=entry["id"],
+            label=entry.get("label", entry["id"]),
+            description=entry.get("description", ""),
+            enabled=entry.get("enabled", True),
             categories=MappingProxyType(categories),
-            unlisted=no_tool if unlisted == "disabled" else every_tool,
-            response=self._response(entry, pointer),
-            pruning=self._pruning(entry, pointer),
-            deny=self._deny(entry, profile_id, pointer),
-            effects=self._effects(entry, pointer),
+            unlisted=no_tool if entry.get("unlisted") == "disabled" else every_tool,
+            response=_frozen(entry, "response"),
+            pruning=_frozen(entry, "pruning"),
+            deny=read_deny(entry.get("deny", {}), f"{pointer}/deny", place, self._report),
+            effects=_frozen(entry, "effects"),
         )
 
-    def _switches(self, category: dict[str, Any], category_id: str, pointer: str) -> Switches:
-        switches: dict[str, bool] = {}
-        for index, entry in enumerate(self._value(category, "tools", pointer, list, [])):
-            where = f"{pointer}/tools/{index}"
-            name = self._id(entry, where, "tool")
-            if name is None:
-                continue
-            if name in switches:
-                self._problem(f"{where}/id", f"the tool {name!r} stands above already")
-            self._check_keys(entry, "tool", where)
-            self._check_tool(name, category_id, where)
-            switches[name] = self._value(entry, "enabled", where, bool, True)
-        if category.get("wrap") is not None:
-            self._read_wraps(category["wrap"], category_id, f"{pointer}/wrap")
-        if category.get("mount") is not None:
-            self._read_mount(category["mount"], category_id, f"{pointer}/mount")
-        return Switches(self._value(category, "enabled", pointer, bool, True), MappingProxyType(switches))
-
-    def _read_wraps(self, value: Any, category_id: str, pointer: str) -> None:
-        """Take over the programs that a category wraps. Several profiles may have the same entry."""
-        from registry.wrap_entries import read_wraps
-
-        for wrap in read_wraps(value, category_id, pointer, self._problem):
-            self._wraps[wrap.id] = wrap
-            for name in wrap.tool_names:
-                if name in self._catalog.by_name or self._wrapped.setdefault(name, wrap) != wrap:
-                    self._problem(pointer, f"there is another tool named {name}")
-
-    def _read_mount(self, value: Any, category_id: str, pointer: str) -> None:
-        """Take over the server that a category mounts. Several profiles may have the same entry."""
-        from registry.mount_entries import read_mount
-
-        mount = read_mount(value, category_id, pointer, self._problem)
+    def _switches(self, category: dict[str, Any], pointer: str) -> Switches:
+        category_id = category["id"]
         if category_id in self._catalog.categories:
-            self._problem(pointer, f"{category_id} is a category of ours; give the mount one of its own")
-        if self._mounted.setdefault(category_id, mount) != mount:
-            self._problem(pointer, f"another profile mounts another server as {category_id}")
+            for index, tool in enumerate(category.get("tools", ())):
+                if tool is not None:
+                    self._check_tool(tool["id"], category_id, f"{pointer}/tools/{index}/id")
+        elif category_id not in self._added:
+            # Misspelt, its tools would stay on. Any other may be of a server that is mounted later.
+            near = Names(self._catalog.categories).nearest(category_id)
+            if near is not None:
+                self._report.problem(f"{pointer}/id", f"no category named {category_id} (did you mean {near}?)")
+        for wrap in category.get("wrap", ()):
+            self._add_wrap(wrap, category_id, f"{pointer}/wrap")
+        if "mount" in category:
+            self._add_mount(category["mount"], category_id, f"{pointer}/mount")
+        tools = {each["id"]: each.get("enabled", True) for each in category.get("tools", ()) if each is not None}
+        return Switches(category.get("enabled", True), MappingProxyType(tools))
 
-    def _check_tool(self, name: str, category_id: str, pointer: str) -> None:
-        if category_id not in self._catalog.categories:
+    def _add_wrap(self, values: dict[str, Any] | None, category: str, pointer: str) -> None:
+        """Take over a program that a category wraps. Several profiles may have the same entry."""
+        if values is None:
             return
+        wrap = read_wrap(values, category, pointer, self._report)
+        self._wraps[wrap.id] = wrap
+        for name in wrap.tool_names:
+            if name in self._catalog.by_name or self._wrapped.setdefault(name, wrap) != wrap:
+                self._report.problem(pointer, f"there is another tool named {name}")
+
+    def _add_mount(self, values: dict[str, Any], category: str, pointer: str) -> None:
+        """Take over the server that a category mounts. Several profiles may have the same entry."""
+        mount = read_mount(values, category, pointer, self._report)
+        if category in self._catalog.categories:
+            self._report.problem(pointer, f"{category} is a category of ours; give the mount one of its own")
+        if self._mounted.setdefault(category, mount) != mount:
+            self._report.problem(pointer, f"another profile mounts another server as {category}")
+
+    def _check_tool(self, name: str, category: str, pointer: str) -> None:
         tool = self._catalog.by_name.get(name)
         if tool is not None:
-            if (tool.name, tool.category) != (name, category_id):
-                self._problem(f"{pointer}/id", f"{name} is a tool of {tool.category}, not of {category_id}")
-            return
-        near = nearest(name, self._catalog.names)
-        if near is not None:
-            self._problem(f"{pointer}/id", f"no tool named {name} (did you mean {near}?)")
+            if (tool.name, tool.category) != (name, category):
+                self._report.problem(pointer, f"{name} is a tool of {tool.category}, not of {category}")
+        elif near := self._tool_names.nearest(name):
+            self._report.problem(pointer, f"no tool named {name} (did you mean {near}?)")
         else:
-            self._warn(f"{pointer}/id", f"no tool named {name[:100]}; the switch has no effect")
+            self._report.warn(pointer, f"no tool named {name[:100]}; the switch has no effect")
 
-    def _response(self, entry: dict[str, Any], pointer: str) -> Mapping[str, Any]:
-        response = self._object(entry, "response", pointer)
-        self._check_keys(response, "response", f"{pointer}/response")
-        self._choice(response, "form", f"{pointer}/response", ("auto", "json", "text"))
-        self._choice(response, "mode", f"{pointer}/response", ("full", "compact"))
-        return response
 
-    def _pruning(self, entry: dict[str, Any], pointer: str) -> Mapping[str, Any]:
-        pruning = self._object(entry, "pruning", pointer)
-        self._check_keys(pruning, "pruning", f"{pointer}/pruning")
-        self._value(pruning, "everywhere", f"{pointer}/pruning", bool, True)
-        root = pruning.get("root")
-        if root is not None and not (isinstance(root, str) and root.startswith(("/", "~/")) and "\0" not in root):
-            self._problem(f"{pointer}/pruning/root", f"must be the absolute path of a folder, not {_as_json(root)}")
-        return pruning
-
-    def _effects(self, entry: dict[str, Any], pointer: str) -> Mapping[str, bool]:
-        effects = self._object(entry, "effects", pointer)
-        for name, value in effects.items():
-            where = f"{pointer}/effects/{escape(name)}"
-            if name not in EFFECTS:
-                self._problem(where, f"must be one of {', '.join(EFFECTS)}{_suggestion(name, EFFECTS)}")
-            elif not isinstance(value, bool):
-                self._problem(where, f"must be true or false, not {_as_json(value)}")
-        return effects
-
-    def _object(self, entry: dict[str, Any], key: str, pointer: str) -> Mapping[str, Any]:
-        return _NOTHING_SET if entry.get(key) is None else MappingProxyType(self._value(entry, key, pointer, dict, {}))
-
-    def _deny(self, entry: dict[str, Any], profile_id: str, pointer: str) -> Deny:
-        if entry.get("deny") is None or not self._reads_rules:
-            return Deny()
-        place = f"{self._origin}, profile {profile_id},"
-        return read_deny(entry["deny"], f"{pointer}/deny", place, self._problem, self._warn)
-
-    def _id(self, entry: Any, pointer: str, what: str) -> str | None:
-        if not isinstance(entry, dict):
-            self._problem(pointer, f"a {what} must be an object, not {_as_json(entry)}")
-            return None
-        value = entry.get("id")
-        if isinstance(value, str) and value:
-            return value
-        self._problem(f"{pointer}/id", f"a {what} needs an id, a string" if value is None else f"not {_as_json(value)}")
-        return None
-
-    def _value(self, entry: Mapping[str, Any], key: str, pointer: str, kind: type[_Kind], default: _Kind) -> _Kind:
-        value = entry.get(key, default)
-        if isinstance(value, kind):
-            return value
-        self._problem(f"{pointer}/{key}", f"must be {_KINDS[kind]}, not {_as_json(value)}")
-        return default
-
-    def _choice(self, entry: Mapping[str, Any], key: str, pointer: str, options: tuple[str, ...]) -> str | None:
-        value = entry.get(key)
-        if value is None or value in options:
-            return value
-        near = _suggestion(value, options) if isinstance(value, str) else ""
-        self._problem(f"{pointer}/{key}", f"must be one of {', '.join(options)}, not {_as_json(value)}{near}")
-        return None
-
-    def _check_keys(self, entry: Mapping[str, Any], level: Level, pointer: str) -> None:
-        if not entry.keys() <= KEYS[level].keys():
-            check_keys(entry, level, pointer, self._problem, self._warn)
-
-    def _problem(self, pointer: str, message: str) -> None:
-        self._add(Problem(pointer, message))
-
-    def _warn(self, pointer: str, message: str) -> None:
-        self._add(Problem(pointer, message, is_warning=True))
-
-    def _add(self, problem: Problem) -> None:
-        """Keep the first problems and the first warnings. Nobody reads thousands of them."""
-        self._counts[problem.is_warning] += 1
-        if self._counts[problem.is_warning] <= _MOST_PROBLEMS:
-            self._problems.append(problem)
-            if problem.is_warning:
-                self._warnings.append(problem)
-        elif not problem.is_warning:
-            raise BadRegistry([*self._problems, Problem("", "there are more problems")], self._origin)
+def _frozen(entry: dict[str, Any], key: str) -> Mapping[str, Any]:
+    return MappingProxyType(entry.get(key, {}))
 
 
 def _excess(document: Any) -> Problem | None:
@@ -361,13 +439,3 @@ def _excess(document: Any) -> Problem | None:
             return None
         level = below
     return _TOO_DEEP if any(isinstance(each, dict | list) for each in level) else None
-
-
-def _suggestion(wrong: str, known: Iterable[str]) -> str:
-    near = get_close_matches(wrong, list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
-
-
-def _as_json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from registry import jsonc
 from registry.catalog import Catalog
 from registry.profiles import BadRegistry, Problem, Profiles, UnusableFile, default_document
 from registry.tools_json import load_document, read
@@ -67,7 +68,7 @@ class RegistryFile:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with self._lock():
                     if not self.path.exists():
-                        self._write(default_document(self._catalog))
+                        self._write(f"{json.dumps(default_document(self._catalog), indent=2)}\n")
         return self.load()
 
     def document(self) -> dict[str, Any]:
@@ -101,7 +102,7 @@ class RegistryFile:
                 edit.apply(document, before, catalog or self._catalog)
                 profiles = read(document, self._catalog, str(self.path))
                 check(profiles)
-                self._last_good = self._write(document)
+                self._last_good = self._write(jsonc.rewrite(data.decode(), document))
         return replace(profiles, digest=_digest(self._last_good))
 
     async def reload(
@@ -137,10 +138,9 @@ class RegistryFile:
             raise self._bad(f"{self.path} is larger than {_MOST_BYTES:,} bytes")
         return data
 
-    def _write(self, document: dict[str, Any]) -> bytes:
+    def _write(self, text: str) -> bytes:
         target = self.path.resolve()
-        # Not orjson, which cannot write numbers over 64 bits: users may have put some beside our keys.
-        data = f"{json.dumps(document, indent=2, ensure_ascii=False)}\n".encode()
+        data = text.encode()
         before = target.stat() if target.exists() else None
         mode = 0o600 if before is None else before.st_mode & 0o7777
         # One name, because the lock lets one writer in at a time.
@@ -170,6 +170,9 @@ class RegistryFile:
             raise self._unusable(f"{self.path} cannot be {action}: {reason}") from None
 
     def _lock(self) -> AbstractContextManager[None]:
+        if self.path.is_symlink():
+            # Raises OSError for a link to itself, of which `resolve` makes a RuntimeError.
+            self.path.stat()
         return disk.folder_lock(self.path.resolve().parent)
 
 

@@ -58,6 +58,9 @@ class TextLimit(NamedTuple):
         return len(text) * 6 <= MOST_RESULT_BYTES or len(orjson.dumps(utf8(text).decode())) <= MOST_RESULT_BYTES
 
 
+MESSAGE = TextLimit()
+
+
 class Budget(NamedTuple):
     """What one call may be answered with. Made once for each call. `tool` is None where no tool was admitted."""
 
@@ -144,22 +147,18 @@ def choose_form(shape: Shape, caller: Caller) -> WrittenForm:
     return "json" if text_client(caller.client) is None else "text"
 
 
-def budget_of(
-    call: Call, tool: Tool | None, shape: Shape, text_bytes: int | None, *, is_never_cut: bool = False
-) -> Budget:
-    """`text_bytes` is the most that a text for a model has unless its call names a size; None for no such limit."""
-    return Budget(call, tool, choose_form(shape, call.caller), _text_limit(call, tool, text_bytes), is_never_cut)
-
-
 def utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _text_limit(call: Call, tool: Tool | None, text_bytes: int | None) -> TextLimit:
-    """All that a message holds if the call names a size, else as much as a model is to be given."""
+def text_limit(call: Call, tool: Tool | None, text_bytes: int | None) -> TextLimit:
+    """All that a message holds if the call names a size, else as much as a model is to be given.
+
+    `text_bytes` is the most that a text for a model has; None for no such limit.
+    """
     names_size = tool is not None and any(call.arguments.get(name) is not None for name in tool.size_arguments)
     if text_bytes is None or names_size:
-        return TextLimit()
+        return MESSAGE
     client = text_client(call.caller.client)
     if client is None:
         return TextLimit(text_bytes)

@@ -35,7 +35,7 @@ from mcp_agent.answers.pages import (
     total_count,
     wire_bytes,
 )
-from mcp_agent.answers.reply import Reply
+from mcp_agent.answers.reply import ToolReply
 from tools.kit.errors import ToolError
 from tools.kit.results import Block, Result, line_count, quantity
 
@@ -97,15 +97,15 @@ STEPS = (
 class Short:
     """A reply taken apart: what is always said, its list, the text that was asked for, and the other fields."""
 
-    def __init__(self, reply: Reply, value: Object, budget: Budget) -> None:
+    def __init__(self, reply: ToolReply, value: Object, budget: Budget) -> None:
         self._reply, self._body = reply, reply.body
         blocks = reply.blocks()
-        self.value = value if blocks is None else _object_of(blocks)
+        self.value = _object_of(blocks) if blocks else value
         self._text = ""
         self._entries: Sequence[Any] = ()
         fields = dict(self.value)
         # An image is of no use in a text, and is not shown whatever its size.
-        self._has_data = blocks is not None and "content" in fields and any("data" in block for block in blocks)
+        self._has_data = "content" in fields and any("data" in block for block in blocks)
         if self._has_data:
             fields["content"] = [_without_data(block) for block in fields["content"]]
         if reply.facts.artifact is not None:

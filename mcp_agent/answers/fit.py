@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from mcp_agent.answers.budget import MOST_RESULT_BYTES, Budget, TextLimit, budget_of, utf8
+from mcp_agent.answers.budget import MESSAGE, MOST_RESULT_BYTES, Budget, TextLimit, choose_form, text_limit, utf8
 from mcp_agent.answers.compact import Short
 from mcp_agent.answers.pages import Object, Pages, Place, digest_of, next_page_hint, shorten
-from mcp_agent.answers.reply import Blocks, Compact, Reply, Written, text_of
+from mcp_agent.answers.reply import Blocks, Compact, ToolReply, Written, text_of
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
 from registry.gate import Access, Shape
 from tools.kit.errors import ToolError
@@ -28,7 +28,7 @@ from tools.kit.spec import Tool
 if TYPE_CHECKING:
     from mcp_agent.calls.call import Call, Caller
 
-# A longer text or list is written in a thread, so that it does not hold up the event loop.
+# To write a longer text or list takes longer than to hand it to a thread, and would hold up the event loop.
 _LARGE_CHARS = 250_000
 _LARGE_LIST = 1_000
 _SAMPLE = 1_000
@@ -82,34 +82,32 @@ class Answers:
         self._pages = Pages(store, box)
 
     def budget(self, call: Call, tool: Tool | None, shape: Shape, *, is_never_cut: bool = False) -> Budget:
-        return budget_of(call, tool, shape, self._text_bytes, is_never_cut=is_never_cut)
+        form = choose_form(shape, call.caller)
+        limit = text_limit(call, tool, self._text_bytes) if form == "text" else MESSAGE
+        return Budget(call, tool, form, limit, is_never_cut)
 
     def page(self, cursor: str, tool: Tool, call: Call) -> Compact:
         """The page of an earlier result that a cursor leads to. Raises InvalidParams, NotFound."""
         return Compact(orjson.dumps(self._pages.at(cursor, tool, call.arguments, call.caller.name)))
 
-    def fit(self, reply: Reply, budget: Budget) -> Fitted | Callable[[], Fitted]:
+    def fit(self, reply: ToolReply, budget: Budget) -> Fitted | Callable[[], Fitted]:
         """The answer as it goes out, or the work that is left where that takes long or touches the disk.
 
         That work belongs in a thread. It raises ToolError if the answer is too large and a part would be of no use.
         """
         value = reply.as_object()
-        if any(_takes_long(each) for each in value.values()):
-            return partial(self._fit, reply, value, budget)
-        if budget.form == "compact":
-            return self._fit_short(reply, value, budget)
+        work = partial(self._fit_short if budget.form == "compact" else self._fit_whole, reply, value, budget)
+        for each in value.values():
+            kind = type(each)
+            if (kind is str and len(each) > _LARGE_CHARS) or (kind is list and len(each) > _LARGE_LIST):
+                return partial(_finish, work)
+        return work()
+
+    def _fit_whole(self, reply: ToolReply, value: Object, budget: Budget) -> Fitted | Callable[[], Fitted]:
         whole, fits = _write(reply, value, budget)
         return Fitted(whole) if fits else partial(self._cut, reply, value, whole, budget)
 
-    def _fit(self, reply: Reply, value: Object, budget: Budget) -> Fitted:
-        """As `fit`, in a thread."""
-        if budget.form == "compact":
-            found = self._fit_short(reply, value, budget)
-            return found if isinstance(found, Fitted) else found()
-        whole, fits = _write(reply, value, budget)
-        return Fitted(whole) if fits else self._cut(reply, value, whole, budget)
-
-    def _cut(self, reply: Reply, value: Object, whole: Written, budget: Budget) -> Fitted:
+    def _cut(self, reply: ToolReply, value: Object, whole: Written, budget: Budget) -> Fitted:
         if isinstance(whole, Blocks):
             return Fitted(Blocks(self._cut_blocks(reply, budget)), len(whole.encoded))
         if isinstance(whole, str):
@@ -117,7 +115,7 @@ class Answers:
         assert isinstance(whole, bytes), "what is compact was cut before, and an image is never cut"
         return Fitted(self._cut_object(reply, value, whole, budget), len(whole))
 
-    def _cut_text(self, reply: Reply, whole: str, budget: Budget) -> str:
+    def _cut_text(self, reply: ToolReply, whole: str, budget: Budget) -> str:
         """A part of the rendering. Raises ToolError where a part would be of no use."""
         # With what does not even fit into a message, it is said where the whole is.
         limit, room = budget.text, _KEPT_NOTE_BYTES if budget.text.is_message else 0
@@ -133,7 +131,7 @@ class Answers:
         note = "" if kept.reference is None else f" · all of it in {kept.reference}"
         return f"{header}{note}{newline}{text}"
 
-    def _cut_object(self, reply: Reply, value: Object, encoded: bytes, budget: Budget) -> bytes:
+    def _cut_object(self, reply: ToolReply, value: Object, encoded: bytes, budget: Budget) -> bytes:
         """A part of the object as JSON. Raises ToolError where a part would be of no use."""
 
         def fits(written: bytes) -> bool:
@@ -147,19 +145,19 @@ class Answers:
             facts["artifactRef"] = kept.reference
         hint = self._way(kept, budget, is_all=not reply.facts.rest)
 
-        def write(part: Reply) -> bytes:
+        def write(part: ToolReply) -> bytes:
             go_on = f"Go on with {part.facts.next_call}. " if part.facts.next_call else ""
             return orjson.dumps({**part.as_object(), **facts, "hint": go_on + hint})
 
         part = reply.largest_part(lambda part: fits(write(part)), MOST_RESULT_BYTES)
         return write(part) if part is not None else _cut_fields(value, {**facts, "hint": hint}, fits)
 
-    def _cut_blocks(self, reply: Reply, budget: Budget) -> bytes:
+    def _cut_blocks(self, reply: ToolReply, budget: Budget) -> bytes:
         """The blocks of a result: both ends of its text, and the other blocks that fit. What does not is kept."""
-        every = reply.blocks() or []
+        every = reply.blocks()
         text = text_of(every)
         others = [block for block in every if block.get("type") != "text"]
-        limit = budget.text if budget.form == "text" else TextLimit()
+        limit = budget.text
         if others:
             limit = TextLimit(min(limit.most_bytes, MOST_RESULT_BYTES // 2))
         if not limit.holds(text):
@@ -175,7 +173,7 @@ class Answers:
             shown.append(block)
         return orjson.dumps(shown)
 
-    def _note_rest(self, reply: Reply, rest: Sequence[Block], budget: Budget) -> str:
+    def _note_rest(self, reply: ToolReply, rest: Sequence[Block], budget: Budget) -> str:
         """Keep blocks that do not fit, and say where they are. One that is an image is kept as that."""
         data, media_type = orjson.dumps(rest), "application/json"
         if len(rest) == 1 and isinstance(rest[0].get("data"), str):
@@ -187,21 +185,21 @@ class Answers:
         where = self._way(kept, budget, is_all=True) if kept.reference else f"lost, because it {kept.loss}"
         return f"[{quantity(len(rest), 'block')} ({kinds[:100]}), {len(data):,} bytes, did not fit: {where}]"
 
-    def _fit_short(self, reply: Reply, value: Object, budget: Budget) -> Fitted | Callable[[], Fitted]:
+    def _fit_short(self, reply: ToolReply, value: Object, budget: Budget) -> Fitted | Callable[[], Fitted]:
         if reply.body.artifact_range is not None:
             return partial(self._page_of_artifact, reply, budget)
         short = Short(reply, value, budget)
         encoded = short.whole()
         return Fitted(Compact(encoded)) if encoded is not None else partial(self._cut_short, reply, short, budget)
 
-    def _page_of_artifact(self, reply: Reply, budget: Budget) -> Fitted:
+    def _page_of_artifact(self, reply: ToolReply, budget: Budget) -> Fitted:
         shown = reply.body.artifact_range
         assert shown is not None, "it was looked at before"
         place = replace(_place(budget), reference=shown.reference, offset=shown.start, fills=True)
         page = self._pages.of_bytes(place, budget.call.caller.name, shown.end)
         return Fitted(Compact(orjson.dumps(page)), shown.end - shown.start)
 
-    def _cut_short(self, reply: Reply, short: Short, budget: Budget) -> Fitted:
+    def _cut_short(self, reply: ToolReply, short: Short, budget: Budget) -> Fitted:
         """The result with what it has room for. Its whole is kept first."""
         text = reply.render() if reply.is_text and reply.facts.artifact is None else ""
         parts = _text_parts(text) if text else object_parts(short.value, short.list_field)
@@ -232,7 +230,7 @@ class Answers:
             ways.append(f"It is a part. {place.rest}" if is_last else "It is a part; its last page says more.")
         return {**self._pages.footer(place, following), "hint": " ".join(ways)}
 
-    def _gap(self, reply: Reply, whole: str, head: int, tail: int, kept: Kept, budget: Budget) -> str:
+    def _gap(self, reply: ToolReply, whole: str, head: int, tail: int, kept: Kept, budget: Budget) -> str:
         """What stands in the place of what is left out: how much it is, and how to get it."""
         left_out = f"{len(utf8(whole[head:tail])):,} bytes left out"
         reference, tools = kept.reference, self._tools_for(budget)
@@ -275,14 +273,14 @@ class Answers:
     def _tools_for(self, budget: Budget) -> Collection[str]:
         return {tool.name for tool in self._visible(budget.call.caller.access)}
 
-    def _keep_whole(self, reply: Reply, value: Object, budget: Budget) -> Kept:
+    def _keep_whole(self, reply: ToolReply, value: Object, budget: Budget) -> Kept:
         """Keep the rendering where that says it all, else the object."""
         if reply.is_text:
             return self._keep(reply, budget, [utf8(reply.render())])
         listed = reply.body.field if reply.body.kind == "list" else None
         return self._keep(reply, budget, object_parts(value, listed), "application/json")
 
-    def _keep(self, reply: Reply, budget: Budget, parts: Iterable[bytes], media_type: str = "text/plain") -> Kept:
+    def _keep(self, reply: ToolReply, budget: Budget, parts: Iterable[bytes], media_type: str = "text/plain") -> Kept:
         """Store the whole, unless the tool itself has."""
         if reply.facts.artifact is not None:
             return Kept(reply.facts.artifact)
@@ -294,11 +292,17 @@ class Answers:
             return Kept(None, (error.strerror or str(error)).lower())
 
 
-def _write(reply: Reply, value: Object, budget: Budget) -> tuple[Written, bool]:
+def _finish(work: Callable[[], Fitted | Callable[[], Fitted]]) -> Fitted:
+    found = work()
+    return found if isinstance(found, Fitted) else found()
+
+
+def _write(reply: ToolReply, value: Object, budget: Budget) -> tuple[Written, bool]:
     """The whole answer as it would be sent, and whether it may be. Its length nearly always decides."""
     caller, content = budget.call.caller, reply.body.content
-    if caller.is_on_mcp and (blocks := reply.blocks()) is not None:
-        structured = None if content is None or budget.form == "text" else content.structured
+    if content is not None and caller.is_on_mcp:
+        blocks = reply.blocks()
+        structured = content.structured if budget.form == "json" else None
         written = Blocks(orjson.dumps(blocks), None if structured is None else orjson.dumps(structured))
         fits = len(written.encoded) + len(written.structured or b"") <= MOST_RESULT_BYTES
         return written, fits and (budget.form == "json" or budget.text.holds(text_of(blocks)))
@@ -318,13 +322,7 @@ def _message_bytes(encoded: bytes, caller: Caller) -> int:
     return len(encoded) if caller.takes_media else len(encoded) + len(orjson.dumps(encoded.decode()))
 
 
-def _takes_long(value: Any) -> bool:
-    """Whether writing it would take longer than handing it to a thread."""
-    kind = type(value)
-    return (kind is str and len(value) > _LARGE_CHARS) or (kind is list and len(value) > _LARGE_LIST)
-
-
-def _refuse(reply: Reply, part: Reply | None) -> None:
+def _refuse(reply: ToolReply, part: ToolReply | None) -> None:
     """Raise the error of a result of which a part is of no use."""
     if reply.body.refuse is not None:
         raise reply.body.refuse(None if part is None or isinstance(part.answer, ToolError) else part.answer)

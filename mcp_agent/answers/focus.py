@@ -31,12 +31,9 @@ _MOST_CHARS = 1_000
 async def focus(
     result: Result, question: str | None, keep: float | None, tool: Tool, context: ToolContext
 ) -> tuple[Result, PruningMetadata | None]:
-    """`result` with what the question needs of its body, and what the pruner did; all of it where there is no pruner.
-
-    Without a question there is no metadata either, but for a tool whose results always say.
-    """
+    """`result` with what the question needs of its body, and what the pruner did; all of it if there is no pruner."""
     pruner = context.pruner
-    if pruner is None or (question is None and tool.focus != "always"):
+    if pruner is None:
         return result, None
     body = result.body
     value = (getattr(result, body.field) if body.field else "") or ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tools.kit.errors import ToolError
-from tools.kit.results import NO_BODY, Block, Body, Content, Facts, Media, PruningMetadata, Result
+from tools.kit.results import NO_BODY, Block, Content, Media, PruningMetadata, Result, ResultFacts
 
 # The largest part that fits is searched for until it is known to half a percent.
 _PRECISION = 200
@@ -38,15 +38,6 @@ class Remarks(NamedTuple):
     notes: Sequence[str] = ()
     pruning: PruningMetadata | None = None
 
-    def beside(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """The object of an answer, with the remarks in it."""
-        found = dict(value)
-        if self.pruning is not None:
-            found["pruning"] = self.pruning.as_object()
-        if self.notes:
-            found["notes"] = [*self.notes, *found.get("notes", ())]
-        return found
-
     @property
     def lines(self) -> list[str]:
         """A line for each remark that a model should read, above a rendering or below the blocks."""
@@ -55,25 +46,36 @@ class Remarks(NamedTuple):
 
 
 NO_REMARKS = Remarks()
+_FAILED = ResultFacts(succeeded=False)
 
 
-class Reply:
+class ToolReply:
     """An answer with its remarks. `body` and `facts` are those of the result; an error has none."""
 
     def __init__(self, answer: Result | ToolError, remarks: Remarks = NO_REMARKS) -> None:
         self.answer = answer
         self.remarks = remarks
         if isinstance(answer, ToolError):
-            self.facts, self.body = Facts(succeeded=False), NO_BODY
-            is_text = answer.is_text
+            self.facts, self.body = _FAILED, NO_BODY
         else:
-            self.facts, self.body = answer.facts, _pruned(answer.body, remarks)
-            is_text = self.body.is_text
-        # Whether the rendering holds all of it.
-        self.is_text = is_text
+            self.facts, self.body = answer.facts, answer.body
+        if remarks.pruning is not None and remarks.pruning.applied and self.body.kind != "list":
+            # Places in a text cannot be counted any more once lines of it are gone, and what a server sent beside the
+            # text would bring all lines back.
+            content = None if self.body.content is None else Content(self.body.content.blocks)
+            self.body = self.body._replace(cut=None, artifact_range=None, line_counts={}, content=content)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the rendering holds all of it."""
+        return self.answer.is_text if isinstance(self.answer, ToolError) else self.body.is_text
 
     def as_object(self) -> dict[str, Any]:
-        return self.remarks.beside(self.answer.as_object())
+        """The object of the answer, with the remarks in it."""
+        found, (notes, pruning) = self.answer.as_object(), self.remarks
+        if pruning is not None:
+            found = {**found, "pruning": pruning.as_object()}
+        return {**found, "notes": [*notes, *found.get("notes", ())]} if notes else found
 
     def render(self) -> str:
         return "\n".join([*self.remarks.lines, self.answer.render()])
@@ -84,20 +86,20 @@ class Reply:
             return self.answer.summary()
         return f"{self.answer.summary()}, pruned to {pruning.pruned_bytes:,} bytes"
 
-    def blocks(self) -> list[Block] | None:
-        """The content for a client of MCP, if the result is no single object."""
+    def blocks(self) -> list[Block]:
+        """The content for a client of MCP; nothing for a result that is one object."""
         if self.body.content is None:
-            return None
+            return []
         return [*self.body.content.blocks, *({"type": "text", "text": line} for line in self.remarks.lines)]
 
-    def largest_part(self, fits: Callable[[Reply], bool], most: int) -> Reply | None:
+    def largest_part(self, fits: Callable[[ToolReply], bool], most: int) -> ToolReply | None:
         """The largest part that `fits`, to half a percent; None if there is none. `most` is an upper bound."""
-        best: Reply | None = None
+        best: ToolReply | None = None
         low, high = 0, most + 1 if self.body.cut is not None else 0
         while self.body.cut is not None and high - low > 1 + high // _PRECISION:
             middle = (low + high) // 2
             cut = self.body.cut(middle)
-            part = None if cut is None else Reply(cut, self.remarks)
+            part = None if cut is None else ToolReply(cut, self.remarks)
             if part is not None and fits(part):
                 low, best = middle, part
             else:
@@ -120,14 +122,3 @@ def form_and_bytes(written: Written) -> tuple[Literal["json", "text", "compact",
     if isinstance(written, Blocks):
         return "blocks", len(written.encoded) + len(written.structured or b"")
     return "media", len(written.data)
-
-
-def _pruned(body: Body, remarks: Remarks) -> Body:
-    """The body once lines of it are gone: places in a text cannot be counted any more, as those in a list can.
-
-    What a server sent beside its text goes, because it would bring all lines back.
-    """
-    if remarks.pruning is None or not remarks.pruning.applied or body.kind == "list":
-        return body
-    content = None if body.content is None else Content(body.content.blocks)
-    return body._replace(cut=None, artifact_range=None, line_counts={}, content=content)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mcp_agent.answers.reply import NO_REMARKS, Blocks, Compact, Remarks, Reply, Written
+from mcp_agent.answers.reply import NO_REMARKS, Blocks, Compact, Remarks, ToolReply, Written
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Grant, Shape
 from registry.profiles import Form
@@ -138,8 +138,8 @@ class Success(Struct, frozen=True):
     remarks: Remarks = NO_REMARKS
 
     @property
-    def reply(self) -> Reply:
-        return Reply(self.result, self.remarks)
+    def reply(self) -> ToolReply:
+        return ToolReply(self.result, self.remarks)
 
 
 class Page(Struct, frozen=True):
@@ -161,8 +161,8 @@ class Failure(Struct, frozen=True):
     remarks: Remarks = NO_REMARKS
 
     @property
-    def reply(self) -> Reply:
-        return Reply(self.error, self.remarks)
+    def reply(self) -> ToolReply:
+        return ToolReply(self.error, self.remarks)
 
     @property
     def code(self) -> str:

@@ -17,7 +17,7 @@ import orjson
 from msgspec import Struct
 
 from mcp_agent.calls.call import Caller, Refusal
-from tools.kit.errors import Denied, InvalidParams, ToolError
+from tools.kit.errors import InvalidParams, ToolError
 from tools.kit.results import Result
 from tools.kit.spec import Tool
 from tools.pruning.bash import BashOutput
@@ -34,23 +34,32 @@ _READING: Mapping[str, Mapping[str, str]] = {
         "NOT_FOUND": "not_found",
         "NOT_A_DIRECTORY": "not_found",
         "PERMISSION_DENIED": "permission_denied",
-        "DENIED": "permission_denied",
         "NOT_A_FILE": "invalid_path",
         "INVALID_PATH": "invalid_path",
         "IO_ERROR": "io_error",
     },
     "bash": {
+        "NOT_FOUND": "invalid_cwd",
+        "NOT_A_DIRECTORY": "invalid_cwd",
+        "PERMISSION_DENIED": "invalid_cwd",
         "INVALID_PATH": "invalid_cwd",
         "DENIED": "spawn_error",
         "IO_ERROR": "spawn_error",
     },
     "grep": {
+        "NOT_FOUND": "invalid_path",
+        "NOT_A_DIRECTORY": "invalid_path",
+        "PERMISSION_DENIED": "invalid_path",
         "INVALID_PATH": "invalid_path",
         "INVALID_PATTERN": "rg_error",
         "TIMEOUT": "timeout",
         "IO_ERROR": "spawn_error",
     },
 }
+# Any other hint names tools that are not among these.
+_HINTS_SHOWN = frozenset(("DENIED", "INVALID_PATTERN"))
+# ripgrep ends so for a pattern that it cannot use.
+_RG_ERROR_EXIT = 2
 # The errors of `recover_text` that have a number of their own.
 _RECOVERY = {
     "NOT_FOUND": (-32004, "prune_id_not_found"),
@@ -113,6 +122,8 @@ class Contract(Struct, frozen=True):
     is_literal: bool
     # Whether the profile keeps answers short.
     is_short: bool
+    # Whether the client puts the result in the place of the text that it sent.
+    is_never_cut: bool
 
     def parse(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
         """The arguments for the function, and notes on what was taken for what. Raises InvalidParams, Refused."""
@@ -136,7 +147,7 @@ class Contract(Struct, frozen=True):
             message = f"the command ended with exit code {result.exit_code}"
             raise ContractError("nonzero_exit", message, fields=fields, exit_code=result.exit_code)
 
-    def error(self, error: ToolError) -> ToolError | Refused:
+    def error(self, error: ToolError, arguments: Mapping[str, Any]) -> ToolError | Refused:
         """What the call is answered with in the place of an error of the tool."""
         if self.is_literal and isinstance(error, InvalidParams):
             return self._bad_arguments(error)
@@ -147,13 +158,12 @@ class Contract(Struct, frozen=True):
         code = _READING.get(self.tool.name, {}).get(error.code)
         if code is None:
             return error
-        facts = dict(error.fields)
         return ContractError(
             code,
-            error.message_with_hint if isinstance(error, Denied) else error.message,
+            error.message_with_hint if error.code in _HINTS_SHOWN else error.message,
             fields={"tool": self.tool.name},
-            exit_code=facts.get("exit_code"),
-            timeout_ms=facts.get("timeout_ms"),
+            exit_code=_RG_ERROR_EXIT if code == "rg_error" else None,
+            timeout_ms=arguments["timeout_ms"] if code == "timeout" else None,
             rule=error.rule,
         )
 
@@ -168,12 +178,8 @@ def contract_of(tool: Tool, caller: Caller, *, is_literal: bool, is_short: bool)
     """The contract of a call; None for a tool that has none. On /rpc it always holds to the letter."""
     if tool.name not in _NAMES or tool.category != "pruning" or tool.given_schema is not None:
         return None
-    return Contract(tool, is_literal or caller.transport == "rpc", is_short)
-
-
-def is_never_cut(tool: Tool | None, caller: Caller) -> bool:
-    """Whether the client puts the result in the place of the text that it sent."""
-    return tool is not None and tool.name in _NEVER_CUT and caller.transport == "rpc"
+    is_on_rpc = caller.transport == "rpc"
+    return Contract(tool, is_literal or is_on_rpc, is_short, is_on_rpc and tool.name in _NEVER_CUT)
 
 
 def issues_data(method: str, tool: str | None, issues: Sequence[Mapping[str, str]]) -> dict[str, Any]:

@@ -14,14 +14,14 @@ from mcp_agent.answers.budget import Budget
 from mcp_agent.answers.fit import Answers, Fitted
 from mcp_agent.answers.focus import focus, pruning_of_failure
 from mcp_agent.answers.pages import is_cursor
-from mcp_agent.answers.reply import NO_REMARKS, Remarks, Reply
+from mcp_agent.answers.reply import NO_REMARKS, Remarks, ToolReply
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
-from mcp_agent.calls.call_errors import internal_error, timeout_error
-from mcp_agent.calls.contract import INVALID_PARAMS, ContractError, Refused, contract_of, is_never_cut
+from mcp_agent.calls.contract import INVALID_PARAMS, ContractError, Refused, contract_of
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
-from registry.gate import Gate, UnknownTool
+from mcp_agent.process.logs import event
+from registry.gate import Gate, Grant, UnknownTool
 from tools.context import Cancelled, ToolContext
-from tools.kit.errors import ToolDisabled, ToolError
+from tools.kit.errors import InternalError, Timeout, ToolDisabled, ToolError
 from tools.kit.results import FOCUS, KEEP, Result
 from tools.kit.spec import CURSOR, Tool
 
@@ -82,12 +82,12 @@ class Dispatcher:
             outcome = Failure(error, b"")
             raise
         except TimeoutError:
-            outcome = Failure(timeout_error(tool, grant), b"")
+            outcome = Failure(_timeout_error(tool, grant), b"")
             raise outcome.error from None
         except (asyncio.CancelledError, Cancelled):
             raise asyncio.CancelledError from None
         except Exception as error:
-            outcome = Failure(internal_error(call), b"")
+            outcome = Failure(_internal_error(call), b"")
             raise outcome.error from error
         finally:
             notify_all(self._observers, call, outcome, began)
@@ -102,12 +102,12 @@ class Dispatcher:
             return await self._fail(error, self._answers.budget(call, None, self._gate.form(call.caller.access)))
         if call.narrowing is not None:
             tool, grant = call.narrowing.narrow(tool, grant)
-        never_cut = is_never_cut(tool, call.caller)
-        budget = self._answers.budget(call, tool, grant.form, is_never_cut=never_cut)
         context = self._context.for_call(call, grant)
-        contract = contract_of(
-            tool, call.caller, is_literal=self._context.is_literal, is_short=budget.form == "compact"
-        )
+        is_short = grant.form == "compact"
+        contract = contract_of(tool, call.caller, is_literal=self._context.is_literal, is_short=is_short)
+        is_never_cut = contract is not None and contract.is_never_cut
+        budget = self._answers.budget(call, tool, grant.form, is_never_cut=is_never_cut)
+        arguments: dict[str, Any] = {}
         question: str | None = None
         remarks = NO_REMARKS
         try:
@@ -117,18 +117,19 @@ class Dispatcher:
             arguments, notes = (tool.parse_tolerantly if contract is None else contract.parse)(call.arguments)
             remarks = Remarks(notes)
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
-            if question is None and budget.form == "text" and not budget.text.is_message:
+            if question is None and not budget.text.is_message:
                 context.text_room = budget.text.below_header
             if log.isEnabledFor(logging.DEBUG):
                 trace(logging.DEBUG, "tool.exec_start", call)
             result = await self._run(tool, context, arguments, grant.deadline_s)
-            result, pruning = await focus(result, question, keep, tool, context)
-            remarks = remarks._replace(pruning=pruning)
+            if question is not None or tool.focus == "always":
+                result, pruning = await focus(result, question, keep, tool, context)
+                remarks = remarks._replace(pruning=pruning)
             if contract is not None:
                 contract.check(result, arguments)
-            return Success(result, *await self._fit(Reply(result, remarks), budget), remarks=remarks)
+            return Success(result, *await self._fit(ToolReply(result, remarks), budget), remarks=remarks)
         except ToolError as error:
-            problem = error if contract is None else contract.error(error)
+            problem = error if contract is None else contract.error(error, arguments)
             if isinstance(problem, Refused):
                 return problem.refusal
             if isinstance(problem, ContractError) and remarks.pruning is None:
@@ -137,11 +138,11 @@ class Dispatcher:
         except Refused as error:
             return error.refusal
         except TimeoutError:
-            return await self._fail(timeout_error(tool, grant), budget)
+            return await self._fail(_timeout_error(tool, grant), budget)
         except (asyncio.CancelledError, Cancelled):
             raise asyncio.CancelledError from None
         except Exception:
-            return await self._fail(internal_error(call), budget)
+            return await self._fail(_internal_error(call), budget)
 
     async def _run(self, tool: Tool, context: ToolContext, arguments: dict[str, Any], deadline_s: float) -> Result:
         """Run `async def` on the loop and `def` in a thread; what is over in microseconds runs on the loop, too."""
@@ -156,13 +157,13 @@ class Dispatcher:
         result = await _within(deadline_s, context, work)
         return result
 
-    async def _fit(self, reply: Reply, budget: Budget) -> Fitted:
+    async def _fit(self, reply: ToolReply, budget: Budget) -> Fitted:
         """As it goes out. What is large, or must be kept on disk, is written in a thread."""
         fitted = self._answers.fit(reply, budget)
         return fitted if isinstance(fitted, Fitted) else await self._in_thread(fitted)
 
     async def _fail(self, error: ToolError, budget: Budget, remarks: Remarks = NO_REMARKS) -> Failure:
-        return Failure(error, *await self._fit(Reply(error, remarks), budget), remarks=remarks)
+        return Failure(error, *await self._fit(ToolReply(error, remarks), budget), remarks=remarks)
 
     def _in_thread(self, function: Callable[..., _T], *arguments: Any) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
@@ -184,3 +185,14 @@ async def _within(deadline_s: float, context: ToolContext, work: Awaitable[_T]) 
         # A thread cannot be cancelled: it looks at this now and then, and stops by itself.
         context.is_cancelled = True
         raise
+
+
+def _timeout_error(tool: Tool, grant: Grant) -> Timeout:
+    message = f"{tool.name} took longer than {grant.deadline_s:g} s and was given up"
+    return Timeout(message, hint="ask for less at once")
+
+
+def _internal_error(call: Call) -> InternalError:
+    """Log the exception at hand. A boundary: it never reaches the wire, and the log has it under the call's id."""
+    event(log, logging.ERROR, "tool.internal_error", request_id=call.id, exc=True, tool=call.tool)
+    return InternalError(f"{call.tool} failed inside the daemon (call {call.id}); its log has the details")

@@ -23,7 +23,7 @@ from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
 from tools.kit.errors import InternalError, InvalidParams, Timeout, ToolError
 from tools.kit.params import Field
-from tools.kit.results import NO_FACTS, Facts, Media
+from tools.kit.results import NO_FACTS, Media, ResultFacts
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class EndedCall(NamedTuple):
     outcome: Outcome | None
     took_s: float
     result_bytes: int = 0
-    facts: Facts = NO_FACTS
+    facts: ResultFacts = NO_FACTS
     # How many bytes a focus question saved; None if nothing was pruned.
     saved_bytes: int | None = None
     # How the result was written; None if there is none.

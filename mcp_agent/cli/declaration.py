@@ -35,7 +35,7 @@ _VALUES = {"port": "PORT", "fleet": "URL", "box": "NAME", "creds": "FILE", **_RE
 Completed = Literal["tools", "profiles", "clients", "sessions", "tokens", "mounts", "wraps"]
 
 
-class Reply(NamedTuple):
+class CommandReply(NamedTuple):
     """What a command found or did, for `--json`; people have read it already. `code` is the exit code."""
 
     facts: Any
@@ -74,7 +74,7 @@ class Command(NamedTuple):
     """One command, such as `token create`."""
 
     words: tuple[str, ...]
-    function: Callable[[argparse.Namespace], Reply | int]
+    function: Callable[[argparse.Namespace], CommandReply | int]
     arguments: tuple[Argument, ...]
     settings: tuple[Setting, ...]
     examples: tuple[str, ...]
@@ -164,14 +164,14 @@ def command(
     usage: str | None = None,
     streams: bool = False,
     **defaults: Any,
-) -> Callable[[Callable[[argparse.Namespace], Reply | int]], Command]:
+) -> Callable[[Callable[[argparse.Namespace], CommandReply | int]], Command]:
     """Declare the command that a function carries out. `settings` are those that it has flags for.
 
     One that `streams` prints its JSON itself, as it comes.
     """
     used = tuple(setting for setting in DAEMON_SETTINGS if setting.name in settings)
 
-    def declare(function: Callable[[argparse.Namespace], Reply | int]) -> Command:
+    def declare(function: Callable[[argparse.Namespace], CommandReply | int]) -> Command:
         return Command(tuple(words.split()), function, arguments, used, examples, usage, streams, defaults)
 
     return declare

@@ -149,7 +149,6 @@ class OutputCursor:
         `take` takes from this cursor, and may add events of its own. `woken` is set when there is more to take.
         """
         now = asyncio.get_running_loop().time
-        is_over = is_over or (lambda: self.is_closed)
         if first:
             yield first
         while True:
@@ -159,7 +158,7 @@ class OutputCursor:
                 body = b"".join(frames)
                 yield body
                 self.count_taken(len(body), now())
-            elif is_over():
+            elif self.is_closed if is_over is None else is_over():
                 return
             else:
                 self.note_caught_up(now())

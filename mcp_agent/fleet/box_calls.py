@@ -13,25 +13,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
 from mcp_agent.calls.call import Call, Caller, Outcome
 from mcp_agent.fleet.bus import Bus, BusError, Disconnected, NoResponders, NotPermitted, TimedOut, TooLarge
-from mcp_agent.fleet.call_protocol import (
-    HOLD_S,
-    MOST_CALL_BYTES,
-    MOST_PIECE_BYTES,
-    pack,
-    pack_call,
-    pack_resource,
-    read_contents,
-    read_outcome,
-    unpack,
-)
+from mcp_agent.fleet.call_protocol import caller_facts, outcome_of, run_message
 from mcp_agent.fleet.directory import Box, Directory
-from mcp_agent.fleet.messages import BadMessage
+from mcp_agent.fleet.messages import (
+    HOLD_S,
+    Answer,
+    Ask,
+    BadMessage,
+    Busy,
+    CallRefused,
+    Cancel,
+    Cancelled,
+    Contents,
+    Misunderstood,
+    Ran,
+    ReadResource,
+    ResultTooLarge,
+    Running,
+    Unknown,
+    encode,
+    read_answer,
+)
 from mcp_agent.fleet.subjects import verb_subject
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Grant
@@ -53,9 +61,10 @@ _SETTLE_S = 5.0
 _RETRY_S = 0.05
 _T = TypeVar("_T")
 _now = time.monotonic
-Read = Callable[[Mapping[str, Any], memoryview], _T]
+Found = Ran | CallRefused | Contents
 _ANOTHER_BOX = "choose another box, see `boxes`, or try again"
 _RUN_AGAIN = "look at what it did before you call it again"
+_LIMIT = "the NATS server sets the limit: `max_payload` in nats-server.conf, up to 8MB"
 
 
 class BoxCalls:
@@ -76,21 +85,21 @@ class BoxCalls:
         return self._connection
 
     async def call(self, box: Box, call: Call, grant: Grant) -> Outcome:
-        """Run a call there. Raises BoxUnreachable, OutcomeUnknown. A cancelled call is cancelled there, too."""
-        data = pack_call(call, grant)
-        if len(data) > MOST_CALL_BYTES:
-            raise CallTooLarge(f"the call has {len(data)} bytes, and one to a box may have {MOST_CALL_BYTES}")
-        return await self._ask(box, call.id, data, partial(read_outcome, box=box.name), call)
+        """Run a call there. Raises BoxUnreachable, OutcomeUnknown, TooLarge. Cancelled here, it is there."""
+        data = encode(run_message(call, grant))
+        return await self._ask(box, call.id, data, partial(outcome_of, box=box.name), call)
 
     async def read_resource(self, box: Box, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         """The contents of a resource of a box; None if it has none for this caller. Raises BoxUnreachable."""
         call_id = new_call_id()
-        return await self._ask(box, call_id, pack_resource(call_id, caller, uri), read_contents)
+        return await self._ask(box, call_id, encode(ReadResource(call_id, uri, caller_facts(caller))), _contents)
 
-    async def _ask(self, box: Box, call_id: str, data: bytes, read: Read[_T], call: Call | None = None) -> _T:
+    async def _ask(
+        self, box: Box, call_id: str, data: bytes, read: Callable[[Found], _T], call: Call | None = None
+    ) -> _T:
         asking = _Asking(self._bus, self._directory, box, self._gateway, call_id, data, call)
         try:
-            return read(*await asking.answer())
+            return read(await asking.answer())
         except asyncio.CancelledError:
             self._cancel(box.name, asking.boot, call_id)
             raise
@@ -107,7 +116,7 @@ class BoxCalls:
         async def publish() -> None:
             # A call that cannot be cancelled ends with its lease.
             with contextlib.suppress(BusError):
-                await self._bus.publish(verb_subject(box, boot, "cancel", self._gateway), pack({"id": call_id}))
+                await self._bus.publish(verb_subject(box, boot, "cancel", self._gateway), encode(Cancel(call_id)))
 
         task = asyncio.get_running_loop().create_task(publish())
         self._tasks.add(task)
@@ -134,8 +143,8 @@ class _Asking:
         self._is_taken = False
         self._began_at = self._heard_at = _now()
 
-    async def answer(self) -> tuple[dict[str, Any], memoryview]:
-        """What the box has to say in the end, whole."""
+    async def answer(self) -> Found:
+        """What the box has to say in the end."""
         if self._directory.is_away(self._box):
             await self._check_alive()
         while True:
@@ -158,95 +167,59 @@ class _Asking:
                 self._is_sent = self._is_sent or error.is_sent
             else:
                 self._heard_at = _now()
-                found = await self._read(answer)
+                found = self._take(answer)
                 if found is not None:
                     return found
 
-    async def _ask(self) -> bytes:
+    async def _ask(self) -> Answer:
         """Send the call, or ask for it once the box has it."""
-        if len(self._data) <= MOST_PIECE_BYTES:
-            return await self._request(self._data, _ANSWER_S)
-        if not self._is_taken:
-            answer = await self._send_parts()
-            self._is_sent = self._is_taken = True
-            return answer
-        return await self._request(pack({"id": self._id}), _ANSWER_S)
+        return await self._request(encode(Ask(self._id)) if self._is_taken else self._data, _ANSWER_S)
 
-    async def _send_parts(self) -> bytes:
-        """Send a large call in numbered parts, each acknowledged. The answer to the last is that to the call."""
-        starts = range(0, len(self._data), MOST_PIECE_BYTES)
-        answer = b""
-        for number, start in enumerate(starts):
-            head = {"id": self._id, "part": number, "of": len(starts)}
-            answer = await self._request(pack(head, self._data[start : start + MOST_PIECE_BYTES]), _ANSWER_S)
-            if number < len(starts) - 1 and unpack(answer)[0].get("is") != "taken":
-                return answer
-        if unpack(answer)[0].get("is") == "taken":
-            # It had the last part already.
-            return await self._request(pack({"id": self._id}), _ANSWER_S)
-        return answer
-
-    async def _request(self, data: bytes, timeout_s: float) -> bytes:
+    async def _request(self, data: bytes, timeout_s: float) -> Answer:
         subject = verb_subject(self._box.name, self.boot, "call", self._gateway)
         try:
-            return await self._bus.request(subject, data, timeout_s)
-        except TooLarge as error:
-            raise CallTooLarge(f"the NATS server takes no message of {len(data)} bytes: {error}") from None
+            return read_answer(await self._bus.request(subject, data, timeout_s))
+        except TooLarge:
+            limit = self._bus.max_payload
+            raise CallTooLarge(
+                f"the call has {len(data)} bytes, and one to a box may have {limit}; it has not run", hint=_LIMIT
+            ) from None
 
-    async def _read(self, answer: bytes) -> tuple[dict[str, Any], memoryview] | None:
-        """The answer, whole; None if the call is still running."""
-        head, body = unpack(answer)
-        match head.get("is"):
-            case "done":
-                return head, body
-            case "running":
+    def _take(self, answer: Answer) -> Found | None:
+        """What came of the call; None if it is still running."""
+        name = self._box.name
+        match answer:
+            case Ran() | CallRefused() | Contents():
+                return answer
+            case Running():
                 self._is_sent = self._is_taken = True
-                self._pass_on(head)
+                self._pass_on(answer)
                 return None
-            case "large":
-                return unpack(await self._fetch(head["size"]))
-            case "cancelled":
-                raise OutcomeUnknown(f"{self._box.name} cancelled the call while it ran", hint=_RUN_AGAIN)
-            case "busy":
-                raise self._unreachable(f"{self._box.name} has {head.get('running')} calls under way and takes no more")
-            case "unknown":
-                raise OutcomeUnknown(f"{self._box.name} does not remember the outcome of the call", hint=_RUN_AGAIN)
-            case "bad":
-                message = f"{self._box.name} does not understand this gateway: {head.get('message')}"
-                raise BoxUnreachable(message, hint="it may have another version of mcp-agent", may_have_run=False)
-        raise BadMessage(f"there is no answer {head.get('is')!r}")
+            case ResultTooLarge():
+                message = f"the result of {name} has {answer.size} bytes, and one to a gateway may have {answer.limit}"
+                raise CallTooLarge(f"{message}; the call has run", hint=f"ask for less of it; {_LIMIT}")
+            case Cancelled():
+                raise OutcomeUnknown(f"{name} cancelled the call while it ran", hint=_RUN_AGAIN)
+            case Busy():
+                raise self._unreachable(f"{name} has {answer.running} calls under way and takes no more")
+            case Unknown():
+                raise OutcomeUnknown(f"{name} does not remember the outcome of the call", hint=_RUN_AGAIN)
+            case Misunderstood():
+                raise BoxUnreachable(
+                    f"{name} does not understand this gateway: {answer.message}",
+                    hint="it may have another version of mcp-agent",
+                    may_have_run=False,
+                )
 
-    async def _fetch(self, size: int) -> bytes:
-        """An answer that fits no message, in pieces. The box keeps it, so each may be asked for again."""
-        pieces: list[bytes] = []
-        offset, deadline = 0, _now() + _RECONNECT_S
-        while offset < size:
-            try:
-                answer = await self._request(pack({"id": self._id, "from": offset}), _ANSWER_S)
-            except BusError:
-                if _now() > deadline:
-                    raise OutcomeUnknown(
-                        f"the result of {self._box.name} could not be fetched", hint=_RUN_AGAIN
-                    ) from None
-                await asyncio.sleep(_RETRY_S)
-                continue
-            head, body = unpack(answer)
-            if head.get("is") != "piece" or not body:
-                raise OutcomeUnknown(f"{self._box.name} does not have the result any more", hint=_RUN_AGAIN)
-            pieces.append(bytes(body))
-            offset += len(body)
-            deadline = _now() + _RECONNECT_S
-        return b"".join(pieces)
-
-    def _pass_on(self, head: dict[str, Any]) -> None:
+    def _pass_on(self, news: Running) -> None:
         """Progress and log messages of the tool, to the client."""
         if self._call is None:
             return
         if self._call.report is not None:
-            for done, total, text in head.get("progress", ()):
+            for done, total, text in news.progress:
                 self._call.report(done, total, text)
         if self._call.tell is not None:
-            for level, text in head.get("logs", ()):
+            for level, text in news.logs:
                 self._call.tell(level, text)
 
     async def _find_again(self) -> None:
@@ -274,7 +247,7 @@ class _Asking:
     async def _look_for_life(self) -> None:
         """The box did not answer in time. Ask for an answer at once; raise if that does not come either."""
         try:
-            answer = await self._request(pack({"id": self._id, "hold": 0}), _SIGN_OF_LIFE_S)
+            answer = await self._request(encode(Ask(self._id, is_urgent=True)), _SIGN_OF_LIFE_S)
         except TimedOut:
             if _now() - self._heard_at >= _SILENT_S - 0.5:
                 raise self._unreachable(f"{self._box.name} does not answer") from None
@@ -283,11 +256,10 @@ class _Asking:
         else:
             # Any answer is one; whatever it says, the next question gets it again.
             self._heard_at = _now()
-            head, _ = unpack(answer)
-            if head.get("is") == "running":
+            if isinstance(answer, Running):
                 self._is_taken = True
-                self._pass_on(head)
-            elif head.get("is") == "unknown":
+                self._pass_on(answer)
+            elif isinstance(answer, Unknown):
                 # The call never got there. It is sent again under its id, which runs once at most.
                 self._is_taken = False
 
@@ -302,3 +274,9 @@ class _Asking:
         if self._is_sent:
             return BoxUnreachable(f"{message}; the call may have run", hint=_RUN_AGAIN, may_have_run=True)
         return BoxUnreachable(f"{message}; the call has not run", hint=hint, may_have_run=False)
+
+
+def _contents(answer: Found) -> list[dict[str, Any]] | None:
+    if not isinstance(answer, Contents):
+        raise BadMessage("the contents of a resource were asked for")
+    return answer.contents

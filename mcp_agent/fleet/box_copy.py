@@ -1,35 +1,52 @@
-"""box_copy: a file from one box to another. The gateway brings the two together; the bytes do not pass through it."""
+"""box_copy: a file from one box to another. The gateway reads it there and writes it here, piece by piece."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
+from mcp_agent.fleet.bus import Bus, BusError
 from mcp_agent.fleet.call_protocol import RemoteError
-from mcp_agent.fleet.copy_receiver import DEADLINE_S, RECEIVE
-from mcp_agent.fleet.copy_sender import SEND
+from mcp_agent.fleet.member_copies import DEADLINE_S, RECEIVE, SEND
 from mcp_agent.fleet.member_tools import NEEDS
-from mcp_agent.protocol.methods import new_call_id
+from mcp_agent.fleet.messages import (
+    BadMessage,
+    CopyAnswer,
+    CopyFailed,
+    CopyGone,
+    CopyPiece,
+    CopyQuestion,
+    PieceWritten,
+    ReadPiece,
+    WritePiece,
+    encode,
+    read_copy_answer,
+)
+from mcp_agent.fleet.subjects import verb_subject
 from tools.context import ToolContext
 from tools.filesystem.changes import undo_note
-from tools.kit.errors import BoxUnreachable, OutcomeUnknown, ToolError
+from tools.kit.errors import BoxUnreachable, IoError, ToolError
 from tools.kit.params import Field
-from tools.kit.results import Facts, Result
+from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.directory import Box
     from mcp_agent.fleet.gateway import Gateway
 
-# A box that is started again goes on with the copy. So long neither of the two may be gone.
-_PATIENCE_S = 60.0
-_RETRY_S = 0.25
-_PASSING = (BoxUnreachable.code, OutcomeUnknown.code)
+_PIECE_BYTES = 4 * 1024 * 1024
+# Of a message, besides the bytes of the file.
+_HEAD_BYTES = 1_000
+_ANSWER_S = 10.0
+# So long a box may be silent, and a receiver may take to begin.
+_PATIENCE_S = 15.0
+_RETRY_S = 0.02
 
 
 class Copied(Result, frozen=True):
-    """The file is on the other box. `resumed_from`: how much of it an earlier attempt had brought there."""
+    """The file is on the other box."""
 
     from_box: str
     from_: str
@@ -38,22 +55,17 @@ class Copied(Result, frozen=True):
     bytes: int
     sha256: str
     seconds: float
-    resumed_from: int = 0
-    unchanged: bool | None = None
     undo_id: str | None = None
     undoable: bool | None = None
     why: str | None = None
 
     @property
-    def facts(self) -> Facts:
-        return Facts(change_id=self.undo_id)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
-        what = "is there already" if self.unchanged else f"copied in {self.seconds} s"
-        notes = [f"{self.bytes} bytes", f"sha256 {self.sha256}"]
-        if not self.unchanged:
-            notes.append(undo_note(self.undo_id, self.why))
-        return f"{self.from_box}:{self.from_} {what}: {self.to_box}:{self.to} · {' · '.join(notes)}"
+        notes = f"{self.bytes} bytes · sha256 {self.sha256} · {undo_note(self.undo_id, self.why)}"
+        return f"{self.from_box}:{self.from_} copied in {self.seconds} s: {self.to_box}:{self.to} · {notes}"
 
 
 def box_copy_tool(gateway: Gateway) -> Tool:
@@ -67,7 +79,7 @@ def box_copy_tool(gateway: Gateway) -> Tool:
         to: Annotated[str, Field.of_path("Its path; a file there is replaced.", ())],
     ) -> Copied:
         """Copy a file from one box to another."""
-        return await _Copying(gateway, ctx, gateway.find_box(from_box), from_, gateway.find_box(to_box), to).run()
+        return await _Copying(gateway, ctx, gateway.find_box(from_box), gateway.find_box(to_box)).run(from_, to)
 
     return box_copy
 
@@ -83,76 +95,97 @@ class _OnBox(ToolError):
 
 
 class _Copying:
-    """One copy, tried again while boxes, gateway or NATS come back."""
+    """One copy."""
 
-    def __init__(self, gateway: Gateway, ctx: ToolContext, from_box: Box, source: str, to_box: Box, to: str) -> None:
+    def __init__(self, gateway: Gateway, ctx: ToolContext, source: Box, target: Box) -> None:
         self._gateway = gateway
         self._ctx = ctx
-        self._from, self._source = from_box, source
-        self._to, self._target = to_box, to
-        self._id = new_call_id()
-        self._most_done = 0.0
-        self._moved_at = time.monotonic()
-        # Kept while the receiver is away: the sender has room for so many.
-        self._offer: dict[str, Any] | None = None
+        self._source, self._target = source, target
 
-    async def run(self) -> Copied:
+    async def run(self, from_: str, to: str) -> Copied:
         began = time.perf_counter()
-        is_begun = False
-        while True:
-            try:
-                result = await self._attempt()
-                break
-            except ToolError as error:
-                if not isinstance(error, BoxUnreachable):
-                    self._offer = None
-                elif not is_begun and not error.may_have_run:
-                    # A box that is not there when the copy begins is no interruption of it.
-                    raise
-                is_begun = True
-                if error.code not in _PASSING or time.monotonic() - self._moved_at > _PATIENCE_S:
-                    raise
-                self._ctx.log("notice", f"{error.message}; trying again")
-            await asyncio.sleep(_RETRY_S)
-        kept = ("bytes", "sha256", "resumed_from", "undo_id", "undoable", "why")
+        # Before anything is read: a box that is gone is said to be so at once.
+        offer = await self._call(self._source, SEND, {"path": from_, "to_box": self._target.name})
+        ticket = secrets.token_urlsafe(24)
+        asked = {"path": to, "from_box": self._source.name, "source": offer["path"], "ticket": ticket}
+        asked |= {"size": offer["size"], "mode": offer["mode"]}
+        receiving = asyncio.create_task(self._call(self._target, RECEIVE, asked, reports=True))
+        piping = asyncio.create_task(self._pipe(str(offer["ticket"]), ticket, receiving))
+        try:
+            # An error of the receiver says more than that its ticket is gone.
+            await asyncio.wait({receiving, piping}, return_when=asyncio.FIRST_EXCEPTION)
+            if not receiving.done():
+                await piping
+            received = await receiving
+        finally:
+            for task in (piping, receiving):
+                task.cancel()
+            await asyncio.gather(piping, receiving, return_exceptions=True)
         return Copied(
-            from_box=self._from.name,
-            from_=result["source"],
-            to_box=self._to.name,
-            to=result["path"],
+            from_box=self._source.name,
+            from_=offer["path"],
+            to_box=self._target.name,
+            to=received["path"],
             seconds=round(time.perf_counter() - began, 3),
-            unchanged=result.get("unchanged") or None,
-            **{name: result[name] for name in kept if name in result},
+            **{name: received[name] for name in ("bytes", "sha256", "undo_id", "undoable", "why") if name in received},
         )
 
-    async def _attempt(self) -> dict[str, Any]:
-        offer = self._offer
-        if offer is None:
-            offered = {"path": self._source, "to_box": self._to.name}
-            offer = self._offer = await self._call(self._from, SEND, offered)
-        found = self._gateway.directory.boxes.get(self._from.name)
-        asked = {
-            "path": self._target,
-            "from_box": self._from.name,
-            "source": offer["path"],
-            "boot": self._from.boot if found is None else found.boot,
-            **{name: offer[name] for name in ("ticket", "size", "mode", "rev")},
-            "copy": self._id,
-        }
-        return {**await self._call(self._to, RECEIVE, asked), "source": offer["path"]}
+    async def _pipe(self, source_ticket: str, ticket: str, receiving: asyncio.Task[Any]) -> None:
+        """Pass all pieces on, in order: the next one is read while one is written."""
+        bus = self._gateway.bus
+        size = min(_PIECE_BYTES, bus.max_payload - _HEAD_BYTES)
+        offset = 0
+        piece = await self._read(bus, ReadPiece(source_ticket, 0, size))
+        while True:
+            writing = asyncio.create_task(self._write(bus, WritePiece(ticket, offset, piece.data, piece.sha256)))
+            try:
+                offset += len(piece.data)
+                if piece.sha256 is not None:
+                    await writing
+                    return
+                piece = await self._read(bus, ReadPiece(source_ticket, offset, size))
+                await writing
+            finally:
+                writing.cancel()
 
-    async def _call(self, box: Box, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        # The box that was started again, if it was.
-        found = self._gateway.directory.boxes.get(box.name)
-        if found is None:
-            raise BoxUnreachable(f"{box.name} has left the fleet", may_have_run=False)
+    async def _read(self, bus: Bus, question: ReadPiece) -> CopyPiece:
+        answer = await self._ask(bus, self._source, question)
+        if not isinstance(answer, CopyPiece):
+            raise self._failure(self._source, answer)
+        return answer
+
+    async def _write(self, bus: Bus, question: WritePiece) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        # The call that makes the ticket is on its way.
+        while isinstance(answer := await self._ask(bus, self._target, question), CopyGone):
+            if question.offset or time.monotonic() > deadline:
+                break
+            await asyncio.sleep(_RETRY_S)
+        if not isinstance(answer, PieceWritten):
+            raise self._failure(self._target, answer)
+
+    async def _ask(self, bus: Bus, box: Box, question: CopyQuestion) -> CopyAnswer:
+        """Ask until there is an answer. A piece that was asked for twice is read or written once."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                subject = verb_subject(box.name, box.boot, "copy", self._gateway.name)
+                return read_copy_answer(await bus.request(subject, encode(question), _ANSWER_S))
+            except (BusError, BadMessage) as error:
+                if time.monotonic() > deadline:
+                    raise BoxUnreachable(
+                        f"{box.name} cannot be reached: {error}; the copy was given up", may_have_run=False
+                    ) from None
+            await asyncio.sleep(_RETRY_S)
+
+    def _failure(self, box: Box, answer: CopyAnswer) -> ToolError:
+        what = answer.message if isinstance(answer, CopyFailed) else "it has given the copy up"
+        return IoError(f"{box.name}: {what}; nothing was changed", hint="copy it again")
+
+    async def _call(self, box: Box, name: str, arguments: dict[str, Any], *, reports: bool = False) -> dict[str, Any]:
         caller = self._gateway.caller_of(self._ctx)
+        report = self._ctx.progress if reports else None
         try:
-            return await self._gateway.call_as_program(caller, found, name, NEEDS[name], arguments, self._report)
+            return await self._gateway.call_as_program(caller, box, name, NEEDS[name], arguments, report)
         except RemoteError as error:
             raise _OnBox(box.name, error) from None
-
-    def _report(self, done: float, total: float | None, text: str | None) -> None:
-        if done > self._most_done:
-            self._most_done, self._moved_at = done, time.monotonic()
-        self._ctx.progress(done, total, text)

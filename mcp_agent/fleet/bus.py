@@ -1,13 +1,17 @@
-"""One connection to NATS, with errors that say what became of a message.
+"""One connection to NATS, made anew for ever, with errors that say what became of a message.
 
-nats-py speaks the protocol; `nats_client.py` has what is to be known of its connections. Besides:
+nats-py speaks the protocol. What it cannot do stands here, each with a test in tests/fleet/test_bus.py that shows it:
 
-- It reconnects 60 times, without jitter, and delivers then what was published meanwhile, long after everybody gave up.
-  It is told not to reconnect: a lost connection is replaced by a new client, for ever, and what was under way fails.
-- Errors of the server, such as a message over its limit, close it for good. That is a lost connection like any other.
-- A full buffer makes `publish` wait and then go on as if it was sent; a task that is cancelled there goes on, too. A
-  message is handed over only while there is room.
-- What the server refuses is told to a callback alone, in lower case. The request that was refused raises it.
+- Its own reconnect sends what was left in the buffer when the connection broke, however late, `pending_size` or not; it
+  speaks to the next server before anybody can look whether that one may be spoken to; an error of the server other than
+  a refused subject ends it for good. So it is told not to reconnect: each connection is a new client, and there is one
+  place where it is checked and subscribed.
+- A request waits for its time-out when the connection breaks or the server refuses its subject. So the answers have an
+  inbox of ours.
+- A full buffer makes `publish` wait and go on as if it was sent, also when it is cancelled. So we wait before it.
+- `flush` sends its PING past what is still in the buffer, and ends the reading task if it is cancelled.
+- The callbacks of a subscription run one at a time, and an answer carries the headers of its request.
+- `tls://` is spoken in plain text if the server offers no TLS. Credentials without their lines are read for ever.
 """
 
 from __future__ import annotations
@@ -16,85 +20,135 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import os
 import random
+import re
 import secrets
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_agent.fleet.bus_errors import (
-    BusError,
-    Disconnected,
+from msgspec import Struct
+
+from mcp_agent.fleet.nats_address import (
     FleetError,
-    NoResponders,
-    NotPermitted,
-    TimedOut,
-    TooLarge,
+    Server,
+    check_authentication,
+    check_server_authenticates,
+    parse_servers,
 )
-from mcp_agent.fleet.nats_address import Server, check_authentication, parse_servers
-from mcp_agent.fleet.nats_client import (
-    CannotConnect,
-    close_client,
-    describe,
-    flush_client,
-    open_client,
-    wait_for_buffer,
-)
-from mcp_agent.fleet.pending_requests import PendingRequests
-from mcp_agent.fleet.refused_subjects import RefusedSubjects
-from mcp_agent.fleet.served_subject import INBOX, Message, Serve, ServedSubject
 from mcp_agent.process.extras import import_extra
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
-
-__all__ = [
-    "Bus",
-    "BusError",
-    "Disconnected",
-    "FleetError",
-    "Message",
-    "NoResponders",
-    "NotPermitted",
-    "Serve",
-    "TimedOut",
-    "TooLarge",
-]
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
 
 _logger = logging.getLogger(__name__)
 
-# Above this a publisher waits.
-_BUFFER_BYTES = 4 * 1024 * 1024
+# What the prefix of every inbox begins with. The server lets us answer wherever a request asks for its answer, also on
+# subjects that we may not publish on: only an inbox is answered.
+_INBOX = "_INBOX."
+_CONNECT_S, _ATTEMPT_S, _FLUSH_S, _SEND_S, _PING_S = 15.0, 5, 10, 5.0, 10
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 10.0
 # A loss is announced, unless the client hangs while it closes a connection that nobody reads.
 _LOOK_S = 1.0
 _CANCEL_AGAIN_S = 0.1
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 10.0
+# Above this a publisher waits.
+_BUFFER_BYTES = 16 * 1024 * 1024
+_BUFFER_PAUSE_S = 0.003
+# How many messages of one subject are served side by side; more wait in the client, and beyond its limit are lost.
+_SERVED_AT_ONCE = 1_024
+_WAITING_MESSAGES, _WAITING_BYTES = 65_536, 256 * 1024 * 1024
+_NO_RESPONDERS = "503"
+_REFUSED = re.compile(r'permissions violation for (publish|subscription) (?:to|with reply of) "([^"]*)"', re.IGNORECASE)
+
+
+class BusError(Exception):
+    """A message was not delivered, or its answer did not come."""
+
+
+class NoResponders(BusError):
+    """Nobody serves the subject: the request was not delivered."""
+
+
+class TimedOut(BusError):
+    """No answer within the time, or no room to send: the request may have been delivered."""
+
+
+class Disconnected(BusError):
+    """There is no connection. `is_sent`: it broke before the answer came, so the request may have been delivered."""
+
+    def __init__(self, message: str, *, is_sent: bool) -> None:
+        super().__init__(message)
+        self.is_sent = is_sent
+
+
+class TooLarge(BusError):
+    """The payload is over the server's limit (`Bus.max_payload`); nothing was sent."""
+
+
+class NotPermitted(BusError):
+    """The credentials do not allow the subject; nothing was delivered."""
+
+
+class _CannotConnect(Exception):
+    """One attempt failed. `is_unreachable`: nothing is known of the server; otherwise it refused us, or we it."""
+
+    def __init__(self, server: Server, reason: str, *, is_unreachable: bool = False) -> None:
+        super().__init__(f"NATS at {server} cannot be used: {reason}")
+        self.is_unreachable = is_unreachable
+
+
+class Message(Struct, frozen=True):
+    """What arrived on a subject."""
+
+    subject: str
+    data: bytes
+    reply: str
+    _publish: Callable[[str, bytes], Awaitable[None]]
+
+    async def respond(self, payload: bytes) -> None:
+        """Answer a request; what was only published has nobody to answer. The errors are those of `Bus.publish`."""
+        if self.reply:
+            await self._publish(self.reply, payload)
+
+
+Serve = Callable[[Message], Awaitable[None]]
 
 
 class Bus:
-    """One connection to NATS, made anew for ever. While it is lost nothing is buffered: everything raises."""
+    """One connection to NATS. While it is lost nothing is buffered: everything raises."""
 
-    def __init__(self, servers: list[Server], name: str, credentials: Path | None, inbox_prefix: str) -> None:
+    def __init__(
+        self, servers: list[Server], name: str, credentials: Path | None, inbox_prefix: str, least_payload: int = 0
+    ) -> None:
+        if not f"{inbox_prefix}.".startswith(_INBOX):
+            raise ValueError(f"the inbox {inbox_prefix} is not one that others answer to: it begins with {_INBOX}")
         self._given_servers = servers
         self._servers = random.sample(servers, len(servers))
         self._name = name
         self._credentials = credentials
-        if not f"{inbox_prefix}.".startswith(INBOX):
-            raise ValueError(f"the inbox {inbox_prefix} is not one that others answer to: it begins with {INBOX}")
-        self._requests = PendingRequests(f"{inbox_prefix}.{secrets.token_hex(8)}")
-        self._served: list[ServedSubject] = []
+        self._least_payload = least_payload
+        self._inbox = f"{inbox_prefix}.{secrets.token_hex(8)}"
+        self._numbers = itertools.count()
+        # By the subject that the answer comes on: the subject of the request, and what it comes to.
+        self._requests: dict[str, tuple[str, asyncio.Future[bytes]]] = {}
+        self._served: list[_ServedSubject] = []
+        # In lower case, as the server says them.
+        self._refused_subscriptions: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._refused = RefusedSubjects()
         self._client: Client | None = None
         # When the present connection was made, by the monotonic clock.
         self.connected_at = 0.0
-        self._max_payload = 0
+        # The largest payload that the server takes; the last known one while disconnected.
+        self.max_payload = 0
         # Why there is no connection, as far as it is known; and why none is tried any more that there never was.
         self.problem: str | None = None
         self.refusal: FleetError | None = None
-        self._lost = asyncio.Event()
-        self._found = asyncio.Event()
+        self._lost, self._found = asyncio.Event(), asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
     @classmethod
@@ -106,21 +160,22 @@ class Bus:
         credentials: Path | None = None,
         inbox_prefix: str,
         must_be_there: bool = True,
+        least_payload: int = 0,
     ) -> Bus:
-        """Connect to one of the servers of `url`. Raises FleetError if none can be used now.
+        """Connect to one of the servers of `url` that take messages of `least_payload`. Raises FleetError if none can.
 
         Without `must_be_there`, servers that cannot be reached are tried again until one can; see `refusal`.
         """
         import_extra("fleet", ("nats.aio.client", "nkeys"), what="the client of NATS")
         servers = parse_servers(url)
         check_authentication(servers, credentials)
-        bus = cls(servers, name, credentials, inbox_prefix)
-        problems: list[CannotConnect] = []
+        bus = cls(servers, name, credentials, inbox_prefix, least_payload)
+        problems: list[_CannotConnect] = []
         for server in bus._servers:
             try:
                 await bus._open(server)
                 break
-            except CannotConnect as problem:
+            except _CannotConnect as problem:
                 problems.append(problem)
         else:
             bus.problem = "; ".join(map(str, problems))
@@ -133,11 +188,6 @@ class Bus:
     @property
     def is_connected(self) -> bool:
         return self._client is not None and self._client.is_connected
-
-    @property
-    def max_payload(self) -> int:
-        """The largest payload that the server takes; the last known one while disconnected."""
-        return self._max_payload
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -157,17 +207,25 @@ class Bus:
 
     async def request(self, subject: str, payload: bytes, timeout_s: float) -> bytes:
         """The first answer to a request."""
-        reply, answer = self._requests.add(subject, timeout_s)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bytes] = loop.create_future()
+        reply = f"{self._inbox}.{next(self._numbers):x}"
+        self._requests[reply] = subject, answer
+        timer = loop.call_later(timeout_s, _fail, answer, TimedOut(f"no answer on {subject} within {timeout_s:g} s"))
         try:
             await self._send(subject, payload, reply)
             return await answer
         finally:
-            self._requests.remove(reply)
+            timer.cancel()
+            del self._requests[reply]
+            # An error would be logged if nobody had looked at it.
+            if not answer.cancel() and not answer.cancelled():
+                answer.exception()
 
     async def publish(self, subject: str, payload: bytes) -> None:
-        """Hand a message to the server; raises what `request` raises.
+        """Hand a message to the server. Raises Disconnected, TooLarge and TimedOut.
 
-        The server says only later that a subject is not allowed: the first message is lost, the next ones raise.
+        The server says only later, to the log, that a subject is not allowed.
         """
         await self._send(subject, payload, "")
 
@@ -176,26 +234,22 @@ class Bus:
 
         Raises NotPermitted or Disconnected, and then nothing is served. An error of `serve` is logged.
         """
-        served = ServedSubject(subject, serve, self.publish, self._own)
+        served = _ServedSubject(subject, serve, self.publish, self._own)
         client = self._connected_client()
-        self._refused.forget("subscription", subject)
+        self._refused_subscriptions.discard(subject.lower())
         await served.subscribe(client)
-        try:
-            await self._settle(client)
-        except BusError:
-            await served.unsubscribe()
-            raise
-        if self._refused.has("subscription", subject):
+        # Never cancelled, for the sake of the client.
+        await asyncio.shield(self._own(self._settle(client)))
+        if subject.lower() in self._refused_subscriptions:
             await served.unsubscribe()
             raise NotPermitted(f"the credentials do not allow to subscribe to {subject}")
-        self._served.append(served)
-        if client is not self._client:
+        if client is not self._client or not client.is_connected:
             await served.unsubscribe()
-            self._served.remove(served)
             raise Disconnected(f"the connection to NATS broke while {subject} was subscribed", is_sent=True)
+        self._served.append(served)
 
         async def end() -> None:
-            with contextlib.suppress(ValueError):
+            if served in self._served:
                 self._served.remove(served)
                 await served.unsubscribe()
 
@@ -206,23 +260,12 @@ class Bus:
         if self._keeper is not None:
             await _cancel([self._keeper])
         client, self._client = self._client, None
-        self._requests.fail_all()
+        self._fail_requests()
         await _cancel(self._tasks)
         if client is not None:
-            await close_client(client)
+            await _close(client)
 
-    # Sending
-
-    async def _send(self, subject: str, payload: bytes, reply: str) -> None:
-        client = self._connected_client()
-        if len(payload) > client.max_payload:
-            raise TooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
-        if self._refused.has("publish", subject):
-            raise NotPermitted(f"the credentials do not allow to publish to {subject}")
-        if client.pending_data_size > _BUFFER_BYTES:
-            await self._wait_for_room(client)
-        # Nothing in there waits, so it cannot be cancelled half-way, and the state that was checked is still so.
-        await client.publish(subject, payload, reply)
+    # Messages
 
     def _connected_client(self) -> Client:
         client = self._client
@@ -231,61 +274,116 @@ class Bus:
             raise Disconnected("there is no connection to NATS", is_sent=False)
         return client
 
-    async def _wait_for_room(self, client: Client) -> None:
-        try:
-            await wait_for_buffer(client, _BUFFER_BYTES)
-        except TimeoutError:
-            raise TimedOut(f"NATS takes no more: {client.pending_data_size} bytes wait to be sent") from None
-        if not client.is_connected or client is not self._client:
-            raise Disconnected("the connection to NATS broke", is_sent=False)
+    async def _send(self, subject: str, payload: bytes, reply: str) -> None:
+        client = self._connected_client()
+        if len(payload) > client.max_payload:
+            raise TooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
+        if client.pending_data_size > _BUFFER_BYTES:
+            try:
+                await _wait_for_buffer(client, _BUFFER_BYTES)
+            except TimeoutError:
+                raise TimedOut(f"NATS takes no more: {client.pending_data_size} bytes wait to be sent") from None
+            if client is not self._connected_client():
+                raise Disconnected("the connection to NATS broke", is_sent=False)
+        # Nothing in there waits, so it cannot be cancelled half-way, and the state that was checked is still so.
+        await client.publish(subject, payload, reply)
 
-    async def _settle(self, client: Client) -> None:
-        """Wait until the server has worked off what was sent; refusals of it have then been noted."""
-        # Never cancelled: see the top of the file.
-        settling = self._own(self._flush(client))
-        await asyncio.shield(settling)
-        if not client.is_connected or client is not self._client:
-            raise Disconnected("the connection to NATS broke", is_sent=True)
+    async def _take_answer(self, message: Msg) -> None:
+        subject, answer = self._requests.get(message.subject, ("", None))
+        if answer is None or answer.done():
+            return
+        if not message.data and message.headers and message.headers.get("Status") == _NO_RESPONDERS:
+            answer.set_exception(NoResponders(f"nobody serves {subject}"))
+        else:
+            answer.set_result(message.data)
 
-    async def _flush(self, client: Client) -> None:
-        # A client whose flush failed cannot be trusted to read on.
-        if not await flush_client(client) and client is self._client:
-            self._drop_client()
+    def _fail_requests(self) -> None:
+        for subject, answer in self._requests.values():
+            _fail(answer, Disconnected(f"the connection to NATS broke before {subject} was answered", is_sent=True))
+
+    async def _note_error(self, error: Exception) -> None:
+        """What nats-py tells only here. A refused subject fails its requests; the rest is for the log."""
+        found = _REFUSED.search(str(error))
+        if found is None:
+            is_loss = type(error).__name__ == "SlowConsumerError"
+            _logger.log(logging.WARNING if is_loss else logging.DEBUG, "NATS: %s", _describe(error))
+            return
+        kind, refused = found[1].lower(), found[2].lower()
+        _logger.warning("the credentials do not allow %s to %s", kind, refused)
+        if kind == "subscription":
+            self._refused_subscriptions.add(refused)
+            return
+        for subject, answer in self._requests.values():
+            if subject.lower() == refused:
+                _fail(answer, NotPermitted(f"the credentials do not allow to publish to {subject}"))
 
     # The connection
 
     async def _open(self, server: Server) -> None:
-        """Connect a new client and subscribe it to everything. Raises CannotConnect."""
-        lost = asyncio.Event()
+        """Connect a new client, check the server, and subscribe to everything. Raises _CannotConnect, FleetError."""
+        from nats.aio.client import Client, RawCredentials
+        from nats.errors import Error
 
-        async def subscribe(client: Client) -> None:
-            self._refused.clear()
-            await client.subscribe(self._requests.subjects, cb=self._requests.receive)
-            for served in list(self._served):
-                if served in self._served:
+        await check_server_authenticates(server)
+        user = None if self._credentials is None else RawCredentials(_read_credentials(self._credentials))
+        tls = _WatchedTls() if server.must_encrypt else None
+        client, lost = Client(), asyncio.Event()
+        problems: list[Exception] = []
+
+        async def note_error(error: Exception) -> None:
+            problems[:] = [error]
+            await self._note_error(error)
+
+        async def note_end() -> None:
+            lost.set()
+
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                await client.connect(
+                    [server.url],
+                    name=self._name,
+                    user_credentials=user,
+                    tls=tls,
+                    tls_hostname=server.tls_name,
+                    # A daemon that asks whether its name is free does not ask itself.
+                    no_echo=True,
+                    error_cb=note_error,
+                    closed_cb=note_end,
+                    connect_timeout=_ATTEMPT_S,
+                    allow_reconnect=False,
+                    max_reconnect_attempts=1,
+                    reconnect_time_wait=0,
+                    ping_interval=_PING_S,
+                    # Without one, `publish` never waits.
+                    pending_size=0,
+                )
+                if tls is not None and not tls.is_used:
+                    raise _CannotConnect(server, "it does not encrypt, although its address says tls://")
+                if client.max_payload < self._least_payload:
+                    reason = f"its max_payload is {client.max_payload} bytes, and a fleet needs {self._least_payload}"
+                    raise _CannotConnect(server, f"{reason}; `mcp-agent fleet init` writes 8MB")
+                self._refused_subscriptions.clear()
+                await client.subscribe(f"{self._inbox}.*", cb=self._take_answer)
+                for served in list(self._served):
                     await served.subscribe(client)
-
-        client = await open_client(
-            server,
-            self._name,
-            self._credentials,
-            prepare=subscribe,
-            note_error=self._note_error,
-            note_end=lost.set,
-        )
-        if self._refused.has("subscription", self._requests.subjects):
-            await close_client(client)
-            # Every request would wait for an answer that never comes.
-            raise CannotConnect(
-                f"NATS at {server} cannot be used: answers to {self._name} may not be heard with these credentials; "
-                "are they those of this name?"
-            )
+            if not await _flush(client):
+                raise _CannotConnect(server, "it does not answer", is_unreachable=True)
+            if f"{self._inbox}.*".lower() in self._refused_subscriptions:
+                # Every request would wait for an answer that never comes.
+                reason = (
+                    f"answers to {self._name} may not be heard with these credentials; are they those of this name?"
+                )
+                raise _CannotConnect(server, reason)
+        except (asyncio.CancelledError, _CannotConnect):
+            await _close(client)
+            raise
+        except (OSError, Error, TimeoutError) as error:
+            await _close(client)
+            cause = problems[0] if problems else error
+            raise _CannotConnect(server, _describe(cause), is_unreachable=_is_unreachable(cause)) from None
         self._remember_servers(client, server)
-        self._lost = lost
-        self._max_payload = client.max_payload
-        self._client = client
-        self.problem = None
-        self.connected_at = time.monotonic()
+        self._lost, self._client = lost, client
+        self.max_payload, self.problem, self.connected_at = client.max_payload, None, time.monotonic()
         self._found.set()
 
     def _remember_servers(self, client: Client, named_by: Server) -> None:
@@ -309,48 +407,127 @@ class Bus:
                 self.problem = "the connection to NATS is lost; connecting again"
                 _logger.warning(self.problem)
             for attempt in itertools.count():
-                await asyncio.sleep(
-                    random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 20))
-                )
-                server = self._servers[attempt % len(self._servers)]
+                longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 20))
+                # Boxes do not come back in step.
+                await asyncio.sleep(random.uniform(0.5, 1.0) * longest_s)
                 try:
-                    await self._open(server)
+                    await self._open(self._servers[attempt % len(self._servers)])
                     break
-                except (CannotConnect, FleetError) as problem:
+                except (_CannotConnect, FleetError) as problem:
                     self.problem = str(problem)
-                    if not was_there and not (isinstance(problem, CannotConnect) and problem.is_unreachable):
+                    if not was_there and not (isinstance(problem, _CannotConnect) and problem.is_unreachable):
                         self.refusal = FleetError(self.problem)
                         self._found.set()
                         return
-                    level = logging.WARNING if attempt == 4 else logging.DEBUG
-                    _logger.log(level, "%s; trying on", problem)
+                    _logger.log(logging.WARNING if attempt == 4 else logging.DEBUG, "%s; trying on", problem)
             _logger.info("connected to NATS%s", " again" if was_there else "")
             was_there = True
+
+    async def _settle(self, client: Client) -> None:
+        """Wait until the server has worked off what was sent. A client that cannot be trusted to read on is dropped."""
+        if not await _flush(client) and client is self._client:
+            self._drop_client()
 
     def _drop_client(self) -> None:
         client, self._client = self._client, None
         self._lost.set()
-        self._requests.fail_all()
+        self._fail_requests()
         if client is not None:
-            self._own(close_client(client))
-
-    def _note_error(self, error: Exception) -> None:
-        """What nats-py tells only here. A refused subject fails its requests; the rest is for the log."""
-        refusal = self._refused.note(error)
-        if refusal is None:
-            is_loss = type(error).__name__ == "SlowConsumerError"
-            _logger.log(logging.WARNING if is_loss else logging.DEBUG, "NATS: %s", describe(error))
-            return
-        kind, subject = refusal
-        _logger.warning("the credentials do not allow %s to %s", kind, subject)
-        if kind == "publish":
-            self._requests.refuse(subject)
+            self._own(_close(client))
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class _ServedSubject:
+    """A subscription that outlives the connections. `own` makes the task of a message that is served."""
+
+    def __init__(
+        self,
+        subject: str,
+        serve: Serve,
+        publish: Callable[[str, bytes], Awaitable[None]],
+        own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._subject, self._serve, self._publish, self._own = subject, serve, publish, own
+        self._places = asyncio.Semaphore(_SERVED_AT_ONCE)
+        self._current: Subscription | None = None
+
+    async def subscribe(self, client: Client) -> None:
+        self._current = await client.subscribe(
+            self._subject, cb=self._receive, pending_msgs_limit=_WAITING_MESSAGES, pending_bytes_limit=_WAITING_BYTES
+        )
+
+    async def unsubscribe(self) -> None:
+        from nats.errors import Error
+
+        if self._current is not None:
+            # The connection may be gone, and the subscription with it.
+            with contextlib.suppress(Error):
+                await self._current.unsubscribe()
+
+    async def _receive(self, message: Msg) -> None:
+        reply = message.reply if message.reply.startswith(_INBOX) else ""
+        await self._places.acquire()
+        task = self._own(self._answer(Message(message.subject, message.data, reply, self._publish)))
+        task.add_done_callback(lambda _: self._places.release())
+
+    async def _answer(self, message: Message) -> None:
+        try:
+            await self._serve(message)
+        except BusError as error:
+            _logger.info("a message on %s was not answered: %s", message.subject, error)
+        except Exception:
+            _logger.exception("a message on %s could not be served", message.subject)
+
+
+class _WatchedTls(ssl.SSLContext):
+    """Certificates are checked as usual, and it is known whether a connection was encrypted at all."""
+
+    is_used: bool
+
+    def __new__(cls) -> _WatchedTls:
+        context = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+        context.load_default_certs()
+        context.is_used = False
+        return context
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        self.is_used = True
+        return super().wrap_bio(*arguments, **options)
+
+
+async def _flush(client: Client) -> bool:
+    """Wait until the server has worked off what was sent. False: it has not, and the client is to be given up."""
+    from nats.errors import Error
+
+    with contextlib.suppress(Error, TimeoutError, OSError):
+        await _wait_for_buffer(client, 0)
+        await client.flush(timeout=_FLUSH_S)
+        return client.is_connected
+    return False
+
+
+async def _wait_for_buffer(client: Client, limit_bytes: int) -> None:
+    """Wait until no more than that waits to be written, or the connection is lost. Raises TimeoutError."""
+    async with asyncio.timeout(_SEND_S):
+        # The first turn lets the task run that writes the buffer.
+        pause_s = 0.0
+        while client.pending_data_size > limit_bytes and client.is_connected:
+            await asyncio.sleep(pause_s)
+            pause_s = _BUFFER_PAUSE_S
+
+
+async def _close(client: Client) -> None:
+    from nats.errors import Error
+
+    # It may wait for a peer that reads no more.
+    with contextlib.suppress(Error, OSError, TimeoutError):
+        async with asyncio.timeout(_SEND_S):
+            await client.close()
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
@@ -367,3 +544,40 @@ async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
         for task in done:
             # Of no interest any more, and it would be logged if nobody had looked at it.
             task.cancelled() or task.exception()
+
+
+def _fail(answer: asyncio.Future[bytes], error: BusError) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+
+
+def _describe(error: Exception) -> str:
+    from nats.errors import UnexpectedEOF
+
+    # Its refusal is lost if it closes the connection before it has read all that we sent.
+    if isinstance(error, ConnectionError | UnexpectedEOF) and not isinstance(error, ConnectionRefusedError):
+        return "it closed the connection, as servers do that refuse the credentials (--creds)"
+    if "authorization violation" in str(error).lower():
+        return "it wants other credentials (--creds): ours are missing, revoked, expired, or not of this fleet"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message} (SSL_CERT_FILE names a file with more of them)"
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    return str(error).removeprefix("nats: ") or type(error).__name__
+
+
+def _is_unreachable(reason: Exception) -> bool:
+    if isinstance(reason, ConnectionError):
+        return isinstance(reason, ConnectionRefusedError)
+    # Also a name that is not known: it may be once there is a network.
+    return isinstance(reason, OSError | TimeoutError) and not isinstance(reason, ssl.SSLError)
+
+
+def _read_credentials(path: Path) -> str:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        raise FleetError(f"the credentials {path} cannot be read: {error}") from None
+    if "BEGIN NATS USER JWT" not in text or "BEGIN USER NKEY SEED" not in text:
+        raise FleetError(f"{path} is no credentials file of NATS; `mcp-agent fleet invite` writes one")
+    return text

@@ -1,164 +1,59 @@
-"""What a gateway and a member say to each other about a call. Every message is a line of JSON, and bytes behind it.
+"""Calls and what comes of them, as the messages that a gateway and a box exchange.
 
-A gateway sends a call under an id, and the member answers within `HOLD_S`: with the result, or that it is running.
-Then the gateway asks again under the same id. That is the retry, the dedupe, the sign of life and the lease in one:
-a member runs an id once, and cancels what nobody has asked for in `LEASE_S`.
-
-    gateway                                     member
-    call     {"id", "tool", "arguments"}     →  {"is": "running", "progress": […]}
-             and {"caller", …}
-    read     {"id", "resource", "caller"}    →  {"is": "done", "kind": "contents"} and JSON
-    ask      {"id"}                          →  {"is": "done", "kind", …} and the result as its wire writes it
-    piece    {"id", "from": offset}          →  {"is": "piece"} and bytes, of a result that fits no message
-    part     {"id", "part", "of"} and bytes  →  {"is": "taken"}, of a call that fits no message
-
-The member writes the whole result for the gateway's client. The gateway puts the bytes into its answer as they are.
+The box writes the whole result for the gateway's client. The gateway puts the bytes into its answer as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import orjson
 
 from mcp_agent.answers.reply import Blocks, Compact, Written
 from mcp_agent.calls.call import Call, Caller, Failure, Narrowing, Outcome, Page, Refusal, Success
-from mcp_agent.fleet.messages import BadMessage
+from mcp_agent.fleet.messages import (
+    BadMessage,
+    CallContext,
+    CallerFacts,
+    CallRefused,
+    Contents,
+    Ran,
+    RunTool,
+)
 from registry.gate import Access, Grant
 from tools.kit.errors import ToolError
-from tools.kit.results import Facts, Media, Result
-from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules, Rule
+from tools.kit.results import Media, Result, ResultFacts
+from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules
 
-# A member answers within that time, at the latest that the call is running.
-HOLD_S = 2.0
-# A call that no gateway has asked for in so long is cancelled, if the member was connected all the time.
-LEASE_S = 60.0
-# Of a call or a result in one message; most servers of NATS take 1 MiB with the head.
-MOST_PIECE_BYTES = 900_000
-MOST_CALL_BYTES = 32 * 1024 * 1024
-
-_TRANSPORTS = frozenset(("http", "sse", "stdio", "rpc", "openapi", "open-terminal", "page"))
-_FORMS = frozenset(("auto", "json", "text"))
-_SHAPES = _FORMS | {"compact"}
-_MOST_NAME = 200
-_NOTHING = memoryview(b"")
-# What a member keeps of the settings that it has read.
-_MOST_SETTINGS = 1_000
-_MOST_SETTING_BYTES = 10_000
+_MOST_MESSAGE = 1_000
 
 
-def pack(head: Mapping[str, Any], *parts: bytes) -> bytes:
-    return b"".join((orjson.dumps(head), b"\n", *parts)) if parts else orjson.dumps(head)
+def run_message(call: Call, grant: Grant) -> RunTool:
+    """A call, with the caller that the gateway vouches for and the rules of its profile."""
+    context = CallContext(
+        caller_facts(call.caller),
+        call.report is not None,
+        call.tell is not None,
+        grant.form,
+        None if grant.root is None else str(grant.root),
+        () if grant.deny.paths is None else grant.deny.paths.rules,
+        () if grant.deny.commands is None else grant.deny.commands.rules,
+    )
+    return RunTool(call.id, call.tool, dict(call.arguments), context)
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], memoryview]:
-    """The line of JSON, and the bytes behind it. Raises BadMessage."""
-    end = data.find(b"\n")
-    try:
-        head = orjson.loads(data if end < 0 else data[:end])
-    except orjson.JSONDecodeError as error:
-        raise BadMessage(f"the head is no JSON: {error}") from None
-    if not isinstance(head, dict):
-        raise BadMessage("the head is no object")
-    return head, _NOTHING if end < 0 else memoryview(data)[end + 1 :]
-
-
-def pack_call(call: Call, grant: Grant) -> bytes:
-    """A call, and behind it for whom it is: the caller that the gateway vouches for, and the rules of its profile.
-
-    The second is the same for many calls, and the member reads it once.
-    """
-    setting: dict[str, Any] = {
-        "caller": _caller_to_wire(call.caller),
-        "progress": call.report is not None,
-        "log": call.tell is not None,
-    }
-    if grant.form != "auto":
-        setting["form"] = grant.form
-    if grant.root is not None:
-        setting["root"] = str(grant.root)
-    if grant.deny.paths is not None:
-        setting["deny_paths"] = _rules_to_wire(grant.deny.paths.rules)
-    if grant.deny.commands is not None:
-        setting["deny_commands"] = _rules_to_wire(grant.deny.commands.rules)
-    return pack({"id": call.id, "tool": call.tool, "arguments": call.arguments}, orjson.dumps(setting))
-
-
-def pack_resource(call_id: str, caller: Caller, uri: str) -> bytes:
-    """A resource of the box to be read."""
-    return pack({"id": call_id, "resource": uri, "caller": _caller_to_wire(caller)})
-
-
-def _caller_to_wire(caller: Caller) -> dict[str, str]:
-    return {
-        "name": caller.name,
-        "transport": caller.transport,
-        "client": caller.client,
-        "form": caller.form,
-        "connection": caller.connection,
-        "chat": caller.chat,
-        "user": caller.user,
-    }
-
-
-class AskedResource(NamedTuple):
-    """A resource that a member is to read."""
-
-    uri: str
-    caller: Caller
-
-
-class Setting(NamedTuple):
-    """For whom a member runs calls, and how."""
-
-    caller: Caller
-    wants_progress: bool
-    wants_log: bool
-    narrowing: Narrowing | None
-
-
-class AskedCall(NamedTuple):
-    """A call as a member reads it."""
-
-    tool: str
-    arguments: dict[str, Any]
-    setting: Setting
-
-
-class MessageReader:
-    """Reads what gateways ask for. `access` is what they may use here, whoever they vouch for."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        # By gateway, and as it was written: most calls have one that was there before.
-        self._settings: dict[tuple[str, bytes], Setting] = {}
-
-    def read(self, head: Mapping[str, Any], body: memoryview, gateway: str) -> AskedCall | AskedResource:
-        """Raises BadMessage."""
-        uri = head.get("resource")
-        if isinstance(uri, str):
-            return AskedResource(uri, _read_caller(head.get("caller"), gateway, self._access))
-        tool, arguments = head.get("tool"), head.get("arguments")
-        if not isinstance(tool, str) or not isinstance(arguments, dict):
-            raise BadMessage("a call has a tool and arguments")
-        if not body:
-            # A gateway may write all in one.
-            return AskedCall(tool, arguments, self._read_setting(head, gateway))
-        key = gateway, bytes(body)
-        setting = self._settings.get(key)
-        if setting is None:
-            setting = self._read_setting(unpack(key[1])[0], gateway)
-            if len(self._settings) >= _MOST_SETTINGS:
-                self._settings.clear()
-            if len(body) <= _MOST_SETTING_BYTES:
-                self._settings[key] = setting
-        return AskedCall(tool, arguments, setting)
-
-    def _read_setting(self, head: Mapping[str, Any], gateway: str) -> Setting:
-        caller = _read_caller(head.get("caller"), gateway, self._access)
-        return Setting(caller, head.get("progress") is True, head.get("log") is True, _read_narrowing(head))
+def caller_facts(caller: Caller) -> CallerFacts:
+    return CallerFacts(
+        caller.name,
+        caller.transport,
+        caller.client[:200],
+        caller.form,
+        caller.connection[:200],
+        caller.chat[:200],
+        caller.user[:200],
+    )
 
 
 def caller_name(name: str) -> str:
@@ -166,146 +61,112 @@ def caller_name(name: str) -> str:
     return f"fleet/{name}"
 
 
-def _read_caller(who: Any, gateway: str, access: Access) -> Caller:
-    if not isinstance(who, dict):
-        raise BadMessage("a call has a caller")
-    texts = {name: who.get(name, "") for name in ("name", "client", "connection", "chat", "user")}
-    if not all(isinstance(text, str) and len(text) <= _MOST_NAME for text in texts.values()) or not texts["name"]:
-        raise BadMessage("the caller has no name, or a text that is too long")
-    transport, form = who.get("transport"), who.get("form", "auto")
-    if transport not in _TRANSPORTS or form not in _FORMS:
-        raise BadMessage(f"there is no transport {transport!r} or no form {form!r}")
+@lru_cache(maxsize=1_000)
+def caller_of(facts: CallerFacts, gateway: str, access: Access) -> Caller:
+    """Whoever the gateway vouches for: `access` is what gateways may use here."""
     return Caller(
-        name=caller_name(texts["name"]),
+        name=caller_name(facts.name),
         access=access,
-        transport=transport,
-        client=texts["client"],
-        form=form,
-        connection=texts["connection"],
-        chat=texts["chat"],
-        user=texts["user"],
+        transport=facts.transport,
+        client=facts.client,
+        form=facts.form,
+        connection=facts.connection,
+        chat=facts.chat,
+        user=facts.user,
         gateway=gateway,
     )
 
 
-def _read_narrowing(head: Mapping[str, Any]) -> Narrowing | None:
-    form, root = head.get("form", "auto"), head.get("root")
-    if form not in _SHAPES or not (root is None or isinstance(root, str)):
-        raise BadMessage("form or root of the call cannot be read")
-    paths, commands = _rules_from_wire(head.get("deny_paths", ())), _rules_from_wire(head.get("deny_commands", ()))
-    if form == "auto" and root is None and not paths and not commands:
+@lru_cache(maxsize=1_000)
+def narrowing_of(context: CallContext) -> Narrowing | None:
+    """What the gateway's profile takes away. Made once for all calls of a caller. Raises BadMessage."""
+    paths, commands = context.deny_paths, context.deny_commands
+    if context.form == "auto" and context.root is None and not paths and not commands:
         return None
     try:
         deny = Deny(PathRules(paths) if paths else None, CommandRules(commands) if commands else None)
     except ToolError as error:
         raise BadMessage(f"a deny rule of the gateway cannot be used here: {error.message}") from None
-    return Narrowing(form, deny if paths or commands else NOTHING, None if root is None else Path(root))
+    root = None if context.root is None else Path(context.root)
+    return Narrowing(context.form, deny if paths or commands else NOTHING, root)
 
 
-def _rules_to_wire(rules: tuple[Rule, ...]) -> list[list[Any]]:
-    return [[rule.id, rule.patterns, rule.reason, rule.where] for rule in rules]
-
-
-def _rules_from_wire(value: Any) -> tuple[Rule, ...]:
-    try:
-        return tuple(Rule(str(id_), tuple(map(str, found)), str(why), str(where)) for id_, found, why, where in value)
-    except (TypeError, ValueError):
-        raise BadMessage("a deny rule of the gateway cannot be read") from None
-
-
-def pack_outcome(outcome: Outcome, caller: Caller) -> bytes:
+def outcome_message(outcome: Outcome, caller: Caller) -> Ran | CallRefused:
     """What came of a call, with the result as the wire of `caller` writes it."""
     if isinstance(outcome, Refusal):
-        return pack(
-            {
-                "is": "done",
-                "kind": "refusal",
-                "code": outcome.error_code,
-                "message": outcome.message,
-                "data": outcome.data,
-                "reason": outcome.reason,
-            }
-        )
-    form, first, second = _write(outcome.written, caller)
-    head: dict[str, Any] = {"is": "done", "kind": "page", "form": form, "sizes": [len(first), len(second)]}
-    if isinstance(outcome, Success):
-        facts = outcome.result.facts
-        head |= {"kind": "success", "whole": outcome.whole_bytes, "exit": facts.exit_status, "undo": facts.change_id}
-    elif isinstance(outcome, Failure):
-        error = outcome.error
-        head |= {"kind": "failure", "whole": outcome.whole_bytes, "code": error.code, "message": error.message[:1_000]}
-        if error.rule is not None:
-            head["rule"] = error.rule
-    if isinstance(outcome.written, Media):
-        head["type"] = outcome.written.type
-    return pack(head, first, second)
+        data = None if outcome.data is None else dict(outcome.data)
+        return CallRefused(outcome.error_code, outcome.message, data, outcome.reason)
+    facts = outcome.result.facts if isinstance(outcome, Success) else ResultFacts()
+    error = outcome.error if isinstance(outcome, Failure) else None
+    written = _for_wire(outcome.written, caller)
+    form, content = _form(written)
+    return Ran(
+        "failure" if error is not None else "success" if isinstance(outcome, Success) else "page",
+        form,
+        content,
+        written.structured if isinstance(written, Blocks) else None,
+        written.type if isinstance(written, Media) else "",
+        outcome.whole_bytes,
+        facts.exit_status,
+        facts.change_id,
+        "" if error is None else error.code,
+        "" if error is None else error.message[:_MOST_MESSAGE],
+        None if error is None else error.rule,
+    )
 
 
-def _write(written: Written, caller: Caller) -> tuple[str, bytes, bytes]:
-    """The form, and the bytes that the gateway puts into its answer: for clients of MCP, content and the object."""
-    if isinstance(written, Media):
-        return "media", written.data, b""
-    if isinstance(written, Blocks):
-        return "blocks", written.encoded, written.structured or b""
-    if not caller.takes_media:
-        text = written if isinstance(written, str) else (written if isinstance(written, bytes) else written.encoded)
-        shown = text if isinstance(text, str) else text.decode()
-        content = orjson.dumps([{"type": "text", "text": shown}])
-        return "blocks", content, written if isinstance(written, bytes) else b""
-    if isinstance(written, Compact):
-        return "compact", written.encoded, b""
-    return ("text", written.encode("utf-8", "replace"), b"") if isinstance(written, str) else ("json", written, b"")
+def _form(written: Written) -> tuple[Literal["blocks", "media", "compact", "text", "json"], bytes]:
+    match written:
+        case Media():
+            return "media", written.data
+        case Blocks():
+            return "blocks", written.encoded
+        case Compact():
+            return "compact", written.encoded
+        case str():
+            return "text", written.encode("utf-8", "replace")
+    return "json", written
 
 
-def pack_contents(contents: list[dict[str, Any]] | None) -> bytes:
-    return pack({"is": "done", "kind": "contents"}, orjson.dumps(contents))
+def _for_wire(written: Written, caller: Caller) -> Written:
+    """As it is; for clients of MCP, as content and the object beside it."""
+    if isinstance(written, Media | Blocks) or caller.takes_media:
+        return written
+    encoded = written.encoded if isinstance(written, Compact) else written
+    shown = encoded if isinstance(encoded, str) else encoded.decode()
+    return Blocks(orjson.dumps([{"type": "text", "text": shown}]), written if isinstance(written, bytes) else None)
 
 
-def read_contents(head: Mapping[str, Any], body: memoryview) -> list[dict[str, Any]] | None:
-    """What `pack_contents` wrote. Raises BadMessage."""
-    try:
-        found: list[dict[str, Any]] | None = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadMessage(f"the contents of a resource are no JSON: {error}") from None
-    if head.get("kind") != "contents" or not isinstance(found, list | None):
-        raise BadMessage("the contents of a resource cannot be read")
-    return found
+def outcome_of(answer: Ran | CallRefused | Contents, box: str) -> Outcome:
+    """The outcome that `outcome_message` wrote on a box. Raises BadMessage."""
+    if isinstance(answer, CallRefused):
+        return Refusal(answer.code, answer.message, answer.data, answer.reason)
+    if isinstance(answer, Contents):
+        raise BadMessage("a call was answered with the contents of a resource")
+    written = _written(answer)
+    match answer.kind:
+        case "success":
+            result = RemoteResult(written, answer.exit_status, answer.undo_id)
+            return Success(result, written, answer.whole_bytes, box)
+        case "failure":
+            error = RemoteError(answer.code, answer.message, answer.rule, written)
+            return Failure(error, written, answer.whole_bytes, box)
+    if not isinstance(written, Compact | Blocks):
+        raise BadMessage("a page has another form")
+    return Page(written)
 
 
-def read_outcome(head: Mapping[str, Any], body: memoryview, box: str) -> Outcome:
-    """The outcome that `pack_outcome` wrote on a box. Raises BadMessage."""
-    try:
-        kind = head["kind"]
-        if kind == "refusal":
-            return Refusal(head["code"], head["message"], head["data"], head["reason"])
-        size, beside = head["sizes"]
-        written = _read_written(head, bytes(body[:size]), bytes(body[size : size + beside]))
-        if kind == "success":
-            return Success(RemoteResult(written, head["exit"], head["undo"]), written, head["whole"], box)
-        if kind == "failure":
-            error = RemoteError(head["code"], head["message"], head.get("rule"), written)
-            return Failure(error, written, head["whole"], box)
-        if kind == "page" and isinstance(written, Compact | Blocks):
-            return Page(written)
-    except (KeyError, TypeError, ValueError) as problem:
-        raise BadMessage(f"the outcome of a call cannot be read: {problem!r}") from None
-    raise BadMessage(f"there is no outcome {kind!r}")
-
-
-def _read_written(head: Mapping[str, Any], first: bytes, second: bytes) -> Written:
-    form: Literal["blocks", "media", "compact", "text", "json"] = head["form"]
-    match form:
+def _written(answer: Ran) -> Written:
+    match answer.form:
         case "blocks":
-            return Blocks(first, second or None)
+            return Blocks(answer.content, answer.structured)
         case "media":
-            return Media(head["type"], first)
+            return Media(answer.media_type, answer.content)
         case "compact":
-            return Compact(first)
+            return Compact(answer.content)
         case "text":
-            return first.decode()
-        case "json":
-            return first
-    raise BadMessage(f"there is no form {form!r}")
+            return answer.content.decode("utf-8", "replace")
+    return answer.content
 
 
 class RemoteResult(Result, frozen=True):
@@ -322,8 +183,8 @@ class RemoteResult(Result, frozen=True):
         return _text_of(self._written)
 
     @property
-    def facts(self) -> Facts:
-        return Facts(self._exit, self._undo)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(self._exit, self._undo)
 
 
 class RemoteError(ToolError):

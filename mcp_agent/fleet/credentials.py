@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import orjson
 from msgspec import Struct
 
-from mcp_agent.fleet.bus_errors import FleetError
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.nats_jwt import (
     Key,
     account_token,
@@ -26,6 +26,7 @@ from mcp_agent.fleet.nats_jwt import (
     scope,
     user_token,
 )
+from mcp_agent.fleet.subjects import VERBS
 from mcp_agent.process.extras import import_extra
 from mcp_agent.settings import BOX_NAME
 from tools.files.disk import folder_lock, read_small_file, replace_file
@@ -36,22 +37,22 @@ ROLES: tuple[Role, ...] = get_args(Role)
 _NAME = "{{name()}}"
 
 PUBLISH: dict[Role, tuple[str, ...]] = {
-    # Its own name is asked for before it is taken; and it pulls files that other boxes offer.
-    "member": (f"agent.{_NAME}.beat", f"agent.{_NAME}.who", f"agent.*.*.copy.{_NAME}"),
+    # Its own name is asked for before it is taken.
+    "member": (f"agent.{_NAME}.beat", f"agent.{_NAME}.output", f"agent.{_NAME}.who"),
     "gateway": (
-        *(f"agent.*.*.{verb}.{_NAME}" for verb in ("call", "read", "cancel")),
+        *(f"agent.*.*.{verb}.{_NAME}" for verb in VERBS),
         "agent.*.who",
         "agent.who",
     ),
 }
 SUBSCRIBE: dict[Role, tuple[str, ...]] = {
     "member": (
-        *(f"agent.{_NAME}.*.{verb}.*" for verb in ("call", "read", "cancel", "copy")),
+        *(f"agent.{_NAME}.*.{verb}.*" for verb in VERBS),
         f"agent.{_NAME}.who",
         "agent.who",
         f"_INBOX.box.{_NAME}.>",
     ),
-    "gateway": ("agent.*.beat", f"_INBOX.gateway.{_NAME}.>"),
+    "gateway": ("agent.*.beat", "agent.*.output", f"_INBOX.gateway.{_NAME}.>"),
 }
 _KEYS = ("operator", "account", "system", *ROLES)
 

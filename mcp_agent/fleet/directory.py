@@ -74,7 +74,7 @@ class Directory:
         # The tools of boxes as they describe them, by digest.
         self.tool_sets: dict[str, tuple[ToolEntry, ...]] = {}
         self.on_change: Callable[[], None] = lambda: None
-        # Called with the name of a box that was heard of, or has left.
+        # Called with the name of a box that was heard of, is away, or has left.
         self.listeners: set[Callable[[str], None]] = set()
         self._connection: Bus | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -112,6 +112,8 @@ class Directory:
                         connected_at = self._bus.connected_at
                 for box in [box for box in self.boxes.values() if time.monotonic() - box.heard_at > _FORGET_S]:
                     self._remove(box.name)
+                for box in [box for box in self.boxes.values() if self.is_away(box)]:
+                    self._notify_listeners(box.name)
         finally:
             for task in self._asking.values():
                 task.cancel()
@@ -176,7 +178,7 @@ class Directory:
         return answer
 
     async def _hear(self, message: Message) -> None:
-        """A beat. Facts that are not known yet are asked for."""
+        """A beat. ResultFacts that are not known yet are asked for."""
         name = message.subject.split(".")[1]
         if BOX_NAME.fullmatch(name) is None:
             return

@@ -43,12 +43,11 @@ class FleetArtifacts(ArtifactDownload):
         if first is None:
             yield None
             return
-        size, data = first
 
         async def read(offset: int) -> bytes:
-            return data if offset == 0 else await self._read(box, reference, owner, offset)
+            return first.data if offset == 0 else await self._read(box, reference, owner, offset)
 
-        yield OpenArtifact(size, read)
+        yield OpenArtifact(first.size, read)
 
     async def _read(self, box: Box, reference: str, owner: str, offset: int) -> bytes:
         """The bytes from an offset on; none if they are gone, or the box is."""
@@ -56,7 +55,7 @@ class FleetArtifacts(ArtifactDownload):
         while True:
             try:
                 found = await self._gateway.read_artifact(box, reference, owner, offset)
-                return b"" if found is None else found[1]
+                return b"" if found is None else found.data
             except BadMessage:
                 return b""
             except BusError:

@@ -5,25 +5,33 @@
     GET /events?session_id=ID&since=OFFSET  one session, from a byte of its output on; negative counts from the end
     Last-Event-ID: box.boot.number,…        what came after that event, whichever gateway sent it
 
-Boxes encode the events; the gateway puts the ids before them.
+The ids are good at any gateway.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
-from mcp_agent.events.output_frames import gap_frame
-from mcp_agent.events.types import Condition
-from mcp_agent.fleet.box_watch import Batch, NoSuchSession, SwitchedOff, WatchEnded
+from mcp_agent.events.output_frames import gap_frame, named_frame
+from mcp_agent.events.types import Condition, Gap, SessionEvent, SessionExit, SessionOutput
+from mcp_agent.fleet.bus import BusError
 from mcp_agent.fleet.directory import list_names
-from mcp_agent.fleet.fleet_watch import BadId, FleetWatch, Missed, Place, parse_places
+from mcp_agent.fleet.fleet_output import (
+    BadId,
+    Missed,
+    NoSuchSession,
+    OutputWatch,
+    StreamPosition,
+    SwitchedOff,
+    Unreachable,
+    parse_positions,
+)
 from mcp_agent.fleet.gateway import Gateway
+from mcp_agent.fleet.messages import OutputRow
 from mcp_agent.fleet.subjects import boxes_in
-from mcp_agent.fleet.watch_protocol import Opening
 from mcp_agent.transports.events import (
     CONNECTED_FRAME,
     RESUMED_FRAME,
@@ -33,8 +41,6 @@ from mcp_agent.transports.events import (
     no_session,
 )
 from registry.gate import Access, Gate
-
-_OPEN_S = 5.0
 
 
 class FleetEvents(EventsWire):
@@ -52,15 +58,15 @@ class FleetEvents(EventsWire):
 
     @asynccontextmanager
     async def _open(self, asked: AskedEvents, may_hear: Condition) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
-        places, first = _read_id(asked.last_id)
+        positions, first = _read_id(asked.last_id)
         box = self._box_of(asked)
-        watch = self._gateway.watch(box=box, session=asked.session_id, places=places)
+        watch = self._gateway.output.watch(box=box, session=asked.session_id, positions=positions)
         if asked.session_id is not None and box is not None:
-            place = None if places is None else places.get(box)
-            if place is not None and place.boot != self._directory.boxes[box].boot:
+            position = None if positions is None else positions.get(box)
+            if position is not None and position.boot != self._directory.boxes[box].boot:
                 yield _end_with(gap_frame(f"{box} was restarted; the output of its earlier sessions is gone", box=box))
                 return
-            await self._open_session(watch, asked, place)
+            await self._open_session(watch, asked.session_id, asked.since)
         # It follows no log of this daemon, but the hub ends it when the client may not hear any more.
         cursor = OutputCursor(())
         cursor.wake = watch.end
@@ -86,58 +92,64 @@ class FleetEvents(EventsWire):
             raise StreamRefused(404, f"there is no box {box[:60]!r}", hint)
         return box
 
-    async def _open_session(self, watch: FleetWatch, asked: AskedEvents, place: Place | None) -> None:
-        assert asked.session_id is not None, "the caller has looked"
-        at: Opening = {"after": place.number} if place is not None else {"since": asked.since}
+    async def _open_session(self, watch: OutputWatch, session_id: str, since: int | None) -> None:
         try:
-            async with asyncio.timeout(_OPEN_S):
-                await watch.open_session(at)
+            await watch.open_session(since)
         except NoSuchSession as error:
-            raise no_session(asked.session_id, error.known) from None
+            raise no_session(session_id, list(error.known)) from None
         except SwitchedOff as error:
             raise StreamRefused(403, str(error)) from None
-        except (WatchEnded, TimeoutError):
+        except (BusError, Unreachable):
             raise StreamRefused(
                 503, "the box of the session cannot be reached now", "try again with the same id"
             ) from None
 
-    async def _output(self, watch: FleetWatch, first: bytes) -> AsyncGenerator[bytes, None]:
+    async def _output(self, watch: OutputWatch, first: bytes) -> AsyncGenerator[bytes, None]:
         yield first
         async for item in watch.items():
             if isinstance(item, Missed):
                 self._hub.gaps += 1
-                id_line = b"" if item.place is None else watch.id_line(item.box) % item.place.number
+                id_line = b"" if item.position is None else watch.id_line(item.box) % item.position.number
                 yield id_line + gap_frame(item.reason, box=item.box)
                 if item.is_end:
                     return
-            elif item.batch is not None:
-                yield _join(item.batch, watch.id_line(item.box))
+            elif item.rows:
+                yield _frames(item.rows, watch.id_line(item.box))
 
 
-def _join(batch: Batch, id_line: bytes) -> bytes:
-    """The frames of a batch, each with its id before it."""
-    body, rows = memoryview(batch.body), batch.rows
-    parts: list[bytes | memoryview] = []
-    start = 0
-    for size, number in zip(rows[::2], rows[1::2], strict=True):
-        if number:
-            parts.append(id_line % number)
-        parts.append(body[start : start + size])
-        start += size
+def _frames(rows: list[tuple[OutputRow, memoryview]], id_line: bytes) -> bytes:
+    """Each row as an event, with its id before it."""
+    parts: list[bytes] = []
+    for row, data in rows:
+        if row.number:
+            parts.append(id_line % row.number)
+        parts.append(named_frame(_event(row, data)))
     return b"".join(parts)
 
 
-def _read_id(last_id: str | None) -> tuple[dict[str, Place] | None, bytes]:
-    """The places that an id has, and the first frame of the stream."""
+def _event(row: OutputRow, data: memoryview) -> SessionEvent:
+    match row.kind:
+        case "exit":
+            return SessionExit(row.session_id, row.exit_code, row.signal, row.ended_by)
+        case "lost":
+            return Gap(row.session_id, row.offset, row.end)
+        case stream:
+            return SessionOutput(row.session_id, stream, str(data, "utf-8", "replace"), row.offset)
+
+
+def _read_id(last_id: str | None) -> tuple[dict[str, StreamPosition] | None, bytes]:
+    """The positions that an id has, and the first frame of the stream."""
     if last_id is None:
         return None, CONNECTED_FRAME
     try:
-        places, is_whole = parse_places(last_id)
+        positions, is_whole = parse_positions(last_id)
     except BadId:
         return None, gap_frame("this Last-Event-ID is of no gateway of this fleet; what came before now is not sent")
     if not is_whole:
-        return places, gap_frame("so many boxes had sessions that an id does not name all; read the others with since")
-    return places, RESUMED_FRAME
+        return positions, gap_frame(
+            "so many boxes had sessions that an id does not name all; read the others with since"
+        )
+    return positions, RESUMED_FRAME
 
 
 async def _end_with(frame: bytes) -> AsyncGenerator[bytes, None]:

@@ -20,17 +20,24 @@ from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
-from mcp_agent.fleet.bus import Bus, BusError, FleetError
-from mcp_agent.fleet.call_protocol import pack, unpack
+from mcp_agent.fleet.bus import Bus, BusError
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
+from mcp_agent.fleet.fleet_output import FleetOutput
 from mcp_agent.fleet.fleet_tools import fleet_tools
-from mcp_agent.fleet.fleet_watch import FleetWatch, Place
-from mcp_agent.fleet.messages import BadMessage
+from mcp_agent.fleet.messages import (
+    LEAST_PAYLOAD_BYTES,
+    ArtifactGone,
+    ArtifactPiece,
+    BadMessage,
+    ReadArtifact,
+    encode,
+    read_read_answer,
+)
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.own_artifacts import OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
 from mcp_agent.fleet.subjects import boxes_in, verb_subject
-from mcp_agent.fleet.watch_protocol import Form
 from mcp_agent.process import signals
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import new_call_id
@@ -69,6 +76,7 @@ class Gateway:
         self.name = name
         self.directory = Directory()
         self.calls = BoxCalls(self.directory, name)
+        self.output = FleetOutput(self.directory, name)
         self._url = url
         self._credentials = credentials
         self._linger_s = linger_s
@@ -112,21 +120,30 @@ class Gateway:
             credentials=self._credentials,
             inbox_prefix=f"_INBOX.gateway.{self.name}",
             must_be_there=False,
+            least_payload=LEAST_PAYLOAD_BYTES,
         )
         self.calls.join(bus)
         self.directory.on_change = daemon.refresh_catalog
         self._tail = SessionTail(
-            daemon.hub, self.directory, lambda places: self.watch(form="tail", places=places), self._linger_s
+            daemon.hub,
+            self.directory,
+            lambda positions: self.output.watch(positions=positions, is_newest=True),
+            self._linger_s,
         )
         daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **bus.facts}
         if not bus.is_connected:
             event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(bus.problem))
             return
         try:
-            await self.directory.join(bus)
+            await self._enter(bus)
         except BusError as error:
             await bus.close()
             raise FleetError(f"the gateway {self.name} could not join the fleet: {error}") from None
+
+    async def _enter(self, bus: Bus) -> None:
+        """Hear of the boxes and what they print. Raises BusError."""
+        await self.output.join(bus)
+        await self.directory.join(bus)
         self._is_joined = True
 
     async def _join_when_possible(self, bus: Bus) -> None:
@@ -134,8 +151,7 @@ class Gateway:
         while not self._is_joined:
             if await bus.wait_connected(_WAIT_S):
                 try:
-                    await self.directory.join(bus)
-                    self._is_joined = True
+                    await self._enter(bus)
                 except BusError as error:
                     event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(error))
                     await asyncio.sleep(_AGAIN_S)
@@ -162,30 +178,22 @@ class Gateway:
             if self._bus is not None:
                 await asyncio.shield(self._bus.close())
 
-    def watch(
-        self,
-        *,
-        form: Form = "frames",
-        box: str | None = None,
-        session: str | None = None,
-        places: dict[str, Place] | None = None,
-    ) -> FleetWatch:
-        """A new watcher of the sessions of all boxes, or of one, or of one session there."""
+    @property
+    def bus(self) -> Bus:
         assert self._bus is not None, "a gateway serves after it has joined"
-        return FleetWatch(self._bus, self.name, self.directory, form=form, box=box, session=session, places=places)
+        return self._bus
 
-    async def read_artifact(self, box: Box, reference: str, owner: str, offset: int) -> tuple[int, bytes] | None:
-        """The size of an artifact of a box, and bytes of it; None if there is none. Raises BusError, BadMessage."""
-        assert self._bus is not None, "a gateway serves after it has joined"
+    async def read_artifact(self, box: Box, reference: str, owner: str, offset: int) -> ArtifactPiece | None:
+        """Bytes of an artifact of a box; None if there is none. Raises BusError, BadMessage."""
         subject = verb_subject(box.name, box.boot, "read", self.name)
-        asked = {"artifact": reference, "owner": owner, "from": offset}
-        head, body = unpack(await self._bus.request(subject, pack(asked), _READ_S))
-        match head.get("is"):
-            case "piece" if isinstance(size := head.get("size"), int):
-                return size, bytes(body)
-            case "gone":
-                return None
-        raise BadMessage(str(head.get("message") or f"there is no answer {head.get('is')!r}"))
+        answer = read_read_answer(
+            await self.bus.request(subject, encode(ReadArtifact(reference, owner, offset)), _READ_S)
+        )
+        if isinstance(answer, ArtifactPiece):
+            return answer
+        if isinstance(answer, ArtifactGone):
+            return None
+        raise BadMessage(getattr(answer, "message", f"it answers with {type(answer).__name__}"))
 
     def default_of(self, caller: Caller) -> str | None:
         if not self._defaults:

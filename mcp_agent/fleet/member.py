@@ -14,13 +14,14 @@ from msgspec.structs import replace
 from mcp_agent import __version__
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
-from mcp_agent.fleet.bus import Bus, BusError, FleetError, Message, NoResponders, TimedOut
-from mcp_agent.fleet.call_protocol import LEASE_S, MOST_PIECE_BYTES
+from mcp_agent.fleet.bus import Bus, BusError, Message, NoResponders, TimedOut
 from mcp_agent.fleet.directory import HEARTBEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
+from mcp_agent.fleet.member_output import MemberOutput
 from mcp_agent.fleet.member_tools import MemberTools
-from mcp_agent.fleet.member_watches import MemberWatches
 from mcp_agent.fleet.messages import (
+    LEASE_S,
+    LEAST_PAYLOAD_BYTES,
     About,
     BadMessage,
     Beat,
@@ -33,6 +34,7 @@ from mcp_agent.fleet.messages import (
     read_beat,
     read_who,
 )
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from mcp_agent.process import signals
 from mcp_agent.process.logs import event
@@ -46,6 +48,7 @@ _NAMESAKE_S = 2.0
 _ANSWER_WITHIN_S = 0.1
 _BETWEEN_BEATS_S = 0.02
 _MOST_OFF = 500
+_MOST_TOOL_BYTES = 900_000
 # While NATS cannot be reached; a connection is noticed at once.
 _WAIT_S = 60.0
 _AGAIN_S = 0.5
@@ -73,10 +76,10 @@ class Member:
             self._tools.dispatcher,
             daemon.methods,
             self._access(),
-            lambda: self._connection.is_connected,
+            lambda: self.bus,
             lease_s=lease_s,
         )
-        self._watches = MemberWatches(daemon, lambda: daemon.gate.offers(self._access(), "shell"))
+        self._output = MemberOutput(daemon, self.box, lambda: daemon.gate.offers(self._access(), "shell"))
         self._described: tuple[About, bytes] | None = None
         self._has_changed = asyncio.Event()
 
@@ -98,9 +101,8 @@ class Member:
             credentials=self._creds,
             inbox_prefix=prefix,
             must_be_there=False,
+            least_payload=LEAST_PAYLOAD_BYTES,
         )
-        self._watches.max_payload = lambda: bus.max_payload
-        self._tools.join(bus)
         self._daemon.fleet_facts = lambda: {"box": self.box, "joined": self._is_joined, **bus.facts}
         if not bus.is_connected:
             event(log, logging.WARNING, "fleet.not_joined", box=self.box, message=str(bus.problem))
@@ -123,8 +125,8 @@ class Member:
             for subject, serve in (
                 (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
                 (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
-                (verb_subject(self.box, self.boot, "read", "*"), self._watches.serve),
-                (verb_subject(self.box, self.boot, "copy", "*"), self._tools.sender.serve),
+                (verb_subject(self.box, self.boot, "read", "*"), self._output.serve),
+                (verb_subject(self.box, self.boot, "copy", "*"), self._tools.copies.serve),
                 (WHO, self._serve_question),
             ):
                 ends.append(await bus.subscribe(subject, serve))
@@ -160,11 +162,9 @@ class Member:
 
     async def follow(self) -> None:
         """Until cancelled, send a beat every ten seconds, and at once when the facts have changed; then leave."""
-        bus = self._connection
-        expiry = [
-            asyncio.create_task(self._calls.expire()),
-            asyncio.create_task(self._tools.sender.expire(lambda: bus.is_connected)),
-        ]
+        bus = self.bus
+        expiry = asyncio.create_task(self._calls.expire())
+        publishing = asyncio.create_task(self._output.publish(bus))
         try:
             await self._enter_when_possible(bus)
             while True:
@@ -181,14 +181,16 @@ class Member:
                 # Many sessions that begin and end at once are told together.
                 await asyncio.sleep(_BETWEEN_BEATS_S)
         finally:
-            for task in expiry:
-                task.cancel()
+            expiry.cancel()
             self._daemon.hub.unobserve(self._on_change)
-            await asyncio.shield(self._leave(bus))
+            await asyncio.shield(self._leave(bus, publishing))
 
-    async def _leave(self, bus: Bus) -> None:
-        await self._watches.stop()
+    async def _leave(self, bus: Bus, publishing: asyncio.Task[None]) -> None:
+        await self._output.stop()
+        publishing.cancel()
+        await asyncio.gather(publishing, return_exceptions=True)
         await self._calls.stop()
+        self._tools.copies.stop()
         try:
             await bus.publish(beat_subject(self.box), encode(Leaves(self.boot)))
         except BusError as error:
@@ -196,7 +198,7 @@ class Member:
         await bus.close()
 
     @property
-    def _connection(self) -> Bus:
+    def bus(self) -> Bus:
         assert self._bus is not None, "the member has not joined"
         return self._bus
 
@@ -246,7 +248,7 @@ class Member:
     async def _serve_question(self, message: Message) -> None:
         """A gateway has started, and asks everybody. The answer is a beat, which all gateways hear."""
         await asyncio.sleep(random.uniform(0.0, _ANSWER_WITHIN_S))
-        await self._beat(self._connection, with_facts=True)
+        await self._beat(self.bus, with_facts=True)
 
     async def _beat(self, bus: Bus, *, with_facts: bool = False) -> None:
         beat = self._news()
@@ -287,7 +289,7 @@ class Member:
 
 def fitting_tools(tools: Sequence[ToolEntry]) -> Sequence[ToolEntry]:
     """As many of the tools as one message has room for: mounted servers can have hundreds."""
-    room = MOST_PIECE_BYTES
+    room = _MOST_TOOL_BYTES
     for place, tool in enumerate(tools):
         room -= len(pack_tools([tool]))
         if room < 0:

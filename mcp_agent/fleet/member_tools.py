@@ -1,4 +1,4 @@
-"""What a member can do for gateways besides the tools of its box: offer a file, pull one, and show its sessions.
+"""What a member can do for gateways besides the tools of its box: send a file, receive one, and show its sessions.
 
 No list has these, and they need no switches of their own. Each is allowed to a gateway that may use a tool here which
 can do the same, under the same deny rules; and each has its line in the audit log.
@@ -10,9 +10,7 @@ from mcp_agent.calls.call import Call, Outcome
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallTrace
 from mcp_agent.daemon import Daemon
-from mcp_agent.fleet.bus import Bus
-from mcp_agent.fleet.copy_receiver import RECEIVE, CopyReceiver
-from mcp_agent.fleet.copy_sender import SEND, CopySender
+from mcp_agent.fleet.member_copies import RECEIVE, SEND, MemberCopies
 from mcp_agent.fleet.session_reports import SESSIONS, session_tool
 from registry.catalog import Catalog
 from registry.gate import Access, Gate, Grant, Shape
@@ -24,14 +22,10 @@ NEEDS = {SEND: "fs_read", RECEIVE: "fs_write", SESSIONS: "shell_send_input"}
 
 class MemberTools:
     def __init__(self, daemon: Daemon) -> None:
-        self.sender = CopySender()
-        self._receiver = CopyReceiver(daemon.config.box_name, daemon.config.copies_dir)
-        gate = _MemberGate(daemon.gate, Catalog((self.sender.tool, self._receiver.tool, session_tool(daemon.sessions))))
+        self.copies = MemberCopies(daemon.config.copies_dir)
+        gate = _MemberGate(daemon.gate, Catalog((*self.copies.tools, session_tool(daemon.sessions))))
         own = daemon.dispatcher.with_gate(gate, (CallTrace(), AuditObserver(daemon.audit, gate)))
         self.dispatcher: Dispatcher = _MemberDispatcher(daemon.dispatcher, own)
-
-    def join(self, bus: Bus) -> None:
-        self._receiver.join(bus)
 
 
 class _MemberDispatcher(Dispatcher):

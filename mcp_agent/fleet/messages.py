@@ -7,21 +7,58 @@ Who is there:
 
     box      on `beat`    Beat every ten seconds, with About at its start and for a gateway that asks; Leaves at its end
     gateway  on `who`     Who  →  Beat, with all facts and, unless the gateway has them, the tools
+
+A call, on `call`. The gateway sends it under an id, and the box answers within `HOLD_S`: with the result, or that it is
+running. Then the gateway asks again under the same id. That is the retry, the dedupe, the sign of life and the lease in
+one: a box runs an id once, and cancels what nobody has asked for in `LEASE_S`.
+
+    gateway               box
+    RunTool            →  Running, with what the tool reported, or Ran, or CallRefused
+    ReadResource       →  Running or Contents
+    Ask                →  the same, or Unknown
+                          Busy, Cancelled, ResultTooLarge or Misunderstood instead of any of them
+    Cancel on `cancel`    no answer
+
+Output, on `output`: a box publishes Output while a gateway has read some in the last `WANTED_S`. Who missed some reads
+it. Both on `read`:
+
+    ReadOutput         →  Output, OutputOff, NoSession or Misunderstood
+    ReadArtifact       →  ArtifactPiece, ArtifactGone or Misunderstood
+
+A copy, on `copy`, under the ticket of an offer that a call has made:
+
+    ReadPiece          →  CopyPiece, CopyGone or CopyFailed
+    WritePiece         →  PieceWritten, CopyGone or CopyFailed
+
+A message has at most the bytes that the NATS server takes; `fleet init` has it take 8 MB.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from tools.context import LogLevel
+from tools.kit.rules import Rule
 from tools.kit.spec import Effect, Tool
+from tools.sessions.origin import EndedBy
+
+# The default of NATS. Only a call may be larger.
+LEAST_PAYLOAD_BYTES = 1024 * 1024
+# A box answers within that time, at the latest that the call is running.
+HOLD_S = 2.0
+# A call that no gateway has asked for in so long is cancelled, if the box was connected all the time.
+LEASE_S = 60.0
+# Output is published for so long after a gateway has read some; it reads again with each beat of the box.
+WANTED_S = 25.0
 
 _Short = Annotated[str, Meta(max_length=200)]
 _Path = Annotated[str, Meta(max_length=4_096)]
+_CallId = Annotated[str, Meta(min_length=8, max_length=64)]
 _Count = Annotated[int, Meta(ge=0, le=2**53)]
 _MOST_TOOLS = 2_000
 # Of the schema of a tool, which a gateway writes into its list for everybody.
@@ -126,6 +163,245 @@ class ToolEntry(Struct, frozen=True, omit_defaults=True):
         )
 
 
+class CallerFacts(Struct, frozen=True, omit_defaults=True):
+    """Whom a gateway vouches for."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    transport: Annotated[str, Meta(pattern="^(http|sse|stdio|rpc|openapi|open-terminal|page)$")]
+    client: _Short = ""
+    form: Literal["auto", "json", "text"] = "auto"
+    connection: _Short = ""
+    chat: _Short = ""
+    user: _Short = ""
+
+
+class CallContext(Struct, frozen=True, omit_defaults=True):
+    """For whom a box runs a call, and what the gateway's own profile adds to the rules there."""
+
+    caller: CallerFacts
+    wants_progress: bool = False
+    wants_log: bool = False
+    form: Literal["auto", "json", "text", "compact"] = "auto"
+    root: str | None = None
+    deny_paths: tuple[Rule, ...] = ()
+    deny_commands: tuple[Rule, ...] = ()
+
+
+class RunTool(Struct, frozen=True, tag="run"):
+    id: _CallId
+    tool: _Short
+    arguments: dict[str, Any]
+    context: CallContext
+
+
+class ReadResource(Struct, frozen=True, tag="resource"):
+    id: _CallId
+    uri: _Path
+    caller: CallerFacts
+
+
+class Ask(Struct, frozen=True, tag="ask", omit_defaults=True):
+    """What came of a call. `is_urgent`: the answer is wanted at once, as a sign of life."""
+
+    id: _CallId
+    is_urgent: bool = False
+
+
+class Cancel(Struct, frozen=True):
+    id: _CallId
+
+
+class Running(Struct, frozen=True, tag="running", omit_defaults=True):
+    """The call runs. With what the tool has reported since the last answer."""
+
+    progress: tuple[tuple[float, float | None, str | None], ...] = ()
+    logs: tuple[tuple[LogLevel, str], ...] = ()
+
+
+class Ran(Struct, frozen=True, tag="ran", omit_defaults=True):
+    """What a tool gave, as the wire of the gateway's client writes it. The gateway sends the bytes on as they are."""
+
+    kind: Literal["success", "failure", "page"]
+    form: Literal["blocks", "media", "compact", "text", "json"]
+    content: bytes
+    # The object that goes beside blocks.
+    structured: bytes | None = None
+    media_type: str = ""
+    whole_bytes: int | None = None
+    exit_status: int | None = None
+    undo_id: str | None = None
+    # Of a failure.
+    code: str = ""
+    message: str = ""
+    rule: str | None = None
+
+
+class CallRefused(Struct, frozen=True, tag="refused"):
+    """No tool answers the call."""
+
+    code: int
+    message: str
+    data: dict[str, Any] | None
+    reason: str
+
+
+class Contents(Struct, frozen=True, tag="contents"):
+    """The contents of a resource; None if there is none for this caller."""
+
+    contents: list[dict[str, Any]] | None
+
+
+class ResultTooLarge(Struct, frozen=True, tag="too-large"):
+    """The call ran, and its result is larger than a message may be."""
+
+    size: int
+    limit: int
+
+
+class Busy(Struct, frozen=True, tag="busy"):
+    """So many calls run already, and this one was not begun."""
+
+    running: int
+
+
+class Cancelled(Struct, frozen=True, tag="cancelled"):
+    """The call was cancelled while it ran."""
+
+
+class Unknown(Struct, frozen=True, tag="unknown"):
+    """There is no such call, or its outcome is forgotten."""
+
+
+class Misunderstood(Struct, frozen=True, tag="misunderstood"):
+    """The message cannot be read."""
+
+    message: str
+
+
+class ReadPiece(Struct, frozen=True, tag="read"):
+    """The next piece of a file that a box offers, from `offset` on."""
+
+    ticket: _Short
+    offset: _Count
+    size: _Count
+
+
+class WritePiece(Struct, frozen=True, tag="write", omit_defaults=True):
+    """The next piece of a file that a box receives. The last one has the checksum of the whole."""
+
+    ticket: _Short
+    offset: _Count
+    data: bytes
+    sha256: str | None = None
+
+
+class CopyPiece(Struct, frozen=True, tag="piece", omit_defaults=True):
+    data: bytes
+    sha256: str | None = None
+
+
+class PieceWritten(Struct, frozen=True, tag="written"):
+    """It is in the file."""
+
+
+class CopyGone(Struct, frozen=True, tag="gone"):
+    """There is no such ticket, or not yet."""
+
+
+class CopyFailed(Struct, frozen=True, tag="failed"):
+    message: str
+
+
+class OutputRow(Struct, frozen=True, array_like=True):
+    """A piece of the output of a session, or its exit, or bytes that the spool has let go (`lost`, without a number).
+
+    Its bytes are the next `end - offset` in the data of the message.
+    """
+
+    kind: Literal["stdout", "stderr", "exit", "lost"]
+    session_id: _Short
+    number: _Count
+    offset: _Count
+    end: _Count
+    exit_code: int = 0
+    signal: str | None = None
+    ended_by: EndedBy | None = None
+
+
+class Output(Struct, frozen=True, tag="output", omit_defaults=True):
+    """What sessions printed: all events after the number `after`, up to `last`.
+
+    Without rows, a published one says that there is more than is published: read it.
+    """
+
+    boot: _Short
+    after: _Count
+    last: _Count
+    rows: tuple[OutputRow, ...] = ()
+    data: bytes = b""
+    # An answer: whether that is all until now.
+    is_whole: bool = True
+
+
+class ReadOutput(Struct, frozen=True, tag="output", omit_defaults=True):
+    """Output after a number; of one session, or from an offset of it on; or that of sessions younger than an age.
+
+    It also says that this gateway wants output to be published. `watcher` is who reads on: for its sake a child may be
+    kept waiting. `is_newest`: of much, only the end is worth reading.
+    """
+
+    watcher: _Short
+    after: _Count | None = None
+    session: _Short | None = None
+    since: int | None = None
+    age_s: float | None = None
+    most_bytes: _Count = 0
+    is_newest: bool = False
+
+
+class OutputOff(Struct, frozen=True, tag="off"):
+    """The box does not let gateways hear of its sessions."""
+
+
+class NoSession(Struct, frozen=True, tag="none"):
+    known: tuple[_Short, ...]
+
+
+class ReadArtifact(Struct, frozen=True, tag="artifact"):
+    reference: _Path
+    owner: _Short
+    offset: _Count
+
+
+class ArtifactPiece(Struct, frozen=True, tag="artifact"):
+    """Bytes from the offset on, of so many."""
+
+    size: _Count
+    data: bytes
+
+
+class ArtifactGone(Struct, frozen=True, tag="gone"):
+    """There is no such artifact of this owner."""
+
+
+ReadQuestion = ReadOutput | ReadArtifact
+ReadAnswer = Output | OutputOff | NoSession | ArtifactPiece | ArtifactGone | Misunderstood
+
+
+CopyQuestion = ReadPiece | WritePiece
+CopyAnswer = CopyPiece | PieceWritten | CopyGone | CopyFailed
+Question = RunTool | ReadResource | Ask
+Outcome = Ran | CallRefused | Contents
+Answer = Outcome | Running | ResultTooLarge | Busy | Cancelled | Unknown | Misunderstood
+
+read_question: Callable[[bytes], Question] = _decoder(Question)
+read_answer: Callable[[bytes], Answer] = _decoder(Answer)
+read_cancel: Callable[[bytes], Cancel] = _decoder(Cancel)
+read_read_question: Callable[[bytes], ReadQuestion] = _decoder(ReadQuestion)
+read_read_answer: Callable[[bytes], ReadAnswer] = _decoder(ReadAnswer)
+read_output: Callable[[bytes], Output] = _decoder(Output)
+read_copy_question: Callable[[bytes], CopyQuestion] = _decoder(CopyQuestion)
+read_copy_answer: Callable[[bytes], CopyAnswer] = _decoder(CopyAnswer)
 read_beat: Callable[[bytes], Beat | Leaves] = _decoder(Beat | Leaves)
 read_who: Callable[[bytes], Who] = _decoder(Who)
 # JSON, and not MessagePack: a schema goes out as JSON again, and there is nothing in it that JSON has no form for.

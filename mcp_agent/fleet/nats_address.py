@@ -10,14 +10,18 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.security.addresses import in_url, is_loopback
+from registry.user_error import UserError
 
 _PORT = 4222
 _SCHEMES = ("nats", "tls")
 _INFO_S = 5.0
 # What stands before the host of each server.
 _USER = re.compile(r"(^|//|,)[^,]*@")
+
+
+class FleetError(UserError):
+    """The fleet cannot be joined or served as it was asked for."""
 
 
 class Server(Struct, frozen=True):
@@ -88,8 +92,8 @@ async def refuse_open_server(server: Server) -> None:
         return
     if not (isinstance(info, dict) and info.get("auth_required")):
         raise FleetError(
-            f"NATS at {server} takes everybody without a name; beyond this machine it must ask for one: "
-            "`mcp-agent fleet init` writes a configuration for nats-server that does"
+            f"NATS at {server} accepts anonymous clients; a NATS server on another machine must require "
+            "authentication: `mcp-agent fleet init` writes a configuration for nats-server that does"
         )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.credentials import FleetKeys
+from mcp_agent.fleet.nats_address import FleetError
 from tools.files.disk import replace_file
 
 SERVER_FILE, ACCOUNTS_FILE = "nats-server.conf", "nats-accounts.conf"
@@ -20,6 +20,8 @@ ping_interval: "20s"
 ping_max: 2
 # Boxes come and go; a server that is full is worse than one that is slow.
 max_connections: 64K
+# A call or a result that is larger than this is refused.
+max_payload: 8MB
 
 # Beyond a trusted network, encrypt: boxes and gateways then say tls:// instead of nats://.
 # tls {{ cert_file: "server.pem", key_file: "server.key" }}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 
-from mcp_agent.fleet.bus_errors import FleetError
+from mcp_agent.fleet.nats_address import FleetError
 from tools.files.disk import private_folder, replace_file
 
 _START_S = 20.0
@@ -65,7 +65,10 @@ class NatsServer:
         program = find_nats_server()
         private_folder(self._folder)
         config = self._folder / "nats-server.conf"
-        replace_file(config, f'listen: 127.0.0.1:-1\nports_file_dir: "{self._folder}"\n{self._accounts}'.encode())
+        replace_file(
+            config,
+            f'listen: 127.0.0.1:-1\nmax_payload: 8MB\nports_file_dir: "{self._folder}"\n{self._accounts}'.encode(),
+        )
         log = self._folder / "nats-server.log"
         command = command_with_parent(os.getpid(), [str(program), "-c", str(config), "-l", str(log)])
         self._process = await asyncio.create_subprocess_exec(

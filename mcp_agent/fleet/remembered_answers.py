@@ -14,25 +14,25 @@ REMEMBER_S = 600.0
 _MOST_ANSWERS = 20_000
 _MOST_BYTES = 64 * 1024 * 1024
 # Ids whose answer is no longer kept. Without them a late message could run a call again.
-_MOST_FORGOTTEN = 200_000
+_MOST_SEEN = 200_000
 
 
 class RememberedAnswers:
-    """What is over its bounds is forgotten, the oldest first."""
+    """Over their bounds, the oldest answers go first."""
 
     def __init__(self) -> None:
         # With the time, and by it: plain tuples, which the garbage collector does not have to look at.
         self._answers: OrderedDict[Key, tuple[float, bytes]] = OrderedDict()
         self._bytes = 0
-        self._forgotten: OrderedDict[Key, None] = OrderedDict()
+        self._seen: OrderedDict[Key, None] = OrderedDict()
 
     def get(self, key: Key) -> bytes | None:
         found = self._answers.get(key)
         return None if found is None else found[1]
 
-    def is_forgotten(self, key: Key) -> bool:
-        """Whether there was such a call, of which nothing more is known."""
-        return key in self._forgotten
+    def is_seen(self, key: Key) -> bool:
+        """Whether there was such a call whose answer is not kept."""
+        return key in self._seen
 
     def keep(self, key: Key, answer: bytes, now: float) -> None:
         self._answers[key] = now, exact_copy(answer)
@@ -40,11 +40,11 @@ class RememberedAnswers:
         while self._bytes > _MOST_BYTES or len(self._answers) > _MOST_ANSWERS:
             self._drop_oldest()
 
-    def forget(self, key: Key) -> None:
-        """From now on the call is unknown, and is not run if it comes again."""
-        self._forgotten[key] = None
-        if len(self._forgotten) > _MOST_FORGOTTEN:
-            self._forgotten.popitem(last=False)
+    def mark_seen(self, key: Key) -> None:
+        """The call is not run if it comes, or comes again."""
+        self._seen[key] = None
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.popitem(last=False)
 
     def expire(self, now: float) -> None:
         while self._answers and now - next(iter(self._answers.values()))[0] > REMEMBER_S:
@@ -53,4 +53,4 @@ class RememberedAnswers:
     def _drop_oldest(self) -> None:
         key, (_, answer) = self._answers.popitem(last=False)
         self._bytes -= len(answer)
-        self.forget(key)
+        self.mark_seen(key)

@@ -1,7 +1,7 @@
 """The newest output of the sessions of all boxes, for the clients of a gateway on MCP wires.
 
-Those hear output coalesced and rate-limited. All of them share one watch on each box, which is rate-limited there: what
-it brings goes into small logs in memory, and from there it takes the same way as the output of a daemon's own sessions.
+Those hear output coalesced and rate-limited. All of them share one watcher, which of much reads only the end: what it
+brings goes into small logs in memory, and from there it takes the same way as the output of a daemon's own sessions.
 Nothing is read while no such client has a stream open. A client that comes back after that hears what it missed, as far
 as the box still has it and the rate allows, and a gap for the rest. One that is new hears what is said from now on.
 """
@@ -12,14 +12,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from weakref import WeakSet
 
 from mcp_agent.events.hub import EventHub, Topic
 from mcp_agent.events.output_cursor import OutputCursor
 from mcp_agent.events.types import Notice
 from mcp_agent.fleet.directory import Directory
-from mcp_agent.fleet.fleet_watch import FleetWatch, Missed, Place
+from mcp_agent.fleet.fleet_output import Missed, OutputWatch, StreamPosition
+from mcp_agent.fleet.messages import OutputRow
 from tools.sessions.output_log import OutputLog, Stream
 
 # A client whose stream broke has so long to come back before the watch ends.
@@ -49,8 +49,9 @@ class TailLog(OutputLog):
 
     def skip(self, to: int) -> None:
         if to > self.end:
+            # A piece whose bytes are not there.
+            self.append("stdout", b"")
             self._evict_recent(0)
-            self._begin_piece("stdout")
             self.end = to
 
 
@@ -61,10 +62,10 @@ class SessionTail:
         self,
         hub: EventHub,
         directory: Directory,
-        watch: Callable[[dict[str, Place] | None], FleetWatch],
+        watch: Callable[[dict[str, StreamPosition] | None], OutputWatch],
         linger_s: float,
     ) -> None:
-        """`watch` makes a watch that goes on from the given places, or begins now."""
+        """`watch` makes a watcher that goes on from the given positions, or begins now."""
         self._hub = hub
         self._directory = directory
         self._new_watch = watch
@@ -74,7 +75,7 @@ class SessionTail:
         self._task: asyncio.Task[None] | None = None
         self._linger: asyncio.TimerHandle | None = None
         # Where the last watch ended on each box, and the clients that there were: they hear what came since.
-        self._places: dict[str, Place] = {}
+        self._positions: dict[str, StreamPosition] = {}
         self._stayed: WeakSet[OutputCursor] = WeakSet()
         # The number up to which events of a box are of the time when nobody listened.
         self._missed_to: dict[str, int] = {}
@@ -115,20 +116,18 @@ class SessionTail:
                 if isinstance(item, Missed):
                     self._drop_box(item.box)
                     self._hub.publish(Notice("warning", item.reason))
-                elif item.batch is not None:
-                    start = 0
-                    body = memoryview(item.batch.body)
-                    for row in item.batch.rows:
-                        start += self._take(item.box, row, body[start:])
+                else:
+                    for row, data in item.rows:
+                        self._take(item.box, row, data)
         finally:
             watch.close()
             self._task, self._linger = None, None
-            self._places = watch.places
+            self._positions = watch.positions
             self._stayed = WeakSet(self._hub.cursors)
             for log in self._logs.values():
                 log.shrink(_LEAST_LOG_BYTES)
 
-    def _rejoin(self) -> dict[str, Place] | None:
+    def _rejoin(self) -> dict[str, StreamPosition] | None:
         """Where the watch goes on, if a client is there that has heard the last one; None: it begins now."""
         if self._stayed.isdisjoint(self._hub.cursors):
             for log in list(self._logs.values()):
@@ -138,41 +137,35 @@ class SessionTail:
         self._missed_to = {
             name: box.events
             for name, box in self._directory.boxes.items()
-            if name not in self._places or box.events > self._places[name].number
+            if name not in self._positions or box.events > self._positions[name].number
         }
-        return self._places
+        return self._positions
 
-    def _take(self, box: str, row: list[Any], body: memoryview) -> int:
-        """Take over one row of an answer; returns how many bytes of the body are its own."""
-        session_id, number, offset = row[1:4]
-        log = self._logs.get(session_id)
+    def _take(self, box: str, row: OutputRow, data: memoryview) -> None:
+        log = self._logs.get(row.session_id)
         if log is None:
-            log = self._logs[session_id] = TailLog(session_id, box, offset)
-            self._hub.add_log(log, offset)
-        if number > self._missed_to.get(box, 0):
+            log = self._logs[row.session_id] = TailLog(row.session_id, box, row.offset)
+            self._hub.add_log(log, row.offset)
+        if row.number > self._missed_to.get(box, 0):
             self._missed_to.pop(box, None)
-        size = self._append(log, row, body)
+        self._append(log, row, data)
         if box in self._missed_to:
             self._hub.skip(log, self._stayed)
-        return size
 
-    def _append(self, log: TailLog, row: list[Any], body: memoryview) -> int:
-        kind, offset = row[0], row[3]
-        if kind == "lost":
-            log.skip(row[4])
-            return 0
-        log.skip(offset)
-        if kind == "exit":
-            self._hub.notify_exit(log, row[4], row[5], row[6])
+    def _append(self, log: TailLog, row: OutputRow, data: memoryview) -> None:
+        if row.kind == "lost":
+            log.skip(row.end)
+            return
+        log.skip(row.offset)
+        if row.kind == "exit":
+            self._hub.notify_exit(log, row.exit_code, row.signal, row.ended_by)
             self._ended.append(log)
             if len(self._ended) > _MOST_ENDED:
                 self._drop(self._ended.popleft())
-            return 0
-        size = int(row[4]) - int(offset)
+            return
         keep_bytes = max(_LEAST_LOG_BYTES, min(_MOST_LOG_BYTES, _MOST_BYTES // len(self._logs)))
-        log.extend(kind, bytes(body[:size]), keep_bytes)
+        log.extend(row.kind, bytes(data), keep_bytes)
         self._hub.notify_output(log)
-        return size
 
     def _drop_box(self, box: str) -> None:
         for log in [log for log in self._logs.values() if log.box == box]:

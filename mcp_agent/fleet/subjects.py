@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mcp_agent.settings import BOX_NAME
 
-# The last one is between two boxes: the name in it is that of the box which pulls a file.
 Verb = Literal["call", "read", "cancel", "copy"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
 
 # Everybody who hears it says who they are.
 WHO = "agent.who"
 EVERY_BEAT = "agent.*.beat"
+EVERY_OUTPUT = "agent.*.output"
 
 _BOX = BOX_NAME.pattern
 # A reference that a result gave, wherever in the arguments it stands.
@@ -34,10 +35,6 @@ def verb_subject(box: str, boot: str, verb: Verb, gateway: str) -> str:
     return f"agent.{box}.{boot}.{verb}.{gateway}"
 
 
-def is_verb_subject(subject: str) -> bool:
-    return subject.startswith("agent.") and subject.count(".") == 4
-
-
 def who_subject(box: str) -> str:
     return f"agent.{box}.who"
 
@@ -46,8 +43,12 @@ def beat_subject(box: str) -> str:
     return f"agent.{box}.beat"
 
 
+def output_subject(box: str) -> str:
+    return f"agent.{box}.output"
+
+
 def gateway_of(subject: str) -> str:
-    """The gateway, or for `copy` the box, that a message on a subject of `verb_subject` comes from."""
+    """The gateway that a message on a subject of `verb_subject` comes from."""
     return subject.rpartition(".")[2]
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import orjson
 from msgspec import Struct
 
-from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.credentials import FleetKeys, Role
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.nats_server import NatsServer, command_with_parent
 from tools.files.disk import replace_file
 

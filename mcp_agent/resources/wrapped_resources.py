@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from mcp_agent.answers.reply import Reply
+from mcp_agent.answers.reply import ToolReply
 from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.resources.resources import CannotBeRead
@@ -92,7 +92,9 @@ def _contents(result: Result) -> dict[str, Any]:
         return {"mimeType": content.media.type, "blob": base64.b64encode(content.media.data).decode()}
     facts = result.as_object()
     if len(orjson.dumps(facts)) > _MOST_BYTES:
-        part = Reply(result).largest_part(lambda part: len(orjson.dumps(part.as_object())) <= _MOST_BYTES, _MOST_BYTES)
+        part = ToolReply(result).largest_part(
+            lambda part: len(orjson.dumps(part.as_object())) <= _MOST_BYTES, _MOST_BYTES
+        )
         facts = facts if part is None else part.as_object()
     contents: dict[str, Any] = {"mimeType": "text/plain", "text": facts["stdout" if "stdout" in facts else "content"]}
     if facts.get("truncated"):

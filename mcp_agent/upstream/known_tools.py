@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from registry.mount_entries import Mount
+from registry.mounts import Mount
 from tools.files import disk
 
 _MOST_LIST_BYTES = 16 * 1024 * 1024

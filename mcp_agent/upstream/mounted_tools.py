@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from mcp_agent.answers.reply import text_of
-from registry.mount_entries import Mount
+from registry.mounts import Mount
 from tools.context import ToolContext
 from tools.kit.errors import UpstreamFailed
 from tools.kit.results import Block, Body, Content, Result

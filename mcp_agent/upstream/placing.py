@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mcp_agent.upstream.known_tools import KnownTools
 from mcp_agent.upstream.mounted_tools import mounted_tool
-from registry.mount_entries import Mount
+from registry.mounts import Mount
 from registry.profiles import Profiles
 from tools.context import ToolContext
 from tools.kit.errors import UpstreamUnavailable

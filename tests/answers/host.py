@@ -60,6 +60,15 @@ class CompactHost:
         """The object in the result."""
         return promises.shown(await self.result(tool, **arguments))
 
+    async def pages(self, tool: str, first: dict[str, Any]) -> list[dict[str, Any]]:
+        """All pages of a result, each asked for over another wire; the last one has no cursor."""
+        pages = [first]
+        while "nextCursor" in pages[-1]:
+            assert pages[-1]["hasMore"] is True
+            pages.append(await self.call(tool, era=ERAS[len(pages) % 3], cursor=pages[-1]["nextCursor"]))
+            assert pages[-1]["artifactRef"] == first["artifactRef"]
+        return pages
+
     def kept(self, shown: dict[str, Any], who: str = "owner") -> bytes:
         """The artifact that a result refers to."""
         return self.daemon.artifacts.of(who).path_of(shown["artifactRef"]).read_bytes()

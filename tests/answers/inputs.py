@@ -213,8 +213,6 @@ INPUTS: dict[str, Callable[[World], dict[str, Any]]] = {
     "slow": lambda w: {"none": 1},
     "report": lambda w: {"steps": 2},
     "explode": lambda w: {},
-    "strict": lambda w: {"file_path": w.lines()},
-    "refuse": lambda w: {},
     "tell": lambda w: {"folder": w.text(10), "steps": 0},
     "nested": lambda w: {**w.one_of(*_NESTED), "text": w.text(600)},
     "rows": lambda w: {"count": w.one_of(0, 3, 10, 11, 5_000), "text": w.text(200), "keys": w.one_of(0, 3, 60)},

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_agent.answers.pages import Pages, Place, digest_of, is_cursor
+from mcp_agent.answers.pages import Pages, Place, digest_of
 from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.catalog import discover
 from tests.answers.host import CompactHost
@@ -31,11 +31,9 @@ def pages(tmp_path: Path) -> Pages:
     return Pages(ArtifactStore(tmp_path / "artifacts"), "box-1")
 
 
-def test_the_same_place_has_the_same_cursor_also_after_a_restart(pages: Pages, tmp_path: Path) -> None:
+def test_the_same_place_has_the_same_cursor_and_it_ends_with_the_box(pages: Pages) -> None:
     cursor = pages.write_cursor(_PLACE)
-    assert cursor.endswith(".box-1"), "a gateway finds the box by it"
-    again = Pages(ArtifactStore(tmp_path / "artifacts"), "box-1")
-    assert (again.write_cursor(_PLACE), again.read_cursor(cursor, _tool(), {})) == (cursor, _PLACE)
+    assert (pages.write_cursor(_PLACE), cursor.endswith(".box-1")) == (cursor, True)
 
 
 @pytest.mark.parametrize("cursor", ["", "c1_", "10", "c1_é", "c1_" + "A" * 40, "c1_" + "A" * 5_000, "c1_W10"])
@@ -52,10 +50,6 @@ def test_a_cursor_is_for_its_tool_and_goes_with_its_own_arguments_or_with_none(p
         pages.read_cursor(cursor, _tool(), {"path": "/etc", "cursor": cursor})
     with pytest.raises(InvalidParams, match="is not one that fs_search gave you"):
         pages.read_cursor(cursor, _tool("fs_search"), {})
-
-
-def test_a_cursor_is_known_by_its_beginning() -> None:
-    assert [is_cursor(text) for text in ("c1_abc", "17", "")] == [True, False, False]
 
 
 _WRITTEN = st.one_of(

@@ -64,6 +64,7 @@ def test_what_is_not_cut_is_all_there(value: Any) -> None:
         ({"a": {"b": {f"k{n}": n for n in range(12)}}}, {"a": {"b": "{12 keys: k0, k1, k2, k3, ...}"}}),
         ({"a": {"b": [[1]] * 57}}, {"a": {"b": "[57 items]"}}),
         ({"a": [1] * 57}, {"a": "[57 items]"}),
+        ({f"k{n}": n for n in range(1_000)}, {**{f"k{n}": n for n in range(40)}, "...": "960 more keys"}),
     ],
 )
 def test_each_kind_is_cut_in_its_way(value: Any, shown: Any) -> None:
@@ -72,36 +73,26 @@ def test_each_kind_is_cut_in_its_way(value: Any, shown: Any) -> None:
     assert is_cut == (orjson.dumps(cut) != orjson.dumps(value) and '{"c":1}' not in str(cut))
 
 
-def test_a_log_is_told_by_its_ends_and_the_count_between() -> None:
-    lines = [f"line {number}" for number in range(4_812)]
+_LINES = [f"line {number}" for number in range(4_812)]
+_LONG = ["a" * 200, "b" * 300, "c"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "head", "omitted", "tail"),
+    [
+        (_LINES, _LINES[:10], 4_792, _LINES[-10:]),
+        *((_LINES[:count], _LINES[:10], count - 20, _LINES[count - 10 : count]) for count in (21, 25, 30)),
+        (_LONG, _LONG, 0, []),
+    ],
+    ids=lambda value: "",
+)
+def test_a_log_is_told_by_its_ends_and_the_count_between(
+    lines: list[str], head: list[str], omitted: int, tail: list[str]
+) -> None:
     shown, is_cut = _cut("\n".join(lines) + "\n")
-    assert is_cut
-    assert shown == {
-        "head": lines[:10],
-        "omittedLines": 4_792,
-        "tail": lines[-10:],
-        "totalCount": 4_812,
-        "hasMore": True,
-    }
-
-
-@pytest.mark.parametrize("count", [21, 25, 30])
-def test_no_line_of_a_short_log_is_told_twice(count: int) -> None:
-    lines = [f"line {number}" for number in range(count)]
-    shown, _ = _cut("\n".join(lines))
-    assert shown["omittedLines"] == count - 20
-    assert [*shown["head"], *shown["tail"]] == [*lines[:10], *lines[-10:]]
-
-
-def test_a_text_of_few_long_lines_is_told_whole() -> None:
-    lines = ["a" * 200, "b" * 300, "c"]
-    shown, is_cut = _cut("\n".join(lines))
-    assert (shown, is_cut) == ({"head": lines, "omittedLines": 0, "tail": [], "totalCount": 3}, False)
-
-
-def test_an_object_of_many_keys_says_how_many_are_missing() -> None:
-    shown, is_cut = _cut({f"k{number}": number for number in range(1_000)})
-    assert (len(shown), shown["..."], is_cut) == (41, "960 more keys", True)
+    more = {"hasMore": True} if omitted else {}
+    assert shown == {"head": head, "omittedLines": omitted, "tail": tail, "totalCount": len(lines), **more}
+    assert is_cut is bool(omitted)
 
 
 def _depth(value: Any) -> int:

@@ -7,20 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.answers.host import ERAS, CompactHost, compact_host
+from tests.answers.host import CompactHost, compact_host
 
 _COSTLY = '"\\\t\x01é漢😀 plain text that is longer than the rest\n'
-
-
-async def _pages(host: CompactHost, first: dict[str, Any], tool: str) -> list[dict[str, Any]]:
-    """All pages of a result, the last one has no cursor."""
-    pages = [first]
-    while "nextCursor" in pages[-1]:
-        assert pages[-1]["hasMore"] is True
-        pages.append(await host.call(tool, era=ERAS[len(pages) % 3], cursor=pages[-1]["nextCursor"]))
-        assert pages[-1]["artifactRef"] == first["artifactRef"]
-    assert "hasMore" not in pages[-1]
-    return pages
 
 
 async def test_a_list_goes_on_to_its_end_and_stays_as_it_was(host: CompactHost, tmp_path: Path) -> None:
@@ -32,26 +21,17 @@ async def test_a_list_goes_on_to_its_end_and_stays_as_it_was(host: CompactHost, 
     first = await host.call("fs_list", path=str(folder))
     (folder / "000 new").touch()
     (folder / names[-1]).unlink()
-    pages = await _pages(host, first, "fs_list")
+    pages = await host.pages("fs_list", first)
     assert [Path(item["id"]).name for page in pages for item in page["items"]] == names
     assert {page["count"] for page in pages} == {300}
+    assert "hasMore" not in pages[-1]
     assert pages[1]["summary"].startswith(f"entries {len(pages[0]['items']) + 1} to ")
-
-
-async def test_a_list_goes_on_after_a_restart(tmp_path: Path) -> None:
-    async with compact_host(tmp_path) as host:
-        first = await host.call("rows", count=25)
-    async with compact_host(tmp_path) as host:
-        second = await host.call("rows", count=25, cursor=first["nextCursor"])
-        again = await host.call("rows", cursor=first["nextCursor"])
-    assert [item["id"] for item in second["items"]] == [f"row-{number}" for number in range(10, 20)]
-    assert again == second
 
 
 async def test_a_command_does_not_run_again(host: CompactHost, tmp_path: Path) -> None:
     command = f"echo ran >> {tmp_path}/runs; seq 200"
     first = await host.call("shell_exec", command=command)
-    pages = await _pages(host, first, "shell_exec")
+    pages = await host.pages("shell_exec", first)
     shown = [line for page in pages[1:] for line in (*page["text"]["head"], *page["text"]["tail"])]
     assert [*first["stdout"]["head"], *shown] == [str(number) for number in range(1, 201)]
     assert (tmp_path / "runs").read_text() == "ran\n"
@@ -82,7 +62,7 @@ async def test_text_that_was_asked_for_comes_to_its_last_byte(host: CompactHost,
             kept = host.daemon.artifacts.of("owner").keep("test", [text.encode()])
             field, arguments = "content", {"ref" if tool == "artifact_read" else "path": kept}
     first = await host.call(tool, **arguments)
-    pages = await _pages(host, first, tool)
+    pages = await host.pages(tool, first)
     assert "".join(page[field] for page in pages) == text
     # A result is filled as far as that goes: no page but the last is small.
     assert min(len(json.dumps(json.dumps(page))) for page in pages[:-1]) > 5_000
@@ -101,26 +81,24 @@ async def test_no_more_of_an_artifact_is_given_than_was_asked_for(host: CompactH
 async def test_bytes_that_are_no_text_are_paged_to_the_last(host: CompactHost) -> None:
     data = bytes(range(256)) * 100 + b"\xf0\x9f\x98"
     kept = host.daemon.artifacts.of("owner").keep("test", [data])
-    pages = await _pages(host, await host.call("artifact_read", ref=kept), "artifact_read")
+    pages = await host.pages("artifact_read", await host.call("artifact_read", ref=kept))
     for page, following in itertools.pairwise(pages):
         assert data[page["offset"] : following["offset"]].decode("utf-8", "replace") == page["content"]
     assert data[pages[-1]["offset"] :].decode("utf-8", "replace") == pages[-1]["content"]
 
 
-async def test_one_endless_line_is_paged_to_its_last_character(host: CompactHost, tmp_path: Path) -> None:
-    text = "é" * 9_000
-    (tmp_path / "line.txt").write_text(text)
-    first = await host.call("fs_read", path=str(tmp_path / "line.txt"))
-    pages = await _pages(host, first, "fs_read")
-    shown = "".join("".join([*page["text"]["head"], *page["text"]["tail"]]) for page in pages[1:])
-    assert first["content"].removesuffix("...") + shown == text
-
-
-async def test_an_object_that_was_cut_is_paged_as_its_text(host: CompactHost) -> None:
-    first = await host.call("nested", depth=30, width=1, text="y" * 900)
-    pages = await _pages(host, first, "nested")
-    text = "".join("".join([*page["text"]["head"], *page["text"]["tail"]]) for page in pages[1:])
-    assert text.encode() == host.kept(first)
+async def test_what_has_no_short_lines_is_paged_to_its_last_character(host: CompactHost, tmp_path: Path) -> None:
+    """One endless line; an object, which is paged as its JSON."""
+    (tmp_path / "line.txt").write_text("é" * 9_000)
+    line = await host.call("fs_read", path=str(tmp_path / "line.txt"))
+    nested = await host.call("nested", depth=30, width=1, text="y" * 900)
+    for tool, first in (("fs_read", line), ("nested", nested)):
+        pages = await host.pages(tool, first)
+        rest = "".join("".join([*page["text"]["head"], *page["text"]["tail"]]) for page in pages[1:])
+        if tool == "fs_read":
+            assert first["content"].removesuffix("...") + rest == "é" * 9_000
+        else:
+            assert rest.encode() == host.kept(first)
 
 
 async def test_a_cursor_is_worth_nothing_to_another_caller(host: CompactHost) -> None:

@@ -20,14 +20,6 @@ def many(tmp_path: Path) -> Path:
     return folder
 
 
-async def _last_page(host: CompactHost, tool: str, first: dict[str, Any]) -> dict[str, Any]:
-    page = first
-    while "nextCursor" in page:
-        assert page["hasMore"] is True
-        page = await host.call(tool, cursor=page["nextCursor"])
-    return page
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "count", "hint"),
     [
@@ -40,7 +32,7 @@ async def test_a_list_that_was_cut_does_not_claim_to_be_all(
     host: CompactHost, many: Path, tool: str, arguments: dict[str, Any], count: int, hint: str
 ) -> None:
     first = await host.call(tool, **arguments)
-    last = await _last_page(host, tool, first)
+    last = (await host.pages(tool, first))[-1]
     for page in (first, last):
         assert (page["totalCount"], page["countsAreLowerBounds"], page["hasMore"]) == (count, True, True)
     assert "All of this answer: artifact_read" in first["hint"]
@@ -54,7 +46,7 @@ async def test_a_list_that_was_cut_does_not_claim_to_be_all(
 async def test_a_list_that_is_whole_says_so(host: CompactHost, many: Path) -> None:
     first = await host.call("fs_search", base="many", glob="00*.txt")
     assert "All of it: artifact_read" in first["hint"]
-    last = await _last_page(host, "fs_search", first)
+    last = (await host.pages("fs_search", first))[-1]
     for page in (first, last):
         assert (page["totalCount"], "countsAreLowerBounds" in page) == (100, False)
     assert (last["summary"], "hasMore" in last) == ("matches 91 to 100 of 100", False)
@@ -70,7 +62,7 @@ async def test_the_start_of_a_file_leads_to_its_end(host: CompactHost, tmp_path:
     (tmp_path / "long.txt").write_text("".join(f"{number}\n" for number in range(5_000)))
     first = await host.call("fs_read", path="long.txt", max_bytes=2_000)
     assert (first["countsAreLowerBounds"], "All of this answer" in first["hint"]) == (True, True)
-    last = await _last_page(host, "fs_read", first)
+    last = (await host.pages("fs_read", first))[-1]
     assert last["hasMore"] is True
     assert last["hint"] == f"Go on with fs_read_range from line {first['next_line']}."
 
@@ -90,7 +82,7 @@ async def test_a_part_of_what_a_session_printed_leads_to_the_next(host: CompactH
     await host.call("shell_send_input", **about, until="over", wait_ms=20_000, since=-5)
     first = await host.call("shell_send_input", **about, since=0, wait_ms=0)
     assert (first["more"], first["countsAreLowerBounds"]) == (True, True)
-    last = await _last_page(host, "shell_send_input", first)
+    last = (await host.pages("shell_send_input", first))[-1]
     assert last["hint"] == f"Go on with shell_send_input since={first['next_offset']}."
 
 
@@ -102,11 +94,9 @@ async def test_what_is_passed_on_is_never_cut(host: CompactHost, tmp_path: Path,
         (folder / f"{number:02}{'z' * 150}").write_text("needle\n")
     first = await host.call("fs_list", path=str(folder), max_entries=20)
     assert (first["path"], Path(first["next"]).parent) == (str(folder), folder)
-    shown, page = list(first["items"]), first
-    while "nextCursor" in page:
-        page = await host.call("fs_list", cursor=page["nextCursor"])
-        shown += page["items"]
-    following = await host.call("fs_list", path=str(folder), after=page["next"], max_entries=1)
+    pages = await host.pages("fs_list", first)
+    shown = [item for page in pages for item in page["items"]]
+    following = await host.call("fs_list", path=str(folder), after=pages[-1]["next"], max_entries=1)
     assert [Path(item["id"]).name[:2] for item in (*shown, *following["items"])] == [f"{n:02}" for n in range(21)]
     assert all(Path(item["id"]).is_file() for item in shown)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from mcp_agent.answers.fit import Answers, object_parts
-from mcp_agent.answers.reply import Reply
+from mcp_agent.answers.reply import ToolReply
 from mcp_agent.calls.call import Call, Caller
 from mcp_agent.storage.artifact_store import ArtifactStore, Quotas
 from registry.catalog import discover
 from registry.gate import Access
-from tests.support.daemon import Daemon, command
+from tests.support.daemon import Daemon
 from tests.support.waiting import eventually
 from tools.kit.results import Result
 
@@ -122,23 +122,6 @@ async def test_a_result_that_cannot_be_kept_still_arrives_and_says_so(daemon: Da
         assert _done("umount", "-l", str(disk))
 
 
-def test_the_command_undoes_the_last_change_and_lists_what_can_be_undone(home: Path) -> None:
-    (home / "x").write_text("old")
-    assert command(home, "call", "fs_write", f"path={home / 'x'}", "content=new").returncode == 0
-    listed = command(home, "undo", "--list").stdout
-    assert listed.rstrip().endswith(f"changed {home / 'x'}")
-    undone = command(home, "undo")
-    assert undone.returncode == 0, undone.stderr
-    assert (home / "x").read_text() == "old"
-    again = undone.stdout.split()[-1]
-    (home / "x").write_text("somebody else")
-    refused = command(home, "undo", again)
-    assert (refused.returncode, refused.stderr.startswith("mcp-agent: [STALE_REV]")) == (1, True)
-    assert command(home, "undo", again, "--force").returncode == 0
-    assert (home / "x").read_text() == "new"
-    assert command(home, "undo", "nothing").returncode == 1
-
-
 @pytest.mark.parametrize("tool", ["recover_text", "bash", "shell_start_session"])
 async def test_no_error_is_over_a_million_bytes(daemon: Daemon, tool: str) -> None:
     """A caller that sends tens of thousands of bad arguments is told of the first, each with a path that fits."""
@@ -178,7 +161,7 @@ def test_a_result_that_is_too_large_is_written_out_once(tmp_path: Path) -> None:
     # The first is found too large on the event loop; the second takes long, and is written in a thread.
     for size in (240_000, 2_000_000):
         result = _Long("\x01" * size, [])
-        left = answers.fit(Reply(result), budget)
+        left = answers.fit(ToolReply(result), budget)
         assert callable(left)
         fitted = left()
         assert (fitted.whole_bytes, result.notes) == (size, ["rendered"])

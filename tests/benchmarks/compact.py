@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 import orjson
 
 from mcp_agent.answers.fit import Answers
-from mcp_agent.answers.reply import Reply
+from mcp_agent.answers.reply import ToolReply
 from mcp_agent.calls.call import Call, Caller
 from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.catalog import discover
@@ -58,7 +58,7 @@ def _contest(tool: str, make: Callable[[], Result]) -> Callable[[Bench], Abstrac
         assert abs(len(orjson.dumps(result.as_object())) - _BYTES) < _BYTES * 0.1
 
         def shorten() -> None:
-            fitted = answers.fit(Reply(result), budget)
+            fitted = answers.fit(ToolReply(result), budget)
             assert callable(fitted), "it is too large to be written at once"
             fitted()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.fleet.bus_errors import FleetError
+from mcp_agent.fleet.nats_address import FleetError
 from tests.benchmarks.event_client import Room, opened, receive
 from tests.benchmarks.http_client import HttpClient
 from tests.benchmarks.mcp_messages import Era, http_call, message, opened_http, unopened_http

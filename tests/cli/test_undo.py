@@ -43,6 +43,17 @@ def test_an_undo_can_be_taken_back_by_its_id(run: Run, home: Path) -> None:
     assert (home / "file").read_text() == "two\n"
 
 
+def test_what_somebody_else_has_changed_is_undone_only_by_force(run: Run, home: Path) -> None:
+    _write(run, "one", "two")
+    again = run("undo").out.split()[-1]
+    (home / "file").write_text("somebody else")
+    refused = run("undo", again)
+    assert (refused.code, refused.err.startswith("mcp-agent: [STALE_REV]")) == (1, True)
+    assert run("undo", again, "--force").code == 0
+    assert (home / "file").read_text() == "two\n"
+    assert run("undo", "nothing").code == 1
+
+
 def test_after_an_undo_a_new_change_is_the_next_to_be_undone(run: Run, home: Path) -> None:
     _write(run, "one", "two", "three")
     run("undo", "--last", "1")

@@ -20,8 +20,8 @@ import httpx2
 import pytest
 
 from mcp_agent.cli import main as cli
-from mcp_agent.cli.clients import jsonc
 from mcp_agent.cli.clients.known_clients import CLIENTS
+from registry import jsonc
 from tests.support.daemon import COMMAND, Daemon, environment
 
 

@@ -1,4 +1,4 @@
-"""Files from one box to another: whole or not at all, under the rules of both, and resumed after a kill."""
+"""Files from one box to another: whole or not at all, under the rules of both."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from mcp_agent.fleet.bus import Bus, NotPermitted
-from mcp_agent.fleet.call_protocol import pack, unpack
 from mcp_agent.fleet.credentials import FleetKeys
+from mcp_agent.fleet.messages import CopyGone, ReadPiece, encode, read_copy_answer
 from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, Program, call, running_fleet
 from tests.support.nats import NatsServer, nats_server
@@ -74,15 +74,6 @@ async def test_an_empty_file_is_copied(gateway: Daemon, tmp_path: Path) -> None:
     source.touch()
     assert (await copy(gateway, source, target))["bytes"] == 0
     assert target.read_bytes() == b""
-
-
-async def test_what_is_there_already_is_not_copied_again(gateway: Daemon, tmp_path: Path) -> None:
-    source, target = tmp_path / "from", tmp_path / "to"
-    source.write_bytes(os.urandom(1_000))
-    await copy(gateway, source, target)
-    inode = target.stat().st_ino
-    assert (await copy(gateway, source, target))["unchanged"] is True
-    assert target.stat().st_ino == inode
 
 
 async def test_both_boxes_put_a_copy_on_record(fleet: Fleet, gateway: Daemon, tmp_path: Path) -> None:
@@ -196,17 +187,18 @@ async def test_a_copy_to_or_from_a_box_that_is_gone_fails_at_once(tmp_path: Path
             assert refused["error"]["message"] == "two is not connected; the call has not run"
 
 
-async def test_a_copy_goes_on_where_it_was_when_the_receiver_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [0, 1])
+async def test_a_copy_whose_box_is_killed_is_an_error_and_leaves_nothing(tmp_path: Path, number: int) -> None:
+    """Of a restarted receiver, what had arrived is gone from its state folder, too; and a new copy succeeds."""
     with _own_fleet(tmp_path) as (fleet, _):
-        copied = await _copy_with_a_kill(fleet, lambda: _restart(fleet.programs[1]))
-        assert copied["resumed_from"] > 0
-        assert copied["undo_id"].endswith("-two")
-
-
-async def test_a_copy_goes_on_where_it_was_when_the_sender_is_killed(tmp_path: Path) -> None:
-    with _own_fleet(tmp_path) as (fleet, _):
-        copied = await _copy_with_a_kill(fleet, lambda: _restart(fleet.programs[0]))
-        assert copied["resumed_from"] > 0
+        gateway = _daemon(fleet.programs[2])
+        copied, source, target = await _interrupted_copy(fleet, lambda: _restart(fleet.programs[number]))
+        assert "error" in copied, copied
+        assert not target.exists()
+        assert not list(target.parent.glob(".mcp-agent-*"))
+        again = await eventually(lambda: copy(gateway, source, target), lambda found: "error" not in found)
+        assert _digest(target) == _digest(source) == again["sha256"]
+        await eventually(lambda: not _staged(fleet))
 
 
 async def test_a_copy_goes_on_when_the_nats_server_is_killed(tmp_path: Path) -> None:
@@ -216,27 +208,41 @@ async def test_a_copy_goes_on_when_the_nats_server_is_killed(tmp_path: Path) -> 
             server.kill()
             server.start()
 
-        await _copy_with_a_kill(fleet, restart)
-
-
-async def test_a_copy_goes_on_from_another_gateway_when_the_first_is_killed(tmp_path: Path) -> None:
-    with _own_fleet(tmp_path) as (fleet, _):
-        first, second = fleet.programs[2], _daemon(fleet.gateway("second"))
-        source, target = _large_file(tmp_path, SIZES_MIB[0]), tmp_path / "target"
-        lost = asyncio.create_task(copy(_daemon(first), source, target))
-        await _wait_for_a_part(lost, target)
-        first.kill()
-        await asyncio.wait({lost})
-        copied = await copy(second, source, target)
-        # The box went on by itself for a while, and may have been faster.
-        assert lost.exception() is None or copied.get("resumed_from") or copied.get("unchanged"), copied
+        copied, source, target = await _interrupted_copy(fleet, restart)
+        assert "error" not in copied, copied
         assert _digest(target) == _digest(source) == copied["sha256"]
 
 
-async def test_with_credentials_a_box_pulls_only_what_is_offered_to_it(tmp_path: Path) -> None:
+async def test_a_copy_whose_caller_leaves_ends_and_leaves_nothing(tmp_path: Path) -> None:
+    with _own_fleet(tmp_path) as (fleet, _):
+        source, target = _large_file(tmp_path, SIZES_MIB[0]), tmp_path / "target"
+        copying = asyncio.create_task(copy(_daemon(fleet.programs[2]), source, target))
+        await _begun(copying, fleet)
+        copying.cancel()
+        await asyncio.wait({copying})
+        await eventually(lambda: not _staged(fleet))
+
+
+async def test_a_file_that_changes_while_it_is_copied_is_not_put_in_its_place(tmp_path: Path) -> None:
+    with _own_fleet(tmp_path) as (fleet, _):
+        for size_mib in SIZES_MIB:
+            source, target = _large_file(tmp_path, size_mib), tmp_path / f"target-{size_mib}"
+            copying = asyncio.create_task(copy(_daemon(fleet.programs[2]), source, target))
+            await _begun(copying, fleet)
+            with source.open("r+b") as opened:
+                opened.write(b"changed")
+            copied = await copying
+            if "error" in copied:
+                assert "was changed while it was copied" in copied["error"]["message"]
+                assert not target.exists()
+                return
+        raise AssertionError("every copy was over before the change")
+
+
+async def test_with_credentials_nobody_reads_without_the_ticket_of_an_offer(tmp_path: Path) -> None:
     keys = FleetKeys(tmp_path / "keys")
     keys.create()
-    files = {name: tmp_path / f"{name}.creds" for name in ("one", "two", "three", "gw")}
+    files = {name: tmp_path / f"{name}.creds" for name in ("one", "two", "gw")}
     for name, file in files.items():
         file.write_text(keys.invite(name, "gateway" if name == "gw" else "member", None))
     source, target = tmp_path / "from", tmp_path / "to"
@@ -249,17 +255,17 @@ async def test_with_credentials_a_box_pulls_only_what_is_offered_to_it(tmp_path:
         assert target.read_bytes() == source.read_bytes()
         async with gateway.http() as client:
             boot = (await client.get("/api/boxes/one")).json()["boot"]
-        stranger = await Bus.connect(
-            server.url, name="three", credentials=files["three"], inbox_prefix="_INBOX.box.three"
-        )
-        try:
-            asked = pack({"ticket": "guessed", "from": 0, "most": 100})
-            answer = await stranger.request(f"agent.one.{boot}.copy.three", asked, PATIENCE_S)
-            assert unpack(answer)[0] == {"is": "gone"}
-            with pytest.raises(NotPermitted):
-                await stranger.request(f"agent.one.{boot}.copy.two", asked, PATIENCE_S)
-        finally:
-            await stranger.close()
+        for name, prefix in (("gw", "_INBOX.gateway.gw"), ("two", "_INBOX.box.two")):
+            stranger = await Bus.connect(server.url, name=name, credentials=files[name], inbox_prefix=prefix)
+            try:
+                asked = encode(ReadPiece("guessed", 0, 100)), PATIENCE_S
+                if name == "gw":
+                    assert read_copy_answer(await stranger.request(f"agent.one.{boot}.copy.gw", *asked)) == CopyGone()
+                else:
+                    with pytest.raises(NotPermitted):
+                        await stranger.request(f"agent.one.{boot}.copy.two", *asked)
+            finally:
+                await stranger.close()
 
 
 async def copy(
@@ -271,37 +277,33 @@ async def copy(
         return answer
 
 
-async def _copy_with_a_kill(fleet: Fleet, kill: Callable[[], None]) -> dict[str, Any]:
-    """What a copy gives during which `kill` was called, after some of the file had arrived and before all had."""
+async def _interrupted_copy(fleet: Fleet, interrupt: Callable[[], None]) -> tuple[dict[str, Any], Path, Path]:
+    """What a copy gives during which `interrupt` was called, after some of the file had arrived and before all had."""
     gateway, folder = _daemon(fleet.programs[2]), fleet.folder
     for size_mib in SIZES_MIB:
         source, target = _large_file(folder, size_mib), folder / f"target-{size_mib}"
         copying = asyncio.create_task(copy(gateway, source, target))
-        is_part = await _wait_for_a_part(copying, target)
-        await asyncio.to_thread(kill)
+        await _begun(copying, fleet)
+        is_part = not copying.done()
+        await asyncio.to_thread(interrupt)
         copied = await copying
-        assert "error" not in copied, copied
-        assert _digest(target) == _digest(source) == copied["sha256"]
-        assert not list(folder.glob(".mcp-agent-*"))
-        if is_part and not copied.get("unchanged") and (copied["resumed_from"] or copied["seconds"] > 1.0):
-            return copied
-    raise AssertionError("every copy was over before the kill")
+        if is_part:
+            return copied, source, target
+    raise AssertionError("every copy was over before it could be interrupted")
 
 
-async def _wait_for_a_part(copying: asyncio.Task[dict[str, Any]], target: Path) -> bool:
-    """Wait until something of the file has arrived; False if all of it was there before that was seen."""
+async def _begun(copying: asyncio.Task[dict[str, Any]], fleet: Fleet) -> None:
+    """Wait until something of the file has arrived, or all of it."""
+    await eventually(lambda: copying.done() or _staged(fleet))
 
-    def size() -> int:
-        return sum(path.stat().st_size for path in target.parent.glob(".mcp-agent-copy-*"))
 
-    def look() -> bool:
-        try:
-            return copying.done() or size() > 0
-        except FileNotFoundError:
-            return True
-
-    await eventually(look)
-    return not copying.done()
+def _staged(fleet: Fleet) -> list[Path]:
+    """What of copies the box two has that are not whole."""
+    found = []
+    for path in (fleet.folder / "two" / "state" / "copies").glob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            found += [path] if path.stat().st_size else []
+    return found
 
 
 @contextlib.contextmanager

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from mcp_agent.fleet import nats_address
-from mcp_agent.fleet.bus import Bus, FleetError
+from mcp_agent.fleet.bus import Bus
+from mcp_agent.fleet.nats_address import FleetError
 from tests.support import ROOT
 from tests.support.certificate import self_signed
+from tests.support.daemon import command
 from tests.support.nats import REFUSED, NatsServer, nats_server
 
 _CLOSED = "authorization { users: [{user: few, password: x}] }"
@@ -43,6 +45,12 @@ async def test_a_server_that_is_not_there_is_named(server: NatsServer) -> None:
     server.kill()
     with pytest.raises(FleetError, match=f"NATS at {server.host}:{server.port} cannot be used: .*refused"):
         await Bus.connect(server.url, name="test", inbox_prefix="_INBOX")
+
+
+async def test_a_server_of_small_messages_is_refused_with_what_to_set(tmp_path: Path) -> None:
+    with nats_server(tmp_path, "max_payload: 40000") as server:
+        ended = command(tmp_path, "serve", "--no-listen", "--box", "one", "--fleet", server.url)
+    assert (ended.returncode, "its max_payload is 40000 bytes, and a fleet needs 1048576" in ended.stderr) == (1, True)
 
 
 async def test_a_wrong_password_is_named_without_showing_it(tmp_path: Path) -> None:
@@ -78,7 +86,7 @@ async def test_an_address_with_tls_is_never_connected_to_in_plain_text(
 async def test_a_server_beyond_this_machine_must_authenticate(server: NatsServer, tmp_path: Path) -> None:
     """Servers of tests are on this machine, so the check of the greeting is called itself."""
     (open_one,) = nats_address.parse_servers(server.url)
-    with pytest.raises(FleetError, match="takes everybody without a name"):
+    with pytest.raises(FleetError, match="accepts anonymous clients"):
         await nats_address.refuse_open_server(open_one)
     with nats_server(tmp_path, _CLOSED) as closed:
         await nats_address.refuse_open_server(nats_address.parse_servers(closed.url)[0])

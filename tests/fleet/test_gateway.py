@@ -264,14 +264,18 @@ async def test_box_run_gives_one_row_for_each_box(gateway: Daemon) -> None:
     assert (await call(gateway, "box_run", command="true", filter="gpu=9"))["error"]["code"] == "NOT_FOUND"
 
 
-async def test_a_call_that_fits_no_message_goes_in_parts(gateway: Daemon) -> None:
-    text = "0123456789" * 250_000
-    written = await call(gateway, "fs_write", path="large.txt", content=text, box="one")
-    assert written["bytes_written"] == len(text)
+async def test_a_call_that_fits_no_message_is_too_large_and_does_not_run(gateway: Daemon, fleet: Fleet) -> None:
+    """The server of these tests takes 1 MiB, as NATS does by default."""
+    refused = await call(gateway, "fs_write", path="too-large.txt", content="0123456789" * 250_000, box="one")
+    assert (refused["error"]["code"], "it has not run" in refused["error"]["message"]) == ("TOO_LARGE", True)
+    assert "max_payload" in refused["error"]["hint"]
+    assert not (fleet.folder / "one" / "too-large.txt").exists()
+    assert (await call(gateway, "shell_exec", command="true", box="one"))["exit_code"] == 0
 
 
-async def test_an_answer_that_fits_no_message_comes_in_pieces(gateway: Daemon, fleet: Fleet) -> None:
-    # As text and as an object, about 960,000 bytes: more than a piece, and less than a message of ours may have.
+async def test_what_is_almost_as_large_as_a_message_goes_through(gateway: Daemon, fleet: Fleet) -> None:
+    written = await call(gateway, "fs_write", path="large.txt", content="x" * 1_000_000, box="one")
+    assert written["bytes_written"] == 1_000_000
     (fleet.folder / "one" / "long.txt").write_text("x" * 480_000)
     params = {"name": "fs_read", "arguments": {"path": "long.txt", "max_bytes": 480_000, "box": "one"}}
     result = (await gateway.rpc("tools/call", **params))["result"]

@@ -6,17 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from mcp_agent.fleet.bus import Bus, Message
-from mcp_agent.fleet.call_protocol import pack
+from mcp_agent.fleet.messages import About, Answer, Beat, CallRefused, Running, ToolEntry, digest, encode, pack_tools
 from tests.support.daemon import Daemon
 from tests.support.fleet import call, running_fleet
 from tests.support.nats import nats_server
 
-_TOOL = {"name": "shell_exec", "category": "shell", "effect": "execute"}
+_TOOLS = pack_tools([ToolEntry("shell_exec", "shell", "execute")])
 
 
 class _Box:
@@ -29,7 +26,7 @@ class _Box:
         # The boot id that each call was sent to.
         self.asked: list[str] = []
         self.is_asked = asyncio.Event()
-        self.answer: dict[str, Any] = {"is": "running"}
+        self.answer: Answer = Running()
 
     async def join(self, boot: str) -> None:
         await self._bus.subscribe("agent.one.who", self._serve_who)
@@ -46,18 +43,16 @@ class _Box:
     async def _serve_call(self, message: Message) -> None:
         self.asked.append(message.subject.split(".")[2])
         self.is_asked.set()
-        await message.respond(pack(self.answer))
+        await message.respond(encode(self.answer))
 
     async def _serve_who(self, message: Message) -> None:
-        await message.respond(orjson.dumps({**self._facts(), "tool_list": [_TOOL]}))
+        await message.respond(encode(self._beat()))
 
     async def _serve_question(self, message: Message) -> None:
-        await self._bus.publish("agent.one.beat", orjson.dumps(self._facts()))
+        await self._bus.publish("agent.one.beat", encode(self._beat()))
 
-    def _facts(self) -> dict[str, Any]:
-        about = {"labels": {}, "directory": "/", "version": "0", "host": "one", "tools": "its tools"}
-        beat = {"box": "one", "boot": self._boot, "age_s": 1.0, "load": 0.0, "sessions": 0, "calls": 0}
-        return {**beat, "facts": "its facts", "about": about}
+    def _beat(self) -> Beat:
+        return Beat(self._boot, "its facts", about=About({}, "/", "0", "one", digest(_TOOLS)), tools=_TOOLS)
 
 
 @contextlib.asynccontextmanager
@@ -86,8 +81,7 @@ async def test_a_call_that_a_box_may_have_had_before_its_restart_is_not_sent_aga
 async def test_a_call_that_nobody_had_goes_to_the_new_start_of_its_box(tmp_path: Path) -> None:
     async with _box_and_gateway(tmp_path) as (box, gateway):
         await box.restart("second")
-        refusal = {"kind": "refusal", "code": -32602, "message": "this is the second", "data": None, "reason": ""}
-        box.answer = {"is": "done", **refusal}
+        box.answer = CallRefused(-32602, "this is the second", None, "")
         answer = await call(gateway, "shell_exec", command="true")
         assert answer["error"]["message"] == "this is the second"
         assert box.asked == ["second"]

@@ -265,16 +265,6 @@ async def test_each_conversation_has_its_own_place_in_a_session(gateway: Daemon)
     assert (first, second) == (["one\ntwo\n"] * 2, "three two\n")
 
 
-async def test_messages_of_a_small_server_carry_large_frames_in_parts(tmp_path: Path) -> None:
-    with nats_server(tmp_path, "max_payload: 40000") as server, running_fleet(tmp_path, server.url) as fleet:
-        fleet.member("one")
-        gateway = _daemon(fleet.gateway())
-        session = await _start(gateway, "one", "head -c 500000 /dev/zero; seq 1 1000")
-        async with events(gateway, f"?session_id={session}&since=0") as stream:
-            heard = await stream.rest()
-    assert text(heard) == "\0" * 500_000 + "".join(f"{number}\n" for number in range(1, 1_001))
-
-
 async def test_sessions_are_heard_with_credentials(tmp_path: Path) -> None:
     keys = FleetKeys(tmp_path / "keys")
     keys.create()

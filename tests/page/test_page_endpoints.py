@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.page.call_series import CallSeries
+from mcp_agent.page.activity import CallSeries
 from mcp_agent.storage.audit_log import AuditLog
 from mcp_agent.storage.audit_reader import Trail
 from tests.support.daemon import Daemon
@@ -27,9 +27,10 @@ async def test_an_unknown_endpoint_is_answered_with_those_that_exist(shared_daem
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
-        ("switchboard/switch", {}, "target is needed"),
-        ("switchboard/use", {"profile": 5}, "profile is needed and must be a string"),
-        ("switchboard/rules/try", {"profile": "default", "kind": "x", "text": "y"}, "must be paths or commands"),
+        ("switch", {"enabled": True}, "target is needed"),
+        ("profiles/use", {"profile": 5}, "profiles/use: Expected `str`, got `int` - at `$.profile`"),
+        ("profiles/use", {}, "profiles/use: Object missing required field `profile`"),
+        ("rules/try", {"profile": "default", "kind": "x", "text": "y"}, "must be paths or commands"),
         ("sessions/none/input", {"input": "x"}, "there is no session"),
         ("sessions/none/resize", {"cols": 1, "rows": 1}, "there is no session"),
         ("call", {"tool": "fs_raed", "arguments": {}}, "Unknown tool"),

@@ -63,32 +63,32 @@ def test_every_problem_is_told_at_its_place() -> None:
         }
     ) == [
         "/command: there is no key command here (did you mean commands?)",
+        "/paths/1/reason: a rule needs a reason",
+        '/paths/1/id: must be a string that is not empty, not ""',
+        "/paths/1/pattern: must be a string, or an array of strings, not 5",
+        "/paths/2/id: a rule with the id 'env' stands above already",
+        '/paths/3: a rule must be an object, not "x"',
+        "/paths/7/nomatch: there is no key nomatch here (did you mean not_match?)",
+        "/paths/8/match: must be a string, or an array of strings, not [7]",
+        "/paths/9/pattern: an empty pattern matches nothing",
+        "/paths/10/pattern: an empty pattern matches nothing",
         "/paths/0/match/1: 'a/env' does not match and should",
-        "/paths/0/not_match: 'a/.env' matches and should not",
-        "/paths/1/id: a rule needs an id, a text",
-        "/paths/1/reason: a rule needs a reason, a text",
-        "/paths/1/pattern: a rule needs a pattern: a text, or an array of texts",
-        "/paths/2/id: the rule 'env' stands above already",
-        "/paths/3: a rule must be an object with id, pattern and reason",
+        "/paths/0/not_match/0: 'a/.env' matches and should not",
         "/paths/4/pattern: the glob '~nobody-of-that-name/x' begins with an unknown user",
         "/paths/5/pattern: it has only exceptions, which begin with !",
         "/paths/6/pattern: the glob 'x\\\\' ends in a backslash, which quotes nothing",
-        "/paths/7/nomatch: there is no key nomatch here (did you mean not_match?)",
-        "/paths/8/match: must be an example, or an array of examples",
-        "/paths/9/pattern: a rule needs a pattern: a text, or an array of texts",
-        "/paths/10/pattern: a rule needs a pattern: a text, or an array of texts",
         "/commands/0/pattern: not a regular expression: missing ) at position 1",
-        "/commands/1/id: the rule 'env' stands above already",
-        "/commands/2/not_match: the deny rule slow took longer than 100 ms over this command, so it is refused",
+        "/commands/1/id: the profile has a rule 'env' for paths, too",
+        "/commands/2/not_match/0: the deny rule slow took longer than 100 ms over this command, so it is refused",
     ]
 
 
 @pytest.mark.parametrize(
     ("deny", "problem"),
     [
-        ([], ": must be an object with paths and commands"),
-        ({"paths": {}}, "/paths: must be an array of rules"),
-        ({"commands": "rm"}, "/commands: must be an array of rules"),
+        ([], ": deny must be an object, not []"),
+        ({"paths": {}}, "/paths: must be an array, not {}"),
+        ({"commands": "rm"}, '/commands: must be an array, not "rm"'),
     ],
 )
 def test_a_deny_of_another_shape_is_a_problem(deny: Any, problem: str) -> None:

@@ -170,23 +170,23 @@ def test_every_problem_is_told_with_its_pointer() -> None:
         }
     ) == [
         ("/version", "must be 1, not 2"),
-        ("/profiles/0/unlisted", 'must be one of enabled, disabled, not "disbled" (did you mean disabled?)'),
         ("/profiles/0/label", "must be a string, not 5"),
         ("/profiles/0/enabled", 'must be true or false, not "yes"'),
+        ("/profiles/0/unlisted", 'must be one of enabled, disabled, not "disbled" (did you mean disabled?)'),
         ("/profiles/0/response/form", 'must be one of auto, json, text, not "html"'),
+        ("/profiles/1/categories/1/tools/2/id", "a tool needs an id"),
+        ("/profiles/1/categories/1/tools/3", "a tool must be an object, not 7"),
+        ("/profiles/1/categories/2/id", "a category with the id 'filesystem' stands above already"),
+        ("/profiles/1/categories/3/enabled", "must be true or false, not null"),
+        ("/profiles/1/categories/3/tools", "must be an array, not {}"),
+        ("/profiles/1/categories/4", 'a category must be an object, not "browser"'),
+        ("/profiles/2/response", "response must be an object, not []"),
+        ("/profiles/2/id", "a profile with the id 'mine' stands above already"),
+        ("/profiles/3/id", 'must be a string that is not empty, not ""'),
+        ("/profiles/4/id", "a profile needs an id"),
         ("/profiles/1/categories/0/id", "no category named filesytem (did you mean filesystem?)"),
         ("/profiles/1/categories/1/tools/0/id", "no tool named fs_raed (did you mean fs_read?)"),
         ("/profiles/1/categories/1/tools/1/id", "shell_exec is a tool of shell, not of filesystem"),
-        ("/profiles/1/categories/1/tools/2/id", "a tool needs an id, a string"),
-        ("/profiles/1/categories/1/tools/3", "a tool must be an object, not 7"),
-        ("/profiles/1/categories/2/id", "the category 'filesystem' stands above already"),
-        ("/profiles/1/categories/3/tools", "must be an array, not {}"),
-        ("/profiles/1/categories/3/enabled", "must be true or false, not null"),
-        ("/profiles/1/categories/4", 'a category must be an object, not "browser"'),
-        ("/profiles/2/response", "must be an object, not []"),
-        ("/profiles/2/id", "a profile 'mine' stands above already"),
-        ("/profiles/3/id", 'not ""'),
-        ("/profiles/4/id", "a profile needs an id, a string"),
         ("/activeProfile", "there is no profile 'defualt' (did you mean default?)"),
     ]
 
@@ -194,7 +194,7 @@ def test_every_problem_is_told_with_its_pointer() -> None:
 def test_a_tool_that_stands_twice_is_a_problem() -> None:
     twice = {"id": "filesystem", "tools": [{"id": "fs_read"}, {"id": "fs_read", "enabled": False}]}
     assert _problems({"profiles": [profile("default", twice)]}) == [
-        ("/profiles/0/categories/0/tools/1/id", "the tool 'fs_read' stands above already")
+        ("/profiles/0/categories/0/tools/1/id", "a tool with the id 'fs_read' stands above already")
     ]
 
 
@@ -205,7 +205,7 @@ def test_another_version_is_a_problem(version: Any) -> None:
 
 @pytest.mark.parametrize("active", [5, None, True, ["default"]])
 def test_an_active_profile_is_named_by_a_text(active: Any) -> None:
-    expected = f"must be the id of a profile, not {json.dumps(active)}"
+    expected = f"must be a string, not {json.dumps(active)}"
     assert _problems({"activeProfile": active}) == [("/activeProfile", expected)]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from registry.edits import use_profile
+from registry.edits import UseProfile
 from registry.profiles import BadRegistry, Problem, Profiles
 from registry.tools_json_file import RegistryFile, watch
 from tests.support.daemon import as_nobody
@@ -199,9 +199,9 @@ async def test_what_is_no_file_in_its_place_is_told_and_its_end_is_seen(path: Pa
 
 async def test_a_save_of_our_own_is_seen_once(path: Path) -> None:
     async with _watching(path) as watcher:
-        RegistryFile(path, CATALOG).edit(use_profile("lean"))
+        RegistryFile(path, CATALOG).edit(UseProfile(profile="lean"))
         await watcher.active("lean")
-        RegistryFile(path, CATALOG).edit(use_profile("pruner"))
+        RegistryFile(path, CATALOG).edit(UseProfile(profile="pruner"))
         await watcher.active("pruner")
         assert watcher.is_silent
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from registry.edits import Edit, switch, use_profile
+from registry.edits import Document, Edit, Switch, UseProfile
 from registry.profiles import BadRegistry, UnknownName, default_document
 from registry.tools_json_file import RegistryFile
 from tests.support import ROOT
@@ -26,12 +26,12 @@ _KILLS = 200 if os.environ.get("MCP_AGENT_TEST_LONG") else 8
 _SWITCHES_FOR_EVER = """
 import itertools, sys
 from pathlib import Path
-from registry.edits import switch
+from registry.edits import Switch
 from registry.tools_json_file import RegistryFile
 from tests.support.small_catalog import CATALOG
 file = RegistryFile(Path(sys.argv[1]), CATALOG)
 for turn in itertools.count():
-    file.edit(switch(["fs_read"], turn % 2 == 0))
+    file.edit(Switch(target="fs_read", enabled=turn % 2 == 0))
     print(turn, flush=True)
 """
 _ADDS_TEN = """
@@ -40,10 +40,18 @@ from pathlib import Path
 from registry.edits import Edit
 from registry.tools_json_file import RegistryFile
 from tests.support.small_catalog import CATALOG
+class Keep(Edit, frozen=True):
+    def apply(self, document, *_):
+        document.setdefault("kept", []).append(f"{sys.argv[2]}-{turn}")
 file = RegistryFile(Path(sys.argv[1]), CATALOG)
 for turn in range(10):
-    file.edit(Edit(lambda document, *_: document.setdefault("kept", []).append(f"{sys.argv[2]}-{turn}")))
+    file.edit(Keep())
 """
+
+
+class _UseNobody(Edit, frozen=True):
+    def apply(self, document: Document, *_: object) -> None:
+        document["activeProfile"] = "nobody"
 
 
 @pytest.fixture
@@ -89,20 +97,50 @@ def test_a_switch_changes_its_own_place_and_nothing_else(file: RegistryFile) -> 
             }
         ],
     }
-    file.path.write_text(json.dumps(document))
-    file.edit(switch(["fs_read"], False))
+    file.path.write_text(json.dumps(document, ensure_ascii=False))
+    file.edit(Switch(target="fs_read", enabled=False))
     document["profiles"][0]["categories"][1]["tools"][0]["enabled"] = False  # type: ignore[index]  # a literal
     assert _saved(file) == document
-    file.edit(switch(["shell"], False))
+    file.edit(Switch(target="shell", enabled=False))
     document["profiles"][0]["categories"].append({"id": "shell", "enabled": False})  # type: ignore[index]  # the same
     assert _saved(file) == document
     assert list(_saved(file)) == ["$schema", "version", "activeProfile", "profiles"]
     assert "é" in file.path.read_text()
 
 
+def test_comments_and_trailing_commas_are_read_and_survive_a_switch(file: RegistryFile) -> None:
+    text = """\
+{
+  "version": 1, // of the format
+  /* The only one. */
+  "profiles": [
+    {
+      "id": "default", // "categories": []
+      "categories": [
+        { "id": "filesystem", "tools": [
+          { "id": "fs_read", "enabled": true, "inputSchema": { /* ... */ } }, // reads
+          // ... more filesystem tools
+        ] },
+      ],
+    },
+  ],
+}
+"""
+    file.path.write_text(text)
+    file.edit(Switch(target="fs_read", enabled=False))
+    changed = text.replace('"fs_read", "enabled": true', '"fs_read", "enabled": false')
+    assert file.path.read_text() == changed
+    file.edit(Switch(target="shell", enabled=False))
+    added = changed.replace(
+        "        ] },\n", '        ] },\n        {\n          "id": "shell",\n          "enabled": false\n        },\n'
+    )
+    assert file.path.read_text() == added
+    assert not file.load()["default"].allows(CATALOG.by_name["fs_read"])
+
+
 def test_a_shipped_profile_is_written_out_when_it_is_first_changed(file: RegistryFile) -> None:
     file.path.write_text("{}")
-    profiles = file.edit(switch(["fs_write"], False, "lean"))
+    profiles = file.edit(Switch(targets=("fs_write",), enabled=False, profile="lean"))
     assert [tool.name for tool in CATALOG.tools if profiles["lean"].allows(tool)] == [
         "fs_list",
         "fs_read",
@@ -113,37 +151,37 @@ def test_a_shipped_profile_is_written_out_when_it_is_first_changed(file: Registr
 
 def test_a_switch_of_the_active_profile_is_the_one_that_is_meant(file: RegistryFile) -> None:
     file.path.write_text(json.dumps({"activeProfile": "mine", "profiles": [profile("mine"), profile("other")]}))
-    profiles = file.edit(switch(["shell"], False))
+    profiles = file.edit(Switch(target="shell", enabled=False))
     tool = CATALOG.categories["shell"][0]
     assert [each.id for each in (profiles["mine"], profiles["other"]) if each.allows(tool)] == ["other"]
 
 
 def test_the_active_profile_is_chosen(file: RegistryFile) -> None:
-    assert file.edit(use_profile("read-only")).active == "read-only"
+    assert file.edit(UseProfile(profile="read-only")).active == "read-only"
     assert _saved(file)["activeProfile"] == "read-only"
 
 
 @pytest.mark.parametrize(
-    "change", [lambda file: file.edit(switch(["teleport"], True)), lambda file: file.edit(use_profile("nobody"))]
+    "edit", [Switch(target="teleport", enabled=True), UseProfile(profile="nobody")], ids=["switch", "profile"]
 )
-def test_what_is_not_known_is_not_switched(file: RegistryFile, change: Any) -> None:
+def test_what_is_not_known_is_not_switched(file: RegistryFile, edit: Edit) -> None:
     file.path.write_text("{ }")
     with pytest.raises(UnknownName):
-        change(file)
+        file.edit(edit)
     assert file.path.read_text() == "{ }"
 
 
 def test_a_broken_file_is_never_written_over(file: RegistryFile) -> None:
     file.path.write_text('{"profiles": 5')
     with pytest.raises(BadRegistry):
-        file.edit(switch(["fs_read"], False))
+        file.edit(Switch(target="fs_read", enabled=False))
     assert file.path.read_text() == '{"profiles": 5'
 
 
 def test_a_change_that_would_break_the_file_is_not_saved(file: RegistryFile) -> None:
     file.path.write_text("{}")
     with pytest.raises(BadRegistry, match="/activeProfile"):
-        file.edit(Edit(lambda document, *_: document.update(activeProfile="nobody")))
+        file.edit(_UseNobody())
     assert file.path.read_text() == "{}"
 
 
@@ -152,14 +190,14 @@ def test_a_change_that_would_break_the_file_is_not_saved(file: RegistryFile) -> 
 )
 def test_a_save_keeps_what_it_does_not_know(file: RegistryFile, value: str) -> None:
     file.path.write_text(f'{{"mine": {value}}}')
-    file.edit(switch(["fs_read"], False))
+    file.edit(Switch(target="fs_read", enabled=False))
     assert json.loads(file.path.read_text())["mine"] == json.loads(value)
 
 
 def test_a_save_keeps_the_mode(file: RegistryFile) -> None:
     file.path.write_text("{}")
     file.path.chmod(0o640)
-    file.edit(switch(["fs_read"], False))
+    file.edit(Switch(target="fs_read", enabled=False))
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o640
 
 
@@ -169,7 +207,7 @@ def test_a_save_by_another_user_leaves_the_file_to_its_owner(file: RegistryFile)
         pytest.skip("only root can give a file away")
     file.load_or_create()
     os.chown(file.path, 65_534, 65_533)
-    file.edit(switch(["fs_read"], False))
+    file.edit(Switch(target="fs_read", enabled=False))
     status = file.path.stat()
     assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (65_534, 65_533, 0o600)
 
@@ -179,7 +217,7 @@ def test_a_save_keeps_a_link_and_writes_what_it_leads_to(tmp_path: Path, file: R
     real = tmp_path / "dotfiles" / "real.json"
     real.write_text("{}")
     file.path.symlink_to("dotfiles/real.json")
-    file.edit(switch(["fs_read"], False))
+    file.edit(Switch(target="fs_read", enabled=False))
     assert file.path.readlink() == Path("dotfiles/real.json")
     assert json.loads(real.read_text())["profiles"][0]["id"] == "default"
     assert [each.name for each in real.parent.iterdir()] == ["real.json"]
@@ -237,7 +275,7 @@ def test_a_file_of_another_user_cannot_be_read_and_a_folder_of_another_not_writt
         file.load()
     (tmp_path / "tools.json").chmod(0o644)
     with as_nobody(tmp_path, mode=0o555), pytest.raises(BadRegistry, match=r"cannot be written: permission denied$"):
-        file.edit(switch(["fs_read"], False))
+        file.edit(Switch(target="fs_read", enabled=False))
     assert (tmp_path / "tools.json").read_text() == "{}"
 
 
@@ -264,5 +302,14 @@ def test_a_kill_in_the_middle_of_saves_leaves_a_good_file(file: RegistryFile) ->
         writer.stdout.close()
         file.load()
         assert len(_saved(file)["padding"]) == 500_000
-    file.edit(switch(["fs_read"], False))
+    file.edit(Switch(target="fs_read", enabled=False))
     assert [each.name for each in file.path.parent.iterdir()] == ["tools.json"]
+
+
+def test_a_file_that_became_a_link_to_itself_is_a_problem_of_the_file(file: RegistryFile) -> None:
+    file.load_or_create()
+    file.path.unlink()
+    file.path.symlink_to(file.path.name)
+    with pytest.raises(BadRegistry, match=r"tools\.json cannot be written: too many levels of symbolic links"):
+        file.edit(Switch(target="fs_read", enabled=False))
+    assert file.path.is_symlink()

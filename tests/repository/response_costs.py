@@ -1,6 +1,6 @@
 """What typical results cost a model in each form, in tokens.
 
-`python -m tests.repository.response_costs` writes the table in docs/responses-and-artifacts.md. Paths, times and ids
+`python -m tests.repository.response_costs` writes the table in docs/results.md. Paths, times and ids
 differ a little from run to run, and so do the figures; the test holds them to within a tenth.
 """
 
@@ -25,7 +25,7 @@ from registry.gate import Access
 from tests.support import ROOT
 from tools.kit.results import Result
 
-PAGE = ROOT / "docs" / "responses-and-artifacts.md"
+PAGE = ROOT / "docs" / "results.md"
 _TABLE = re.compile(r"(?<=<!-- costs -->\n).*?(?=<!-- /costs -->)", re.DOTALL)
 _MODULE = '''"""Orders of part {number}."""
 

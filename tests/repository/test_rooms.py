@@ -24,7 +24,7 @@ _SHARED_NAMES = {
     "routes": "each program has its own",
 }
 # Public types that share a name and should not: each goes when its rooms next change.
-_SHARED_TYPES = {"Evidence", "Form", "Key", "Kind", "Message", "Place", "Question", "Setting", "TooLarge"}
+_SHARED_TYPES = {"Form", "Key", "Kind", "Message", "Place", "Setting", "TooLarge"}
 
 
 @pytest.mark.parametrize("module", modules())

@@ -1,4 +1,4 @@
-"""Each store of the state folder under each fault of its disk: what `docs/policy-and-audit.md` says happens, happens.
+"""Each store of the state folder under each fault of its disk: what `docs/operations.md` says happens, happens.
 
 After the fault everything works again, without a restart.
 """

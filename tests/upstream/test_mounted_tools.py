@@ -10,7 +10,7 @@ import pytest
 
 from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.upstream.mounted_tools import shorten
-from registry.edits import switch
+from registry.edits import Switch
 from registry.gate import Access
 from tests.support.shell_host import shell_host
 from tests.support.small_server import DOT, TOOLS
@@ -235,7 +235,7 @@ async def test_switches_survive_a_restart_and_new_tools_follow_unlisted(tmp_path
             lambda: json.loads((tmp_path / "tools.json").read_text())["profiles"][0]["categories"][0].get("tools")
         )
         assert {"id": "look", "label": "Look around", "enabled": False} in written
-        await host.daemon.change(switch(["echo"], enabled=True), "a test")
+        await host.daemon.change(Switch(target="echo", enabled=True), "a test")
     more.write_text(json.dumps({"new": {"description": "New.", "inputSchema": {"type": "object"}}}))
     async with mounted(tmp_path) as host:
         # Known from the start: no server runs yet.

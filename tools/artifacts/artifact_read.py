@@ -12,7 +12,7 @@ from tools.files import utf8
 from tools.files.sources import Source, open_source
 from tools.kit.errors import InvalidParams, OutOfRange
 from tools.kit.params import Field
-from tools.kit.results import ArtifactRange, Body, Facts, Result, short_path
+from tools.kit.results import ArtifactRange, Body, Result, ResultFacts, short_path
 from tools.kit.spec import tool
 
 
@@ -34,8 +34,8 @@ class Part(Result, frozen=True):
         return f"bytes {self.offset:,} to {self._end:,} of {self.size:,} of {short_path(self.ref)}"
 
     @property
-    def facts(self) -> Facts:
-        return Facts(next_call=None if self.nextCursor is None else f"artifact_read cursor={self.nextCursor}")
+    def facts(self) -> ResultFacts:
+        return ResultFacts(next_call=None if self.nextCursor is None else f"artifact_read cursor={self.nextCursor}")
 
     @property
     def body(self) -> Body:

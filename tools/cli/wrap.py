@@ -6,21 +6,17 @@ boundary: a program may have other ways to do the same.
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.cli.programs import find_program
-from tools.cli.subcommands import find_subcommand
+from tools.cli.program_help import find_program
 from tools.context import ToolContext
 from tools.kit.errors import BlockedSubcommand, NotFound, Timeout
-from tools.shell.command_progress import CommandProgress
-from tools.shell.shell_exec import GRACE_S, Executed, check_text, finish, sessions
+from tools.shell.shell_exec import Executed, check_text, ended_if_cancelled, finish, sessions, wait_for_end
 
 MISSING_PROGRAM = 127
 _MOST_OUTPUT_BYTES = 1024 * 1024
@@ -101,15 +97,9 @@ class Wrap(Struct, frozen=True):
             reads_stderr=True,
             environment={**self.env, **(environment or {})},
         )
-        try:
-            has_ended = await CommandProgress(ctx, session).wait_for_exit(self.timeout_seconds)
-            timed_out = not has_ended and session.is_running
-            if timed_out:
-                await session.stop(signal.SIGTERM, GRACE_S, "timeout")
+        with ended_if_cancelled(session):
+            timed_out = await wait_for_end(ctx, session, began, self.timeout_seconds, 0) == "timed out"
             result = await finish(ctx, session, began, timed_out=timed_out)
-        except asyncio.CancelledError:
-            session.abandon(GRACE_S)
-            raise
         if timed_out:
             whole = (
                 f"all that it printed is in {result.artifactRef or result.output_path}" if result.truncated else None
@@ -117,3 +107,27 @@ class Wrap(Struct, frozen=True):
             message = f"Command timed out after {self.timeout_seconds:g} seconds"
             raise Timeout(message, hint=whole, fields=result.as_object())
         return result
+
+
+def find_subcommand(args: Sequence[str], value_options: Sequence[str]) -> str | None:
+    """The first argument that is neither an option nor the value of one; None if there is none.
+
+    `value_options` are the options whose value is the argument behind them.
+    """
+    rest = iter(args)
+    for argument in rest:
+        if argument == "--":
+            return next(rest, None)
+        if not argument.startswith("-"):
+            return argument
+        if _takes_next(argument, value_options):
+            next(rest, None)
+    return None
+
+
+def _takes_next(option: str, value_options: Sequence[str]) -> bool:
+    """Whether the value of an option is the argument behind it: `-C`, or `-pC` for `-p -C`, but not `-Cfolder`."""
+    if option in value_options or option.startswith("--"):
+        return option in value_options
+    letters = (index for index in range(1, len(option)) if f"-{option[index]}" in value_options)
+    return next(letters, None) == len(option) - 1

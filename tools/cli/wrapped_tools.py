@@ -50,7 +50,7 @@ def wrapped_program(wrap: Wrap, help_text: str = "") -> WrappedProgram:
         return tool(wrap.category, effect="execute", **more)(function)
 
     text = wrap.description or help_text or f"Run a {wrap.command} command. Returns stdout, stderr, and exit code."
-    printed = {"destructive": True, "focus": ("stdout", "stderr")}
+    printed = {"destructive": True, "focus": "allowed"}
     if wrap.identity is None:
         made = [declare(wrap.id, text, run_in_folder if wrap.cwd_required else run, **printed)]
         return WrappedProgram(wrap, help_text, made)

@@ -11,7 +11,7 @@ from tools.filesystem.changes import resolve_name, undo_note
 from tools.filesystem.own_folders import check_not_own
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Facts, Result, short_path
+from tools.kit.results import Result, ResultFacts, short_path
 from tools.kit.spec import tool
 
 
@@ -23,8 +23,8 @@ class Deleted(Result, frozen=True):
     why: str | None = None
 
     @property
-    def facts(self) -> Facts:
-        return Facts(change_id=self.undo_id)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.path} deleted · {undo_note(self.undo_id, self.why)}"

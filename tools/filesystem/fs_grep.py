@@ -19,7 +19,7 @@ from tools.files.paths import on_one_line, to_wire
 from tools.files.sources import Source, open_files_below, open_folder, open_source
 from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
 from tools.kit.params import Field
-from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
+from tools.kit.results import Body, Item, Result, ResultFacts, quantity, short_path
 from tools.kit.spec import tool
 from tools.search.engine import TIME_LIMIT_S, Bounds, EngineError, Hit, SearchQuery
 from tools.search.globs import glob_below, read_glob
@@ -28,6 +28,7 @@ from tools.search.ripgrep import search
 
 _TEXT_CHARS = 2_000
 _LEAD_CHARS = 500
+_PLAIN = "to search for it as plain text, pass fixed: true"
 # With more matches the files are not counted, because that takes nearly as long as writing the matches.
 _COUNTED_MATCHES = 20_000
 
@@ -72,9 +73,9 @@ class FoundLines(Result, frozen=True):
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ResultFacts:
         more = "Raise max_matches, or narrow the pattern or the glob: there is more."
-        return Facts(rest_hint=more if self.truncated else "")
+        return ResultFacts(rest_hint=more if self.truncated else "")
 
     @property
     def body(self) -> Body:
@@ -171,7 +172,7 @@ def fs_grep(
         try:
             found = search(ctx.engine, query, Bounds(max_matches, time.monotonic() + TIME_LIMIT_S, ctx.check))
         except EngineError as error:
-            raise _tool_error(error, is_fixed=fixed) from error
+            raise search_error(error, limit_s=TIME_LIMIT_S, hint=None if fixed else _PLAIN) from error
     prefix = shown.rstrip("/")
     paths: dict[bytes, str] = {}
     matches: list[FoundLine] = []
@@ -190,12 +191,13 @@ def _admits(ctx: ToolContext, origin: Source, real: Path) -> Callable[[bytes], b
     return open_files_below(ctx.paths, origin.place, ctx.paths.real(origin.place) if origin.is_kept else real)
 
 
-def _tool_error(error: EngineError, *, is_fixed: bool) -> ToolError:
+def search_error(error: EngineError, *, limit_s: float, hint: str | None) -> ToolError:
+    """The error of a search that failed. `hint` is for a pattern that cannot be used."""
     if error.kind == "spawn":
         return IoError(f"the search engine cannot be started: {error.message}")
     if error.kind == "timeout":
         return Timeout(
-            f"the search took longer than {TIME_LIMIT_S:g} s",
+            f"the search took longer than {limit_s:g} s",
             hint="search in a smaller folder, or narrow it with a glob",
         )
     # If ripgrep has tried both of its regex engines, the message of the first is about the usual syntax.
@@ -203,7 +205,7 @@ def _tool_error(error: EngineError, *, is_fixed: bool) -> ToolError:
     message = blocks[0] if blocks else error.message
     return InvalidPattern(
         message.removeprefix("rg: ").removeprefix("grep: "),
-        hint=None if is_fixed else "to search for it as plain text, pass fixed: true",
+        hint=hint,
     )
 
 

@@ -20,7 +20,7 @@ from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_folder
 from tools.kit.errors import Denied, InvalidPath
 from tools.kit.params import Field
-from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
+from tools.kit.results import Body, Item, Result, ResultFacts, quantity, short_path
 from tools.kit.spec import tool
 
 _CHECK_EVERY = 500
@@ -57,8 +57,8 @@ class FolderListing(Result, frozen=True):
         return f"{counts} in {short_path(self.path)}{', and more follow' if self.next is not None else ''}"
 
     @property
-    def facts(self) -> Facts:
-        return Facts(next_call=None if self.next is None else "fs_list, after: next")
+    def facts(self) -> ResultFacts:
+        return ResultFacts(next_call=None if self.next is None else "fs_list, after: next")
 
     @property
     def body(self) -> Body:

@@ -14,7 +14,7 @@ from tools.filesystem.own_folders import check_not_own
 from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Facts, Result, short_path
+from tools.kit.results import Result, ResultFacts, short_path
 from tools.kit.spec import tool
 
 _UNDO = "undo://"
@@ -29,8 +29,8 @@ class Moved(Result, frozen=True):
     why: str | None = None
 
     @property
-    def facts(self) -> Facts:
-        return Facts(change_id=self.undo_id)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.from_} moved to {self.to} · {undo_note(self.undo_id, self.why)}"

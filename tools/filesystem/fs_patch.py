@@ -18,7 +18,7 @@ from tools.filesystem.patch.operations import Operation, one_edit, read_operatio
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Facts, Result, quantity, short_path
+from tools.kit.results import Result, ResultFacts, quantity, short_path
 from tools.kit.spec import tool
 
 
@@ -35,8 +35,8 @@ class Patched(Result, frozen=True):
     why: str | None = None
 
     @property
-    def facts(self) -> Facts:
-        return Facts(change_id=self.undo_id)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         what = f"{self.operations_applied} operation{'' if self.operations_applied == 1 else 's'}"

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import images
+from tools.files.disk import read_up_to
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import OpenFile, Source, is_artifact, is_reference, open_source
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
@@ -20,9 +21,9 @@ from tools.kit.results import (
     ArtifactRange,
     Body,
     Content,
-    Facts,
     Media,
     Result,
+    ResultFacts,
     line_count,
     line_cut,
     quantity,
@@ -55,8 +56,8 @@ class FileText(Result, frozen=True):
         return f"{how_many} {self.size:,} bytes of {short_path(self.path)}"
 
     @property
-    def facts(self) -> Facts:
-        return Facts(next_call=self._next_call if self.truncated else None)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(next_call=self._next_call if self.truncated else None)
 
     @property
     def body(self) -> Body:
@@ -131,7 +132,8 @@ def fs_read(
         descriptor, status = file.descriptor, file.status
         # A file whose revision is a hash of its content is read whole, even if less of it is shown.
         is_hashed = status.st_size <= HASHED_BYTES
-        data = _read(descriptor, max(max_bytes, HASHED_BYTES if is_hashed else 0) + LOOK_AHEAD_BYTES, status.st_size)
+        wanted = max(max_bytes, HASHED_BYTES if is_hashed else 0) + LOOK_AHEAD_BYTES
+        data = read_up_to(descriptor, wanted, status.st_size)
         if images.is_candidate(data) and (picture := images.recognize(os.pread(descriptor, images.HEAD_BYTES, 0))):
             return _image(ctx, origin, file, picture)
         shown = data[:max_bytes] if len(data) > max_bytes else data
@@ -161,8 +163,7 @@ def _image(ctx: ToolContext, origin: Source, file: OpenFile, picture: images.Pic
     if size > images.MOST_FILE_BYTES:
         limit = f"at most {images.MOST_FILE_BYTES} bytes of one are read"
         raise TooLarge(f"{origin.shown} is a {picture.kind} image of {size} bytes, and {limit}")
-    os.lseek(file.descriptor, 0, os.SEEK_SET)
-    data = _read(file.descriptor, images.MOST_FILE_BYTES, size)
+    data = read_up_to(file.descriptor, images.MOST_FILE_BYTES, size)
     sent, sent_as = (
         (data, picture) if len(data) <= images.MOST_BYTES else images.scale_down(data, picture, origin.shown)
     )
@@ -184,16 +185,3 @@ def _image(ctx: ToolContext, origin: Source, file: OpenFile, picture: images.Pic
 def _next_line(content: str) -> int:
     """The first line that is not all there."""
     return content.count("\n") + 1
-
-
-def _read(descriptor: int, limit: int, expected: int) -> bytes:
-    """Up to `limit` bytes. One read is enough for a file that has the size it says."""
-    data = os.read(descriptor, min(limit, expected + 1))
-    if len(data) == min(limit, expected) and data:
-        return data
-    parts = [data]
-    missing = limit - len(data)
-    while parts[-1] and missing:
-        parts.append(os.read(descriptor, missing))
-        missing -= len(parts[-1])
-    return b"".join(parts)

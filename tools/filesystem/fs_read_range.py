@@ -26,7 +26,7 @@ from tools.files.text import (
 )
 from tools.kit.errors import InvalidParams, IoError, OutOfRange
 from tools.kit.params import Field
-from tools.kit.results import Body, Facts, Result, line_cut, short_path
+from tools.kit.results import Body, Result, ResultFacts, line_cut, short_path
 from tools.kit.spec import tool
 
 _MOST_BYTES = 400_000
@@ -64,8 +64,8 @@ class LineRange(Result, frozen=True):
         return f"lines {self.start_line:,} to {self.end_line:,}{total} of {short_path(self.path)}{cut}"
 
     @property
-    def facts(self) -> Facts:
-        return Facts(next_call=f"fs_read_range {self._next_place}" if self.truncated else None)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(next_call=f"fs_read_range {self._next_place}" if self.truncated else None)
 
     @property
     def body(self) -> Body:

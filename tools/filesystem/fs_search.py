@@ -14,7 +14,7 @@ from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_files_below, open_folder
 from tools.kit.errors import Timeout
 from tools.kit.params import Field
-from tools.kit.results import Body, Facts, Item, Result, quantity, short_path
+from tools.kit.results import Body, Item, Result, ResultFacts, quantity, short_path
 from tools.kit.spec import tool
 from tools.search.engine import TIME_LIMIT_S
 from tools.search.globs import glob_below, read_glob
@@ -47,8 +47,8 @@ class FoundPaths(Result, frozen=True):
         return f"{counts}{', and more' if self.truncated else ''}; the first is {short_path(self.matches[0]['path'])}"
 
     @property
-    def facts(self) -> Facts:
-        return Facts(rest_hint="Raise max_results, or narrow the glob: there is more." if self.truncated else "")
+    def facts(self) -> ResultFacts:
+        return ResultFacts(rest_hint="Raise max_results, or narrow the glob: there is more." if self.truncated else "")
 
     @property
     def body(self) -> Body:

@@ -16,7 +16,7 @@ from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import make_parents, undo_note
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Facts, Result, quantity, short_path
+from tools.kit.results import Result, ResultFacts, quantity, short_path
 from tools.kit.spec import tool
 
 Mode = Literal["overwrite", "append", "create_if_missing"]
@@ -33,8 +33,8 @@ class WrittenFile(Result, frozen=True):
     why: str | None = None
 
     @property
-    def facts(self) -> Facts:
-        return Facts(change_id=self.undo_id)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:

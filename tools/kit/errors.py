@@ -74,6 +74,11 @@ class ToolError(Exception):
         """What the log says about it. `fields` are left out, because they may have the output of a command."""
         return {"code": self.code, "message": self.message}
 
+    @property
+    def message_with_hint(self) -> str:
+        """For an error that has no field for the hint."""
+        return self.message if self.hint is None else f"{self.message} ({self.hint})"
+
     def summary(self) -> str:
         """The error in one line, for short results."""
         return f"{self.code}: {self.message}"
@@ -184,11 +189,6 @@ class Denied(ToolError):
     def as_object(self) -> dict[str, Any]:
         found = super().as_object()
         return found if self.rule is None else {"error": {**found["error"], "rule": self.rule}}
-
-    @property
-    def message_with_hint(self) -> str:
-        """For an error that has no field for the hint."""
-        return self.message if self.hint is None else f"{self.message} ({self.hint})"
 
 
 class PermissionDenied(ToolError):

@@ -168,7 +168,7 @@ class Item(NamedTuple):
     is_whole: bool = True
 
 
-class Facts(NamedTuple):
+class ResultFacts(NamedTuple):
     """What the host must know of a result besides its text.
 
     `exit_status` is that of the command that the tool ran, once it has ended. `change_id` undoes what the tool did to a
@@ -191,7 +191,7 @@ class Facts(NamedTuple):
         return self.rest_hint or (f"Go on with {self.next_call}." if self.next_call else "")
 
 
-NO_FACTS = Facts()
+NO_FACTS = ResultFacts()
 ASK_FOR_LESS = "Ask for less at once: there is more."
 
 
@@ -256,7 +256,7 @@ class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
         return self.render().partition("\n")[0]
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ResultFacts:
         return NO_FACTS
 
     @property

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 TIME_LIMIT_S = 0.1
 _SHOWN_CHARS = 120
-_MOST_PASSED = 1_000
 # A denied folder denies what is in it.
 _OR_BELOW = r"(?:/.*)?\Z"
 _MAGIC = re.compile(r"[*?\[\\]")
@@ -92,8 +91,6 @@ class PathRules(_Rules):
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         super().__init__(rules)
         self._globs = tuple((rule, tuple(_globs(rule))) for rule in rules)
-        # A cache of paths that no rule denies: a call checks its path several times, and matching is slow.
-        self._passed: set[str] = set()
 
     @cached_property
     def any_glob(self) -> re.Pattern[str]:
@@ -102,13 +99,8 @@ class PathRules(_Rules):
 
     def match(self, path: str) -> RuleMatch | None:
         """The first rule that denies an absolute path."""
-        if path in self._passed:
-            return None
         below_root = path.lstrip("/")
         if self.any_glob.match(below_root) is None:
-            if len(self._passed) >= _MOST_PASSED:
-                self._passed.clear()
-            self._passed.add(path)
             return None
         for rule, globs in self._globs:
             fitting = [glob for glob in globs if glob.pattern.match(below_root)]

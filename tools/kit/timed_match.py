@@ -23,7 +23,7 @@ def match_within(limit_s: float, match: TimedMatch[Found], text: str) -> Found:
     try:
         return match(text, timeout=limit_s)
     except TimeoutError:
-        # Perhaps others have used the time: from now on it is measured who has.
+        # Other threads may have used the time: retry, counting this thread's CPU time only.
         spent_s, timeout_s = 0.0, limit_s
     while spent_s < limit_s:
         began = time.thread_time()

@@ -6,14 +6,10 @@ its user can. A command that fails is a result with its exit code; to the letter
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
 import shutil
-import signal
-import stat
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,18 +18,17 @@ from msgspec.structs import replace
 from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
-from tools.kit.errors import InvalidPath, IoError, ToolError
-from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue, invalid_params
-from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result
+from tools.kit.errors import IoError, ToolError
+from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue
+from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts
 from tools.kit.spec import tool
-from tools.pruning.failures import open_confined
+from tools.pruning.confined import check_folder, confined, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.sessions.session import Session
-from tools.shell.shell_exec import command_summary, is_due, wait_for_end
+from tools.shell.shell_exec import command_summary, ended_if_cancelled, sessions, wait_for_end
 
 DEFAULT_TIMEOUT_MS = 30_000
 TimeoutMs = Annotated[int, Field(description="End it after so long.", minimum=100, maximum=300_000)]
-_GRACE_S = 1.0
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _MOST_VARIABLES = 200
 _MOST_VALUE_CHARS = 4_000
@@ -81,10 +76,10 @@ class BashOutput(Result, frozen=True):
         return f"exit {self.exit_code}"
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ResultFacts:
         has_succeeded = bool(self.running) or (self.exit_code == 0 and not self.timed_out)
         rest = ASK_FOR_LESS if self.truncated else ""
-        return Facts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest)
+        return ResultFacts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest)
 
     @property
     def body(self) -> Body:
@@ -119,74 +114,55 @@ async def bash(
 ) -> BashOutput:
     """Run a command to its end; with a question, only the lines of its output that answer it."""
     began = time.monotonic()
-    root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
-    _check(root, command, cwd, env)
-    limit = max_output_bytes or MOST_OUTPUT_BYTES
+    root = confined(ctx, [*_issues(command, env or {})], cwd=cwd)
     ctx.check_command(command)
-    async with _session(ctx, root, command, cwd, env, limit) as session:
-        timeout_s = timeout_ms / 1000
-        is_over = await wait_for_end(ctx, session, began, timeout_s, ctx.yield_ms)
-        is_session = not is_over and session.is_running and not is_due(began, timeout_s)
-        if not is_over and session.is_running and not is_session:
-            await session.stop(signal.SIGTERM, _GRACE_S, "timeout")
-        stdout, out_cut = _output(session, "stdout", limit)
-        stderr, error_cut = _output(session, "stderr", limit)
-        result = BashOutput(
-            tool="bash",
-            command=command,
-            cwd=root.absolute(cwd or "."),
-            stdout=stdout,
-            stderr=stderr,
-            exit_code=session.exit_code,
-            timed_out=not is_over and not is_session,
-            truncated=out_cut or error_cut,
-            duration_ms=round((time.monotonic() - began) * 1000),
-        )
-        if is_session:
-            session.set_read_position(ctx.conversations, session.end)
-            return replace(result, exit_code=None, running=True, session_id=session.id, output_path=session.output_path)
-        session.release(keeps_output=False)
-        return result
+    limit = max_output_bytes or MOST_OUTPUT_BYTES
+    session = _start(ctx, root, command, cwd or ".", env, limit)
+    with ended_if_cancelled(session):
+        end = await wait_for_end(ctx, session, began, timeout_ms / 1000, ctx.yield_ms)
+    stdout, out_cut = _output(session, "stdout", limit)
+    stderr, error_cut = _output(session, "stderr", limit)
+    result = BashOutput(
+        tool="bash",
+        command=command,
+        cwd=root.absolute(cwd or "."),
+        stdout=stdout,
+        stderr=stderr,
+        exit_code=session.exit_code,
+        timed_out=end == "timed out",
+        truncated=out_cut or error_cut,
+        duration_ms=round((time.monotonic() - began) * 1000),
+    )
+    if end == "session":
+        session.set_read_position(ctx.conversations, session.end)
+        return replace(result, exit_code=None, running=True, session_id=session.id, output_path=session.output_path)
+    session.release(keeps_output=False)
+    return result
 
 
-def _check(root: ConfinedRoot, command: str, cwd: str | None, env: dict[str, str] | None) -> None:
-    issues: list[Issue] = []
+def _issues(command: str, variables: Mapping[str, str]) -> Iterator[Issue]:
     if "\0" in command:
-        issues.append(Issue("command", "custom", "command has a NUL character in it, which no process can be given"))
-    if cwd is not None:
-        root.check("cwd", cwd, issues)
-    variables = env or {}
+        yield Issue("command", "custom", "command has a NUL character in it, which no process can be given")
     if len(variables) > _MOST_VARIABLES:
-        issues.append(Issue("env", "too_big", f"env may have at most {_MOST_VARIABLES} variables"))
+        yield Issue("env", "too_big", f"env may have at most {_MOST_VARIABLES} variables")
     for name, value in variables.items():
         where = f"env.{name}"
         if not _NAME.fullmatch(name):
-            issues.append(Issue(where, "invalid_string", f"{name[:60]!r} must be capitals, digits and underscores"))
+            yield Issue(where, "invalid_string", f"{name[:60]!r} must be capitals, digits and underscores")
         if len(value) > _MOST_VALUE_CHARS:
-            issues.append(Issue(where, "too_big", f"{where} may have at most {_MOST_VALUE_CHARS} characters"))
+            yield Issue(where, "too_big", f"{where} may have at most {_MOST_VALUE_CHARS} characters")
         if "\0" in value:
-            issues.append(Issue(where, "custom", f"{where} has a NUL character in it"))
-    if issues:
-        raise invalid_params(issues)
+            yield Issue(where, "custom", f"{where} has a NUL character in it")
 
 
-@contextlib.asynccontextmanager
-async def _session(
-    ctx: ToolContext,
-    root: ConfinedRoot,
-    command: str,
-    cwd: str | None,
-    env: dict[str, str] | None,
-    limit: int,
-) -> AsyncIterator[Session]:
-    assert ctx.sessions is not None, "the daemon hands every call its sessions"
-
-    with open_confined(ctx, root, cwd or ".") as (descriptor, status):
-        if not stat.S_ISDIR(status.st_mode):
-            raise InvalidPath(f"{cwd} is a file, not a folder")
+def _start(
+    ctx: ToolContext, root: ConfinedRoot, command: str, cwd: str, env: dict[str, str] | None, limit: int
+) -> Session:
+    with open_confined(ctx, root, cwd) as (descriptor, status):
+        check_folder(cwd, status)
         try:
             # By its descriptor: the folder that was checked is the folder that it starts in.
-            session = ctx.sessions.execute(
+            return sessions(ctx).execute(
                 command,
                 Path(f"/proc/self/fd/{descriptor}"),
                 origin=ctx.origin,
@@ -199,11 +175,6 @@ async def _session(
             )
         except (OSError, ToolError) as error:
             raise IoError(str(error)) from error
-    try:
-        yield session
-    except asyncio.CancelledError:
-        session.abandon(_GRACE_S)
-        raise
 
 
 def _shell() -> tuple[str, ...]:

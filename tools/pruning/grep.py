@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -18,18 +18,18 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
-from tools.filesystem.fs_grep import matches_summary
-from tools.kit.errors import InvalidPath, InvalidPattern, IoError, Timeout, ToolError
-from tools.kit.params import Field, Issue, invalid_params
-from tools.kit.results import ASK_FOR_LESS, Body, Facts, Item, Result
+from tools.filesystem.fs_grep import matches_summary, search_error
+from tools.kit.params import Field, Issue
+from tools.kit.results import ASK_FOR_LESS, Body, Item, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
-from tools.pruning.failures import open_confined
+from tools.pruning.confined import check_folder, confined, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.search.engine import Bounds, EngineError, Hit, SearchQuery
 from tools.search.ripgrep import search
 
 DEFAULT_MATCHES = 500
+_PLAIN = "to search for it as plain text, pass fixed_string: true"
 _RENDERED = re.compile(r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)?(?P<text>.*)", re.DOTALL)
 
 
@@ -61,8 +61,8 @@ class GrepMatches(Result, frozen=True):
         return matches_summary(self.matches, is_cut=bool(self.truncated))
 
     @property
-    def facts(self) -> Facts:
-        return Facts(rest_hint=ASK_FOR_LESS if self.truncated else "")
+    def facts(self) -> ResultFacts:
+        return ResultFacts(rest_hint=ASK_FOR_LESS if self.truncated else "")
 
     @property
     def body(self) -> Body:
@@ -98,8 +98,9 @@ def grep(
 ) -> GrepMatches:
     """Search for lines in files; with a question, only the matches that answer it."""
     began = time.perf_counter()
-    root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
-    _check(root, pattern, path, paths, cwd)
+    named = {f"paths.{index}": each for index, each in enumerate(paths or ())}
+    is_ambiguous = path is not None and paths is not None
+    root = confined(ctx, [*_issues(pattern, is_ambiguous=is_ambiguous)], path=path, cwd=cwd, **named)
     grep_search = Search(
         ctx,
         root,
@@ -136,20 +137,11 @@ def _parse_match(line: str) -> PrunerMatch | None:
     return PrunerMatch(path=found["path"], line=int(found["line"]), column=column, text=found["text"])
 
 
-def _check(root: ConfinedRoot, pattern: str, path: str | None, paths: list[str] | None, cwd: str | None) -> None:
-    issues: list[Issue] = []
+def _issues(pattern: str, *, is_ambiguous: bool) -> Iterator[Issue]:
     if "\0" in pattern:
-        issues.append(Issue("pattern", "custom", "pattern has a NUL character in it, which no line can have"))
-    if path is not None and paths is not None:
-        issues.append(Issue("", "custom", "path and paths exclude each other: pass one of them"))
-    if path is not None:
-        root.check("path", path, issues)
-    for index, each in enumerate(paths or ()):
-        root.check(f"paths.{index}", each, issues)
-    if cwd is not None:
-        root.check("cwd", cwd, issues)
-    if issues:
-        raise invalid_params(issues)
+        yield Issue("pattern", "custom", "pattern has a NUL character in it, which no line can have")
+    if is_ambiguous:
+        yield Issue("", "custom", "path and paths exclude each other: pass one of them")
 
 
 class Search(Struct, eq=False):
@@ -165,13 +157,12 @@ class Search(Struct, eq=False):
     bytes_left: int
 
     def run(self, paths: Sequence[str], cwd: str | None) -> tuple[list[PrunerMatch], bool]:
-        """The matches, and whether there are more. Raises InvalidPath, InvalidPattern, Timeout, IoError."""
+        """The matches, and whether there are more. Raises ToolError."""
         deadline = time.monotonic() + self.timeout_ms / 1000
         matches: list[PrunerMatch] = []
         if cwd is not None:
             with open_confined(self.ctx, self.root, cwd) as (_, status):
-                if not stat.S_ISDIR(status.st_mode):
-                    raise InvalidPath(f"{cwd} is a file, not a folder")
+                check_folder(cwd, status)
         for path in paths:
             with open_confined(self.ctx, self.root, path) as (descriptor, status):
                 if self._add_matches(descriptor, stat.S_ISDIR(status.st_mode), path, deadline, matches):
@@ -200,7 +191,8 @@ class Search(Struct, eq=False):
         try:
             found = search(self.ctx.engine, query, bounds)
         except EngineError as error:
-            raise self._engine_failure(error) from error
+            hint = None if self.is_fixed else _PLAIN
+            raise search_error(error, limit_s=self.timeout_ms / 1000, hint=hint) from error
         for hit in found.hits:
             below = f"/{os.fsdecode(hit.path)}" if is_folder else ""
             full = f"{shown.rstrip('/') if is_folder else shown}{below}".encode("utf-8", "backslashreplace").decode()
@@ -219,12 +211,3 @@ class Search(Struct, eq=False):
         text, pattern = hit.text, self.pattern
         place = text.find(pattern) if self.is_case_sensitive else text.lower().find(pattern.lower())
         return place + 1 if place >= 0 else None
-
-    def _engine_failure(self, error: EngineError) -> ToolError:
-        if error.kind == "spawn":
-            return IoError(f"{self.ctx.engine.program} cannot be started: {error.message}")
-        if error.kind == "timeout":
-            message = f"the search took longer than {self.timeout_ms} ms, and was ended"
-            return Timeout(message, fields={"timeout_ms": self.timeout_ms})
-        plain = "" if self.is_fixed else " (to search for it as plain text, pass fixed_string: true)"
-        return InvalidPattern(error.message + plain, fields={"exit_code": error.exit_code})

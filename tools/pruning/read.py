@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import time
 from typing import Annotated, Literal
 
 from tools.context import ToolContext
 from tools.files import utf8
-from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
-from tools.kit.errors import InvalidPath, NotAFile, from_os_error
-from tools.kit.params import Field, Issue, invalid_params
-from tools.kit.results import ASK_FOR_LESS, Body, Facts, Result, line_count, quantity, short_path
+from tools.files.disk import read_up_to
+from tools.kit.errors import NotAFile
+from tools.kit.params import Field
+from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts, line_count, quantity, short_path
 from tools.kit.spec import tool
+from tools.pruning.confined import confined, open_confined
 from tools.pruning.engine import SourceType
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
@@ -51,8 +51,8 @@ class ReadText(Result, frozen=True):
         return f"{of} {self.bytes:,} bytes of {short_path(self.file_path)}"
 
     @property
-    def facts(self) -> Facts:
-        return Facts(rest_hint=ASK_FOR_LESS if self.truncated else "")
+    def facts(self) -> ResultFacts:
+        return ResultFacts(rest_hint=ASK_FOR_LESS if self.truncated else "")
 
     @property
     def body(self) -> Body:
@@ -70,7 +70,12 @@ def read(
     """Read a text file; with a question, only the lines that answer it."""
     began = time.perf_counter()
     limit = max_output_bytes or MOST_OUTPUT_BYTES
-    data = _data(ctx, file_path, limit)
+    root = confined(ctx, [], file_path=file_path)
+    with open_confined(ctx, root, file_path) as (descriptor, status):
+        if stat.S_ISDIR(status.st_mode):
+            raise NotAFile(f"{file_path} is a folder")
+        # A little beyond the limit, to know whether there is more.
+        data = read_up_to(descriptor, limit + 1, status.st_size)
     is_cut = len(data) > limit
     kept = data[: utf8.boundary(data, limit)] if is_cut else data
     return ReadText(
@@ -88,28 +93,3 @@ def source_type_of(path: str) -> SourceType | None:
     """The source type of a path by its suffix; None if the suffix leaves doubt."""
     _, dot, suffix = path.rpartition(".")
     return _SOURCE_TYPES.get(suffix.lower()) if dot else None
-
-
-def _data(ctx: ToolContext, path: str, limit: int) -> bytes:
-    """The file as far as the limit, and a little beyond where it is longer."""
-    root = ConfinedRoot(ctx.root, ctx.paths.working_directory)
-    issues: list[Issue] = []
-    place = root.check("file_path", path, issues)
-    if place is None:
-        raise invalid_params(issues)
-    try:
-        with root.open(path) as (descriptor, status):
-            if stat.S_ISDIR(status.st_mode):
-                raise NotAFile(f"{path} is a folder")
-            ctx.paths.check(place)
-            ctx.paths.check_open(descriptor)
-            parts: list[bytes] = []
-            missing = limit + 4
-            while missing > 0 and (data := os.read(descriptor, missing)):
-                parts.append(data)
-                missing -= len(data)
-    except (OutsideRoot, NotThere) as error:
-        raise InvalidPath(str(error)) from error
-    except OSError as error:
-        raise from_os_error(error, path) from error
-    return b"".join(parts)

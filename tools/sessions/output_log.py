@@ -119,8 +119,10 @@ class OutputLog:
         return 0 if self.spool is None else self.spool.kept_bytes
 
     def append(self, stream: Stream, data: bytes) -> None:
+        self._starts.append(self.end)
+        self._numbers.append(self._take_number() if self._take_number is not None else 0)
+        self._errors.append(stream == "stderr")
         self._recent[self.end] = data
-        self._begin_piece(stream)
         self._recent_bytes += len(data) + _ENTRY_BYTES
         self.end += len(data)
         if self.spool is not None:
@@ -164,7 +166,7 @@ class OutputLog:
         """Free the output between the head and `to`, in whole pieces."""
         assert self.spool is not None, "only a file can be over its limit"
         head = self._fix_head()
-        last = self._index(to)
+        last = bisect_right(self._starts, to) - 1
         if last <= head:
             return
         self._drop(head, last)
@@ -174,7 +176,7 @@ class OutputLog:
         """The position of the piece that covers `offset`, from there on. None at the end; Lost if it is not stored."""
         if offset >= self.end:
             return None
-        index = self._index(offset)
+        index = bisect_right(self._starts, offset) - 1
         following = index + 1
         end = self._starts[following] if following < len(self._starts) else self.end
         if self._head_pieces and following == self._head_pieces:
@@ -192,7 +194,7 @@ class OutputLog:
         recent = self._recent.get(mark.offset)
         if recent is not None:
             return recent
-        start = self._starts[self._index(mark.offset)]
+        start = self._starts[bisect_right(self._starts, mark.offset) - 1]
         recent = self._recent.get(start)
         if recent is not None:
             return recent[mark.offset - start :]
@@ -210,7 +212,7 @@ class OutputLog:
 
     def next_number(self, offset: int) -> int:
         """The number of the piece at `offset`, which must be before the end."""
-        return self._numbers[self._index(offset)]
+        return self._numbers[bisect_right(self._starts, offset) - 1]
 
     def offset_after(self, number: int) -> int:
         """The offset after the last piece whose number is at most `number`."""
@@ -284,15 +286,6 @@ class OutputLog:
     def remove(self) -> None:
         if self.spool is not None:
             self.spool.remove()
-
-    def _begin_piece(self, stream: Stream) -> None:
-        self._starts.append(self.end)
-        self._numbers.append(self._take_number() if self._take_number is not None else 0)
-        self._errors.append(stream == "stderr")
-
-    def _index(self, offset: int) -> int:
-        """Which piece covers `offset`."""
-        return bisect_right(self._starts, offset) - 1
 
     def _evict_recent(self, keep: int = RECENT_BYTES) -> None:
         while self._recent_bytes > keep and self._recent:

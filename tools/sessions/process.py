@@ -223,8 +223,8 @@ class Child(Struct, eq=False):
     def _read(self, reader: ChildOutput) -> bytes:
         """What there is, up to READ_BYTES. Raises OSError.
 
-        Most programs print little at a time. To ask for a block of READ_BYTES for each of their reads would leave holes
-        in memory that are a little too small for the next one. Who prints much fills its blocks, and saves a copy.
+        Most programs print little at a time: a new block of READ_BYTES for each read would fragment the heap. A program
+        that prints much fills its blocks, and reading into them saves a copy.
         """
         if reader.is_wide:
             return os.read(reader.descriptor, READ_BYTES)
@@ -303,8 +303,10 @@ class Child(Struct, eq=False):
             self._report_closed_output()
 
     def _report_closed_output(self) -> None:
-        """The last report. After it we let go of who gets them, who has us: else both would stay in memory, with all
-        output, until the garbage collector finds the cycle, and that may be after thousands of commands.
+        """The last report. Drop the callbacks to break the reference cycle with the session.
+
+        Otherwise both would stay in memory, with all output, until the garbage collector finds the cycle, and that may
+        be after thousands of commands.
         """
         report = self.on_output_closed
         self.on_output, self.on_exit, self.on_output_closed = _ignore_output, _ignore_exit, _ignore_close

@@ -10,7 +10,6 @@ import errno
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tools.kit.errors import IoError, NotADirectory, ToolError, from_os_error
 from tools.sessions import process_tree
 from tools.sessions.process import Child, ChildOutput, OnOutput, Status, Terminal, set_size
 
-SHELL = ("cmd.exe", "/c") if sys.platform == "win32" else ("/bin/sh", "-c")
+SHELL = ("/bin/sh", "-c")
 _NO_PAGER = {"PAGER": "cat", "GIT_PAGER": "cat"}
 # The terminal that we give is not the one that the daemon was started in.
 _WITH_TERMINAL = {b"TERM": b"xterm-256color"}
@@ -162,8 +161,9 @@ def _spawn_on_terminal(
 
 
 def _pidfd(process: subprocess.Popen[bytes], opened: list[int]) -> int:
-    """The pidfd of a child that has just been started. It takes the place of the last of `opened`, which was opened
-    for that: where no descriptor is left, the child must not have been started.
+    """The pidfd of a child that has just been started.
+
+    Reuse the descriptor reserved for it, the last of `opened`, so that opening cannot fail with EMFILE.
     """
     os.close(opened.pop())
     try:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import ctypes
 import os
-import sys
 from collections.abc import Callable
 
 from tools.sessions import process_tree
@@ -32,9 +31,8 @@ class Subreaper:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            self._schedule()
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._schedule()
 
     def stop(self) -> None:
         if self._timer is not None:

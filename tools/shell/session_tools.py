@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from tools.context import TextRoom, ToolContext
 from tools.kit.errors import InvalidParams, InvalidPattern, SessionEnded
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
-from tools.kit.results import Body, Facts, Result, last_line, quantity
+from tools.kit.results import Body, Result, ResultFacts, last_line, quantity
 from tools.kit.spec import tool
 from tools.kit.timed_match import match_within
 from tools.sessions.origin import EndedBy
@@ -84,9 +84,9 @@ class Sent(Result, frozen=True):
         return ", ".join(facts)
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ResultFacts:
         following = f"shell_send_input since={self.next_offset}" if self.more else None
-        return Facts(exit_status=self.exit_code, next_call=following)
+        return ResultFacts(exit_status=self.exit_code, next_call=following)
 
     @property
     def body(self) -> Body:
@@ -127,8 +127,8 @@ class Stopped(Result, frozen=True):
         return notes
 
     @property
-    def facts(self) -> Facts:
-        return Facts(exit_status=self.exit_code, succeeded=self.stopped)
+    def facts(self) -> ResultFacts:
+        return ResultFacts(exit_status=self.exit_code, succeeded=self.stopped)
 
 
 _LISTS = ("shell_list_sessions", "shell_list", "list_sessions", "shell_sessions", "list_processes", "shell_status")

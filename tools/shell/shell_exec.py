@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.kit.errors import InvalidParams
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
-from tools.kit.results import Body, Facts, Result, last_line, line_count, line_cut, quantity
+from tools.kit.results import Body, Result, ResultFacts, last_line, line_count, line_cut, quantity
 from tools.kit.spec import tool
 from tools.sessions.manager import SessionManager
 from tools.sessions.origin import EndedBy
@@ -22,6 +24,7 @@ from tools.shell.command_progress import CommandProgress
 
 DEFAULT_TIMEOUT_S = 600
 GRACE_S = 1.0
+CommandEnd = Literal["ended", "timed out", "session"]
 TIMED_OUT = 124
 _MOST_OUTPUT_BYTES = 1024 * 1024
 _SESSION_PAGE_BYTES = 100_000
@@ -73,12 +76,14 @@ class Executed(Result, frozen=True):
         return text
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ResultFacts:
         rest = ""
         if self.truncated and self.artifactRef is None:
             rest = f"All of it is in the file output_path{' so far' if self.running else ''}."
         has_succeeded = bool(self.running) or self.exit_code == 0
-        return Facts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest, artifact=self.artifactRef)
+        return ResultFacts(
+            exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest, artifact=self.artifactRef
+        )
 
     @property
     def body(self) -> Body:
@@ -173,16 +178,19 @@ async def shell_exec(
         captures={"stdout": max_output_bytes, "stderr": max_output_bytes},
         reads_stderr=capture_stderr,
     )
-    timed_out = False
-    try:
+    with ended_if_cancelled(session):
         yields_ms = ctx.yield_ms if yield_ms is None else yield_ms
-        if not await wait_for_end(ctx, session, began, timeout_seconds, yields_ms):
-            if session.is_running and is_due(began, timeout_seconds):
-                timed_out = True
-                await session.stop(signal.SIGTERM, GRACE_S, "timeout")
-            else:
-                return _session_result(ctx, session, began, timeout_seconds)
-        return await finish(ctx, session, began, reads_stderr=capture_stderr, timed_out=timed_out)
+        end = await wait_for_end(ctx, session, began, timeout_seconds, yields_ms)
+        if end == "session":
+            return _session_result(ctx, session, began, timeout_seconds)
+        return await finish(ctx, session, began, reads_stderr=capture_stderr, timed_out=end == "timed out")
+
+
+@contextlib.contextmanager
+def ended_if_cancelled(session: Session) -> Iterator[None]:
+    """End the command of a call that is cancelled in the block."""
+    try:
+        yield
     except asyncio.CancelledError:
         session.abandon(GRACE_S)
         raise
@@ -243,30 +251,27 @@ def check_text(name: str, text: str) -> None:
 
 async def wait_for_end(
     ctx: ToolContext, session: Session, began: float, timeout_s: float | None, yield_ms: int
-) -> bool:
-    """Wait for the end. False if it is time to answer with a session instead, or to time out (`is_due`)."""
+) -> CommandEnd:
+    """Wait for the end of a command, which is ended at its timeout. After `yield_ms` it becomes a session instead."""
     progress = CommandProgress(ctx, session)
     limit_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
     yields = yield_ms > 0
     while session.is_running:
         spent_s = time.monotonic() - began
         if spent_s >= limit_s:
-            return False
+            await session.stop(signal.SIGTERM, GRACE_S, "timeout")
+            return "timed out"
         left_s = limit_s - spent_s
         if yields:
             if spent_s * 1000 >= yield_ms:
                 if session.promote(None if timeout_s is None else left_s):
-                    return False
+                    return "session"
                 # No more sessions are allowed now: wait, and try again when one may have ended.
                 left_s = min(left_s, 1.0)
             else:
                 left_s = min(left_s, yield_ms / 1000 - spent_s)
         await progress.wait_for_exit(left_s)
-    return True
-
-
-def is_due(began: float, timeout_s: float | None) -> bool:
-    return time.monotonic() - began >= (DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s)
+    return "ended"
 
 
 def _session_result(ctx: ToolContext, session: Session, began: float, timeout_s: float | None) -> Executed:

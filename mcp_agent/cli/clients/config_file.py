@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from mcp_agent.cli.clients import jsonc, toml_text
+from mcp_agent.cli.clients import toml_text
+from registry import jsonc
 from registry.user_error import UserError
 from tools.files import disk
 
@@ -27,7 +28,7 @@ class Unreadable(UserError):
     """The file of a client cannot be read or understood, and so is not changed."""
 
 
-class Place(Struct, frozen=True):
+class ConfigEntry(Struct, frozen=True):
     """Where an entry belongs: the file, its format, and the keys that lead to it."""
 
     path: Path

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from mcp_agent.cli.clients.config_file import Format, Place
+from mcp_agent.cli.clients.config_file import ConfigEntry, Format
 from registry.user_error import UserError
 
 # How an entry carries the token: as a command that prints the header, as the path of a file, as a variable of the
@@ -49,16 +49,16 @@ class Client(Struct, frozen=True):
     # How to see that it works.
     check: str = ""
 
-    def place(self, name: str, project: Path | None = None) -> Place:
+    def place(self, name: str, project: Path | None = None) -> ConfigEntry:
         """Where its entry `name` belongs: in the file of its user, or of a project. Raises UserError."""
         if project is not None:
             if self.project_file is None:
                 raise UserError(f"{self.title} has no file for a project")
-            return Place(project / self.project_file, self.format, (*self.keys, name))
+            return ConfigEntry(project / self.project_file, self.format, (*self.keys, name))
         if self.moved_by is not None and (folder := os.environ.get(self.moved_by[0])):
-            return Place(Path(folder) / self.moved_by[1], self.format, (*self.keys, name))
+            return ConfigEntry(Path(folder) / self.moved_by[1], self.format, (*self.keys, name))
         paths = [Path.home() / file for file in self.files]
-        return Place(next((path for path in paths if path.exists()), paths[0]), self.format, (*self.keys, name))
+        return ConfigEntry(next((path for path in paths if path.exists()), paths[0]), self.format, (*self.keys, name))
 
     @property
     def is_of_project(self) -> bool:

@@ -61,7 +61,7 @@ def by_ssh(host: str, profile: str | None) -> Stdio:
     if host.startswith("-") or not host.strip():
         raise UserError(f"{host!r} is not the name of a host")
     chosen = () if profile is None else ("--profile", profile)
-    return Stdio(shutil.which("ssh") or "ssh", (host, _PROGRAM, "stdio", "--attach", *chosen))
+    return Stdio("ssh", (host, _PROGRAM, "stdio", "--attach", *chosen))
 
 
 def mcp_url(base: str, profile: str | None) -> str:

@@ -9,7 +9,7 @@ from argparse import Namespace
 from datetime import datetime
 
 from mcp_agent.app import artifacts_of
-from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
 from registry.user_error import UserError
@@ -19,7 +19,7 @@ _REF = "ax://<domain>/<id>"
 
 
 @command("artifacts list", examples=("mcp-agent artifacts list", "mcp-agent artifacts list --json"))
-def list_artifacts(options: Namespace) -> Reply:
+def list_artifacts(options: Namespace) -> CommandReply:
     """All artifacts, the newest first."""
     artifacts = list(artifacts_of(load(vars(options))).newest())
     rows: list[Row] = [
@@ -33,7 +33,7 @@ def list_artifacts(options: Namespace) -> Reply:
         for each in artifacts
     ]
     print_table(rows, "no artifacts")
-    return Reply(
+    return CommandReply(
         [
             {
                 "ref": each.reference,
@@ -52,7 +52,7 @@ def list_artifacts(options: Namespace) -> Reply:
     argument("ref", help=_REF),
     examples=("mcp-agent artifacts show ax://shell/7f3c2a", "mcp-agent artifacts show ax://shell/7f3c2a > output.txt"),
 )
-def show(options: Namespace) -> Reply:
+def show(options: Namespace) -> CommandReply:
     """Print an artifact."""
     store = artifacts_of(load(vars(options)))
     artifact = store.find(options.ref)
@@ -61,14 +61,14 @@ def show(options: Namespace) -> Reply:
     with open(disk.open_regular(store.path(artifact)), "rb") as file:
         if options.json:
             text = file.read().decode("utf-8", "backslashreplace")
-            return Reply({"ref": options.ref, "media_type": artifact.media_type, "text": text})
+            return CommandReply({"ref": options.ref, "media_type": artifact.media_type, "text": text})
         if sys.stdout.isatty():
             # As text: on a terminal it must be readable, and must not control the terminal.
             shutil.copyfileobj(io.TextIOWrapper(file, "utf-8", "backslashreplace", newline=""), sys.stdout)
         else:
             shutil.copyfileobj(file, sys.stdout.buffer)
     sys.stdout.flush()
-    return Reply(None)
+    return CommandReply(None)
 
 
 @command(
@@ -79,7 +79,7 @@ def show(options: Namespace) -> Reply:
         "mcp-agent artifacts remove ax://shell/7f3c2a ax://cli/91d0b4",
     ),
 )
-def remove(options: Namespace) -> Reply:
+def remove(options: Namespace) -> CommandReply:
     """Remove artifacts."""
     store = artifacts_of(load(vars(options)))
     removed: list[str] = []
@@ -91,4 +91,4 @@ def remove(options: Namespace) -> Reply:
             store.remove(artifact)
             removed.append(reference)
             print(f"Removed {reference}.")
-    return Reply({"removed": removed}, int(removed != options.refs))
+    return CommandReply({"removed": removed}, int(removed != options.refs))

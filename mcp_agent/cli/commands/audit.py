@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.config import load
 from mcp_agent.process.printing import Style, paint, progress, write_painted
 from mcp_agent.storage.audit_reader import Line, LineFilter, Trail, parse_time
@@ -66,7 +66,7 @@ FOLLOW = argument("-f", "--follow", action="store_true", help="keep printing new
     examples=("mcp-agent audit --since 2h --errors", "mcp-agent audit --follow --tool 'shell_*'"),
     streams=True,
 )
-def audit(options: Namespace) -> Reply:
+def audit(options: Namespace) -> CommandReply:
     """Show who did what: every call, policy change and refused login.
 
     It reads the files itself, so it works without a running daemon. With `--json` the lines are as they are stored.
@@ -104,7 +104,7 @@ def audit(options: Namespace) -> Reply:
             if _identity(line) not in known:
                 _print([line], as_json=options.json)
     damaged.report()
-    return Reply(None)
+    return CommandReply(None)
 
 
 def _count(options: Namespace) -> int | None:

@@ -15,7 +15,7 @@ from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Page, Refusal
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.cli.commands.policy_change import read_registry
-from mcp_agent.cli.declaration import COMMON, Reply, argument, command
+from mcp_agent.cli.declaration import COMMON, CommandReply, argument, command
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
 from mcp_agent.protocol.methods import new_call_id
@@ -38,7 +38,7 @@ from tools.files.paths import to_wire
     examples=("mcp-agent call fs_list path=.", "mcp-agent call shell_exec command='make test' --json"),
     streams=True,
 )
-def call(options: Namespace) -> Reply:
+def call(options: Namespace) -> CommandReply:
     """Call a tool of the running daemon, or in this process if none is running, and print its result."""
     config = load(vars(options))
     arguments = dict(_parse_argument(text) for text in options.arguments)
@@ -52,7 +52,7 @@ def call(options: Namespace) -> Reply:
         answer = found or _call_in_process(config, options.tool, arguments, form)
     text, is_error = answer
     print(text, file=sys.stderr if is_error else sys.stdout)
-    return Reply(None, int(is_error))
+    return CommandReply(None, int(is_error))
 
 
 def _from_here(daemon: RunningDaemon, config: Config, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
-from mcp_agent.cli.declaration import Argument, Completed, Reply, argument, command
+from mcp_agent.cli.declaration import Argument, CommandReply, Completed, argument, command
 from mcp_agent.cli.main import WORDS, commands_of, find_command
 from mcp_agent.config import Config, load
 from registry.user_error import UserError
@@ -42,13 +42,13 @@ complete -c mcp-agent -a '(__mcp_agent)'
     settings=(),
     examples=('eval "$(mcp-agent completion bash)"', "mcp-agent completion fish"),
 )
-def completion(options: Namespace) -> Reply:
+def completion(options: Namespace) -> CommandReply:
     """Print the completion script of a shell. It completes commands, flags, and the names of tools, profiles, clients,
     sessions and tokens.
     """
     script = _SCRIPTS[options.shell]
     print(script, end="")
-    return Reply({"shell": options.shell, "script": script})
+    return CommandReply({"shell": options.shell, "script": script})
 
 
 def print_candidates(words: Sequence[str]) -> int:

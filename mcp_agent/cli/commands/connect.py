@@ -14,13 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcp_agent.cli.clients import frameworks, own_tokens, reach
-from mcp_agent.cli.clients.config_file import Change, Place, short_path
+from mcp_agent.cli.clients.config_file import Change, ConfigEntry, short_path
 from mcp_agent.cli.clients.known_clients import CLIENTS, VARIABLE, Client, client_names, find_client
 from mcp_agent.cli.clients.reach import Http, Reach
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.policy_change import read_registry
 from mcp_agent.cli.commands.token import put_into_force
-from mcp_agent.cli.declaration import DRY_RUN, TOKENS, YES, Reply, argument, command, is_confirmed
+from mcp_agent.cli.declaration import DRY_RUN, TOKENS, YES, CommandReply, argument, command, is_confirmed
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
 from mcp_agent.security import auth_tokens
@@ -36,7 +36,7 @@ DEFAULT_NAME = "devbox"
 _PROGRAM_S = 60.0
 
 # What was done for one client, for `--json`.
-Facts = dict[str, str]
+ClientFacts = dict[str, str]
 
 
 class ConnectOptions(Struct, frozen=True):
@@ -55,7 +55,7 @@ class ConnectOptions(Struct, frozen=True):
     def token_name(self, client: str) -> str:
         return client if self.name == DEFAULT_NAME else f"{client}-{self.name}"
 
-    def place(self, client: Client) -> Place:
+    def place(self, client: Client) -> ConfigEntry:
         is_for_project = self.is_for_project or client.is_of_project
         return client.place(self.name, Path.cwd() if is_for_project else None)
 
@@ -116,7 +116,7 @@ _CLIENTS = argument(
     usage="mcp-agent connect [CLIENT…] [flags]  |  mcp-agent connect remove [CLIENT…] [flags]",
     examples=("mcp-agent connect claude-code --dry-run", "mcp-agent connect codex --ssh devbox"),
 )
-def connect(options: Namespace) -> Reply:
+def connect(options: Namespace) -> CommandReply:
     """Connect clients. Without a name: find those that are installed, show what it would do, ask."""
     wanted = _options(options, options)
     if sum((wanted.url is not None, wanted.ssh is not None, wanted.is_stdio)) > 1:
@@ -146,7 +146,7 @@ def connect(options: Namespace) -> Reply:
     settings=TOKENS,
     examples=("mcp-agent connect remove codex", "mcp-agent connect remove --dry-run"),
 )
-def remove(options: Namespace) -> Reply:
+def remove(options: Namespace) -> CommandReply:
     """Take the daemon out of the configuration of clients, with the tokens that were made for them. Without a name:
     find those that have it, and ask.
     """
@@ -156,7 +156,7 @@ def remove(options: Namespace) -> Reply:
         print(f"These have {wanted.name}: {', '.join(client.title for client in chosen)}")
         if not is_confirmed("Take it out of them?", as_json=options.json):
             print("Nothing was changed.")
-            return Reply({"clients": []})
+            return CommandReply({"clients": []})
     return _each(chosen, lambda client: _remove(client, wanted))
 
 
@@ -203,7 +203,7 @@ def _has_place(client: Client, wanted: ConnectOptions) -> bool:
     return not client.is_of_project or (Path.cwd() / ".vscode").is_dir()
 
 
-def _ask(clients: list[Client], wanted: ConnectOptions, *, as_json: bool) -> Reply:
+def _ask(clients: list[Client], wanted: ConnectOptions, *, as_json: bool) -> CommandReply:
     """Show what would be done, and do it if the answer is yes."""
     print("Clients on this machine:")
     for client in clients:
@@ -227,9 +227,9 @@ def _ask(clients: list[Client], wanted: ConnectOptions, *, as_json: bool) -> Rep
     return _each(clients, lambda client: _connect(client, wanted))
 
 
-def _each(clients: list[Client], action: Callable[[Client], Facts]) -> Reply:
+def _each(clients: list[Client], action: Callable[[Client], ClientFacts]) -> CommandReply:
     """Do it for every client. One that cannot be helped does not keep the others from it."""
-    facts: list[Facts] = []
+    facts: list[ClientFacts] = []
     for client in clients:
         try:
             facts.append({"client": client.id, **action(client)})
@@ -238,10 +238,10 @@ def _each(clients: list[Client], action: Callable[[Client], Facts]) -> Reply:
                 raise
             print(f"✗ {client.title}: {error}")
             facts.append({"client": client.id, "state": "failed", "problem": str(error)})
-    return Reply({"clients": facts}, int(any(each["state"] == "failed" for each in facts)))
+    return CommandReply({"clients": facts}, int(any(each["state"] == "failed" for each in facts)))
 
 
-def _connect(client: Client, wanted: ConnectOptions) -> Facts:
+def _connect(client: Client, wanted: ConnectOptions) -> ClientFacts:
     place = wanted.place(client)
     facts = {"file": str(place.path)}
     # Before a token is made: a file that cannot be changed needs none.
@@ -268,7 +268,7 @@ def _connect(client: Client, wanted: ConnectOptions) -> Facts:
     return {**facts, "state": "connected"}
 
 
-def _remove(client: Client, wanted: ConnectOptions) -> Facts:
+def _remove(client: Client, wanted: ConnectOptions) -> ClientFacts:
     place = wanted.place(client)
     facts = {"file": str(place.path)}
     change = place.remove()
@@ -294,7 +294,7 @@ def _revoke_token(client: Client, wanted: ConnectOptions) -> None:
         print(f"  revoked the token {wanted.token_name(client.id)}")
 
 
-def _by_program(client: Client, wanted: ConnectOptions, place: Place, entry: dict[str, object] | None) -> bool:
+def _by_program(client: Client, wanted: ConnectOptions, place: ConfigEntry, entry: dict[str, object] | None) -> bool:
     """Let Claude Code change its own file, which it also writes while it runs. False if it does not."""
     program = shutil.which("claude")
     if client.id != "claude-code" or program is None or wanted.is_for_project:
@@ -325,7 +325,7 @@ def _by_program(client: Client, wanted: ConnectOptions, place: Place, entry: dic
     return True
 
 
-def _print(names: list[str], wanted: ConnectOptions) -> Reply:
+def _print(names: list[str], wanted: ConnectOptions) -> CommandReply:
     if not names:
         raise UsageError(f"--print needs the name of a client or framework: {', '.join(client_names())}")
     printed: dict[str, str] = {}
@@ -345,12 +345,12 @@ def _print(names: list[str], wanted: ConnectOptions) -> Reply:
             client = _find(name)
             place = wanted.place(client)
             entry = wanted.reach(client).entry(client)
-            printed[name] = Place(Path("/nonexistent"), place.format, place.keys).put(entry).after or ""
+            printed[name] = ConfigEntry(Path("/nonexistent"), place.format, place.keys).put(entry).after or ""
             advice = f"This belongs into {place.path}."
         print(printed[name], end="")
         if advice:
             print(advice, file=sys.stderr)
-    return Reply(printed)
+    return CommandReply(printed)
 
 
 def _print_cost(clients: list[Client], wanted: ConnectOptions) -> None:
@@ -382,7 +382,7 @@ def _registry(wanted: ConnectOptions) -> tuple[Profiles, Catalog]:
     return profiles, catalog
 
 
-def _print_advice(client: Client, wanted: ConnectOptions, how: Reach, place: Place) -> None:
+def _print_advice(client: Client, wanted: ConnectOptions, how: Reach, place: ConfigEntry) -> None:
     if isinstance(how, Http):
         if client.secret == "variable":
             print(f'  it reads the token from the environment: export {VARIABLE}="$(cat {how.token_file})"')

@@ -11,7 +11,7 @@ from datetime import datetime
 import orjson
 
 from mcp_agent.cli.commands.audit import FOLLOW, SINCE, parse_count, since
-from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.config import load
 from mcp_agent.process.printing import Style, paint, write_painted
 from mcp_agent.storage.audit_reader import Line, LineFilter, Trail
@@ -34,7 +34,7 @@ _STYLES: dict[str, Style] = {"warn": "yellow", "error": "red", "debug": "dim"}
     examples=("mcp-agent logs --since 1h", "mcp-agent logs --follow --last 10"),
     streams=True,
 )
-def logs(options: Namespace) -> Reply:
+def logs(options: Namespace) -> CommandReply:
     """Print the log of the daemon, the newest lines last. With `--json` the lines are as they are stored."""
     file = load(vars(options)).log_file
     trail = Trail(file.parent, lambda: None, file.name)
@@ -50,7 +50,7 @@ def logs(options: Namespace) -> Reply:
         for line in trail.follow(end, wanted):
             if line not in shown:
                 _print([line], as_json=options.json)
-    return Reply(None)
+    return CommandReply(None)
 
 
 def _print(lines: Iterable[Line], *, as_json: bool) -> None:

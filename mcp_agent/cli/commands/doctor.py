@@ -24,7 +24,7 @@ from msgspec.structs import asdict
 
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.recent_activity import ADVICE, DOCTOR, refusals, seen_clients
-from mcp_agent.cli.declaration import TOKENS, Reply, argument, command
+from mcp_agent.cli.declaration import TOKENS, CommandReply, argument, command
 from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.process.printing import Style, paint, progress, write_painted
 from mcp_agent.security import auth_tokens
@@ -125,7 +125,7 @@ class _Target:
     settings=TOKENS,
     examples=("mcp-agent doctor", "mcp-agent doctor https://devbox.example:8765 --token-file ~/devbox.token"),
 )
-def doctor(options: Namespace) -> Reply:
+def doctor(options: Namespace) -> CommandReply:
     """Connect to a daemon as clients do, and say what is wrong and what to do."""
     config = load(vars(options))
     url = options.url or daemon_client.address(config) or f"http://{config.host}:{config.port}"
@@ -140,7 +140,7 @@ def doctor(options: Namespace) -> Reply:
         print("the remaining checks were skipped")
     else:
         print("all is well" if not failed else f"{failed} to correct")
-    return Reply([{**asdict(finding), "ok": not finding.has_failed} for finding in findings], int(failed > 0))
+    return CommandReply([{**asdict(finding), "ok": not finding.has_failed} for finding in findings], int(failed > 0))
 
 
 def _findings(config: Config, target: _Target) -> Iterator[Finding]:

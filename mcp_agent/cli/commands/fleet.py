@@ -7,11 +7,11 @@ from argparse import Namespace
 from pathlib import Path
 
 from mcp_agent.cli.commands.token import parse_lifetime
-from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.config import Config, load
-from mcp_agent.fleet.bus_errors import FleetError
 from mcp_agent.fleet.credentials import FleetKeys, Role
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.nats_config import write_accounts, write_server_config
 from mcp_agent.security.state_folder import secure_state_dir
 from tools.files.disk import NEW_FLAGS, open_descriptor, write_all
@@ -30,7 +30,7 @@ _WORDS: dict[Role, str] = {"member": "box", "gateway": "gateway"}
     ),
     examples=("mcp-agent fleet init", "mcp-agent fleet init --out nats --listen 127.0.0.1:4222"),
 )
-def init(options: Namespace) -> Reply:
+def init(options: Namespace) -> CommandReply:
     """Make the keys of a fleet, and write a configuration for nats-server that believes them."""
     config = load(vars(options))
     keys = _keys(config)
@@ -49,7 +49,7 @@ def init(options: Namespace) -> Reply:
     print("3. invite each box:       mcp-agent fleet invite gpu1")
     port = options.listen.rpartition(":")[2]
     print(f"4. on the box, with its file:  mcp-agent serve --fleet nats://SERVER:{port} --box gpu1 --creds gpu1.creds")
-    return Reply({"keys": str(config.fleet_dir), "server": str(server), "accounts": str(accounts)})
+    return CommandReply({"keys": str(config.fleet_dir), "server": str(server), "accounts": str(accounts)})
 
 
 @command(
@@ -66,7 +66,7 @@ def init(options: Namespace) -> Reply:
     argument("--expires", metavar="TIME", help="how long it is valid: 12h, 30d, 8w (default: until revoked)"),
     examples=("mcp-agent fleet invite gpu1 --expires 30d", "mcp-agent fleet invite main --gateway"),
 )
-def invite(options: Namespace) -> Reply:
+def invite(options: Namespace) -> CommandReply:
     """Write a credentials file with which a box joins, or a gateway calls."""
     config = load(vars(options))
     role: Role = options.role or "member"
@@ -90,11 +90,11 @@ def invite(options: Namespace) -> Reply:
         print(f"on the box:  mcp-agent serve --fleet nats://SERVER:4222 --box {options.name} --creds {path.name}")
     else:
         print(f"there:  mcp-agent gateway --fleet nats://SERVER:4222 --name {options.name} --creds {path.name}")
-    return Reply({"name": options.name, "role": role, "file": str(path)})
+    return CommandReply({"name": options.name, "role": role, "file": str(path)})
 
 
 @command("fleet invited", examples=("mcp-agent fleet invited", "mcp-agent fleet invited --json"))
-def invited(options: Namespace) -> Reply:
+def invited(options: Namespace) -> CommandReply:
     """Every credentials file that was written."""
     config = load(vars(options))
     every = _keys(config).invited()
@@ -103,7 +103,7 @@ def invited(options: Namespace) -> Reply:
         state = "revoked" if each.is_revoked else f"until {_day(each.expires)}" if each.expires else ""
         rows.append([Cell(each.name, "cyan"), each.role, f"since {_day(each.issued)}", state])
     print_table(rows, "nobody was invited")
-    return Reply(
+    return CommandReply(
         [
             {
                 "name": each.name,
@@ -123,7 +123,7 @@ def invited(options: Namespace) -> Reply:
     argument("name", metavar="NAME", help="the box or the gateway"),
     examples=("mcp-agent fleet revoke gpu1", "mcp-agent fleet revoke main --json"),
 )
-def revoke(options: Namespace) -> Reply:
+def revoke(options: Namespace) -> CommandReply:
     """Take back the credentials of a box or a gateway."""
     config = load(vars(options))
     keys = _keys(config)
@@ -131,7 +131,7 @@ def revoke(options: Namespace) -> Reply:
     accounts = write_accounts(keys)
     print(f"{count} file{'s' if count > 1 else ''} for {options.name} revoked in {accounts}")
     print("copy it beside the configuration of every NATS server and let them read it: nats-server --signal reload")
-    return Reply({"name": options.name, "revoked": count, "accounts": str(accounts)})
+    return CommandReply({"name": options.name, "revoked": count, "accounts": str(accounts)})
 
 
 def _keys(config: Config) -> FleetKeys:

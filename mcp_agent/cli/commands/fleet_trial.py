@@ -14,9 +14,9 @@ import orjson
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.own_command import own_command
 from mcp_agent.cli.commands.serve_gateway import gateway_config
-from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
-from mcp_agent.fleet.bus_errors import FleetError
+from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.trial import BOXES, Running, Trial
 from mcp_agent.process.printing import paint, write_painted
 from registry.user_error import UserError
@@ -103,7 +103,7 @@ class _NoGateway(UserError):
     argument("filter", nargs="?", metavar="FILTER", help="labels such as gpu=1, or a name with *"),
     examples=("mcp-agent fleet boxes", "mcp-agent fleet boxes gpu=1"),
 )
-def list_boxes(options: Namespace) -> Reply:
+def list_boxes(options: Namespace) -> CommandReply:
     """The boxes that the gateway of this user on this machine knows."""
     config = gateway_config(vars(options))
     gateway = daemon_client.find(config)
@@ -128,4 +128,4 @@ def list_boxes(options: Namespace) -> Reply:
     print_table(
         table, f"no box fits: {answer['hint']}" if options.filter and "hint" in answer else "the gateway knows no box"
     )
-    return Reply(rows)
+    return CommandReply(rows)

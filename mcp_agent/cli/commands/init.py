@@ -12,7 +12,7 @@ from mcp_agent.cli.clients import agents_md, reach
 from mcp_agent.cli.clients.config_file import Change, short_path
 from mcp_agent.cli.clients.known_clients import find_client
 from mcp_agent.cli.commands.connect import DEFAULT_NAME
-from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.config import Config, load
 from registry.user_error import UserError
 from tools.files import disk
@@ -29,7 +29,7 @@ _AGENTS_MD = "AGENTS.md"
     argument("-y", "--yes", action="store_true", help="do not ask; alone, write no client's file"),
     examples=("mcp-agent init", "mcp-agent init -y --write-mcp-vscode"),
 )
-def init(options: Namespace) -> Reply:
+def init(options: Namespace) -> CommandReply:
     """Set up AGENTS.md and clients for the project in this folder."""
     config = load(vars(options))
     has_flags = options.write_mcp_vscode or options.write_mcp_copilot or options.write_mcp_all
@@ -71,7 +71,7 @@ def init(options: Namespace) -> Reply:
         if backup is not None:
             print(f"  the old file is kept as {_short(backup)}")
     print("\nDone! Run 'mcp-agent doctor' to verify setup.")
-    return Reply(facts, int(any(each["state"] == "failed" for each in facts)))
+    return CommandReply(facts, int(any(each["state"] == "failed" for each in facts)))
 
 
 def _ask(question: str, screen: TextIO) -> bool:

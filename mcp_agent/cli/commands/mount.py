@@ -18,7 +18,7 @@ from mcp_agent.cli.commands.mount_status import describe_state, mount_states, pr
 from mcp_agent.cli.commands.other_clients import servers_of
 from mcp_agent.cli.commands.policy_change import make_change, print_change, read_registry
 from mcp_agent.cli.commands.wrap_program import absolute_program, parse_pair
-from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
 from mcp_agent.settings import suggest
@@ -53,7 +53,7 @@ _FLAGS = (
         "mcp-agent mount add tickets --url https://tickets.example/mcp --header 'Authorization: Bearer KEY'",
     ),
 )
-def add(options: Namespace) -> Reply:
+def add(options: Namespace) -> CommandReply:
     """Offer the tools of another MCP server as a category, and say who sees them."""
     config = load(vars(options))
     entry = _entry(options)
@@ -64,7 +64,7 @@ def add(options: Namespace) -> Reply:
 
 
 @command("mount list", examples=("mcp-agent mount list", "mcp-agent mount list --json"))
-def show_all(options: Namespace) -> Reply:
+def show_all(options: Namespace) -> CommandReply:
     """Every mounted server with its state, and what is wrong with it."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
@@ -73,7 +73,7 @@ def show_all(options: Namespace) -> Reply:
     if not states:
         print("nothing is mounted; mcp-agent mount add NAME -- COMMAND ARGS… mounts a server")
     print_mounts(states)
-    return Reply(states)
+    return CommandReply(states)
 
 
 @command(
@@ -81,14 +81,14 @@ def show_all(options: Namespace) -> Reply:
     argument("name", metavar="NAME", completed="mounts", help="its category"),
     examples=("mcp-agent mount remove browser", "mcp-agent mount remove tickets --json"),
 )
-def remove(options: Namespace) -> Reply:
+def remove(options: Namespace) -> CommandReply:
     """Remove a mounted server with its switches."""
     config = load(vars(options))
     report = make_change(options, "unmount", {"name": options.name})
     shutil.rmtree(_secrets_folder(config, options.name), ignore_errors=True)
     print(f"Unmounted {options.name}.")
     print_change(report)
-    return Reply(report)
+    return CommandReply(report)
 
 
 @command(
@@ -96,7 +96,7 @@ def remove(options: Namespace) -> Reply:
     argument("name", metavar="NAME", completed="mounts", help="its category"),
     examples=("mcp-agent mount restart browser", "mcp-agent mount restart tickets --json"),
 )
-def restart(options: Namespace) -> Reply:
+def restart(options: Namespace) -> CommandReply:
     """Start a mounted server again, also one that failed too often."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
@@ -112,7 +112,7 @@ def restart(options: Namespace) -> Reply:
     argument("names", nargs="*", metavar="NAME", help="only these of its servers"),
     examples=("mcp-agent mount import ~/.claude.json", "mcp-agent mount import .vscode/mcp.json github"),
 )
-def take_over(options: Namespace) -> Reply:
+def take_over(options: Namespace) -> CommandReply:
     """Mount the servers that another client has, each under its own name."""
     config = load(vars(options))
     path = Path(options.file).expanduser()
@@ -145,7 +145,7 @@ def take_over(options: Namespace) -> Reply:
             mounted.append(server.name)
     if not mounted:
         print(f"nothing was mounted from {path}")
-        return Reply({"mounted": {}, "left_out": left_out}, 1)
+        return CommandReply({"mounted": {}, "left_out": left_out}, 1)
     print(f"mounted from {path}: {', '.join(mounted)}")
     print_change(report)
     return _print_tools(options, mounted, {**report, "left_out": left_out})
@@ -206,7 +206,7 @@ def _move_secrets_to_files(config: Config, name: str, entry: Mapping[str, Any]) 
     return kept
 
 
-def _print_tools(options: Namespace, names: list[str], report: Mapping[str, Any]) -> Reply:
+def _print_tools(options: Namespace, names: list[str], report: Mapping[str, Any]) -> CommandReply:
     """Wait until the running daemon knows the tools of mounts, and say who sees them; 1 if a server does not start."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
@@ -220,4 +220,4 @@ def _print_tools(options: Namespace, names: list[str], report: Mapping[str, Any]
     _, profiles, catalog = read_registry(config, daemon)
     seen = print_who_sees(profiles, catalog, names, report.get("clients", ()))
     has_failed = any(facts["state"] != "running" or "problem" in facts for facts in states.values())
-    return Reply({**report, "mounted": states, "seen_by": seen}, int(has_failed))
+    return CommandReply({**report, "mounted": states, "seen_by": seen}, int(has_failed))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
-from mcp_agent.cli.declaration import Reply
+from mcp_agent.cli.declaration import CommandReply
 from mcp_agent.config import Config
 from mcp_agent.page.mount_control import list_cost
 from mcp_agent.upstream.known_tools import KnownTools
@@ -90,7 +90,9 @@ def describe_state(facts: Mapping[str, Any]) -> str:
     return "\n      ".join(lines)
 
 
-def show_changes(config: Config, profiles: Profiles, daemon: RunningDaemon | None, *, is_accepted: bool) -> Reply:
+def show_changes(
+    config: Config, profiles: Profiles, daemon: RunningDaemon | None, *, is_accepted: bool
+) -> CommandReply:
     """Print the tools that are not as the owner has seen them; with `is_accepted`, from now on they are."""
     changed: list[dict[str, Any]] = []
     for name, mount in profiles.mounts.items():
@@ -110,7 +112,7 @@ def show_changes(config: Config, profiles: Profiles, daemon: RunningDaemon | Non
         print("accepted: from now on you are told what is different from this")
     else:
         print("once you have read them: mcp-agent tools --changed --accept")
-    return Reply({"changed": changed, "accepted": is_accepted})
+    return CommandReply({"changed": changed, "accepted": is_accepted})
 
 
 def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:

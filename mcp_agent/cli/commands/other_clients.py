@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcp_agent.cli.clients import jsonc
+from registry import jsonc
 from registry.user_error import UserError
 from tools.files import disk
 

@@ -31,7 +31,7 @@ _MOST_SESSIONS = 5
 
 
 def make_change(options: argparse.Namespace, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the change of that name, and return the report of it (`mcp_agent.page.policy_changes`).
+    """Make the change of that name, and return the report of it (`mcp_agent.page.control`).
 
     In the report, `daemon` is the URL of the daemon that made it, or None. Raises UserError.
     """

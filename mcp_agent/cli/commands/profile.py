@@ -14,13 +14,12 @@ from typing import Any
 
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.policy_change import make_change, print_change, read_registry
-from mcp_agent.cli.declaration import COMMON, STOP_SESSIONS, Argument, Reply, argument, command
+from mcp_agent.cli.declaration import COMMON, STOP_SESSIONS, Argument, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
 from mcp_agent.security import auth_tokens
-from registry.edits import profile_entry, replace_profile
-from registry.known_keys import EFFECTS
-from registry.profiles import BadRegistry
+from registry.edits import edit_named, profile_entry
+from registry.profiles import EFFECTS, BadRegistry
 from registry.user_error import UsageError, UserError
 
 _EDITORS = ("VISUAL", "EDITOR")
@@ -40,7 +39,7 @@ def _effect(state: str) -> Argument:
 
 
 @command("profile list", examples=("mcp-agent profile list", "mcp-agent profile list --json"))
-def list_profiles(options: Namespace) -> Reply:
+def list_profiles(options: Namespace) -> CommandReply:
     """All profiles, the active one marked."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
@@ -61,7 +60,7 @@ def list_profiles(options: Namespace) -> Reply:
         name = Cell(each["id"], "green" if is_active else "cyan")
         rows.append(["*" if is_active else " ", name, f"{each['description'] or each['label']}{off}"])
     print_table(rows, "no profiles")
-    return Reply(answer)
+    return CommandReply(answer)
 
 
 @command(
@@ -69,7 +68,7 @@ def list_profiles(options: Namespace) -> Reply:
     _id("the profile (default: the active one)", nargs="?"),
     examples=("mcp-agent profile show", "mcp-agent profile show lean --json"),
 )
-def show_profile(options: Namespace) -> Reply:
+def show_profile(options: Namespace) -> CommandReply:
     """A profile's categories and tools with their switches."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
@@ -89,7 +88,7 @@ def show_profile(options: Namespace) -> Reply:
             for rule in rules.rules:
                 print(f"    {rule.id:22} {', '.join(rule.patterns)} ({rule.reason})")
     print(f"from {file.path}")
-    return Reply(profile_entry(file.document(), profile, catalog))
+    return CommandReply(profile_entry(file.document(), profile, catalog))
 
 
 @command(
@@ -98,13 +97,13 @@ def show_profile(options: Namespace) -> Reply:
     STOP_SESSIONS,
     examples=("mcp-agent profile use read-only", "mcp-agent profile use careful --stop-sessions"),
 )
-def use_profile(options: Namespace) -> Reply:
+def use_profile(options: Namespace) -> CommandReply:
     """Make a profile the active one."""
     arguments = {"profile": options.id, "stop_sessions": options.stop_sessions}
     report = make_change(options, "profiles/use", arguments)
     print(f"{options.id} is the active profile")
     print_change(report)
-    return Reply(report)
+    return CommandReply(report)
 
 
 @command(
@@ -117,14 +116,14 @@ def use_profile(options: Namespace) -> Reply:
         "mcp-agent profile create ci --description 'for the nightly run'",
     ),
 )
-def create(options: Namespace) -> Reply:
+def create(options: Namespace) -> CommandReply:
     """Make a profile with everything on."""
     arguments = {"profile": options.id, "description": options.description, "empty": options.empty}
     report = make_change(options, "profiles/create", arguments)
     start, verb = ("nothing is on in it", "enable") if options.empty else ("everything is on in it", "disable")
     print(f"{options.id} is a new profile; {start}. To change it: mcp-agent {verb} NAME --profile {options.id}")
     print_change(report)
-    return Reply(report)
+    return CommandReply(report)
 
 
 @command(
@@ -134,13 +133,13 @@ def create(options: Namespace) -> Reply:
     _DESCRIPTION,
     examples=("mcp-agent profile copy lean mine", "mcp-agent profile copy careful night --description 'asks for all'"),
 )
-def copy(options: Namespace) -> Reply:
+def copy(options: Namespace) -> CommandReply:
     """Make a profile that is like another one."""
     arguments = {"profile": options.new, "from": options.id, "description": options.description}
     report = make_change(options, "profiles/create", arguments)
     print(f"{options.new} is a new profile, a copy of {options.id}")
     print_change(report)
-    return Reply(report)
+    return CommandReply(report)
 
 
 @command(
@@ -152,7 +151,7 @@ def copy(options: Namespace) -> Reply:
         "mcp-agent profile edit mine --file mine.json",
     ),
 )
-def edit(options: Namespace) -> Reply:
+def edit(options: Namespace) -> CommandReply:
     """Change a profile as JSON, in $VISUAL or $EDITOR. What cannot be used is kept, so that no work is lost."""
     config = load(vars(options))
     file, profiles, catalog = read_registry(config, daemon_client.find_by(options, config))
@@ -167,8 +166,8 @@ def edit(options: Namespace) -> Reply:
         if entry == before:
             print("nothing has changed")
             _discard(kept)
-            return Reply({"changes": []})
-        file.try_edit(replace_profile(options.id, entry), catalog)
+            return CommandReply({"changes": []})
+        file.try_edit(edit_named("profiles/edit", {"profile": options.id, "entry": entry}), catalog)
     except BadRegistry as error:
         raise _unusable("; ".join(map(str, error.problems)), kept) from None
     except (ValueError, UserError) as error:
@@ -179,7 +178,7 @@ def edit(options: Namespace) -> Reply:
     for change in report["changes"]:
         print(f"  {change}")
     print_change(report)
-    return Reply(report)
+    return CommandReply(report)
 
 
 @command(
@@ -187,7 +186,7 @@ def edit(options: Namespace) -> Reply:
     _id(),
     examples=("mcp-agent profile remove reviewer", "mcp-agent profile remove lean"),
 )
-def remove(options: Namespace) -> Reply:
+def remove(options: Namespace) -> CommandReply:
     """Remove a profile from tools.json; a built-in one is then as it was shipped."""
     tokens = auth_tokens.clients(load(vars(options)).clients_file)
     if holders := ", ".join(each.name for each in tokens if each.profile == options.id):
@@ -196,7 +195,7 @@ def remove(options: Namespace) -> Reply:
     report = make_change(options, "profiles/delete", {"profile": options.id})
     print(f"Removed {options.id} from tools.json.")
     print_change(report)
-    return Reply(report)
+    return CommandReply(report)
 
 
 @command(
@@ -206,7 +205,7 @@ def remove(options: Namespace) -> Reply:
     settings=COMMON,
     examples=("mcp-agent enable shell", "mcp-agent enable fs_write fs_patch --profile reviewer"),
 )
-def enable(options: Namespace) -> Reply:
+def enable(options: Namespace) -> CommandReply:
     """Switch categories, tools, or everything of an effect on."""
     return _switch(options, is_on=True, stops_sessions=False)
 
@@ -219,12 +218,12 @@ def enable(options: Namespace) -> Reply:
     settings=COMMON,
     examples=("mcp-agent disable shell --stop-sessions", "mcp-agent disable --effect execute"),
 )
-def disable(options: Namespace) -> Reply:
+def disable(options: Namespace) -> CommandReply:
     """Switch categories, tools, or everything of an effect off."""
     return _switch(options, is_on=False, stops_sessions=options.stop_sessions)
 
 
-def _switch(options: Namespace, *, is_on: bool, stops_sessions: bool) -> Reply:
+def _switch(options: Namespace, *, is_on: bool, stops_sessions: bool) -> CommandReply:
     targets, effects = list(dict.fromkeys(options.targets)), list(dict.fromkeys(options.effect or ()))
     arguments = {
         "targets": targets,
@@ -242,7 +241,7 @@ def _switch(options: Namespace, *, is_on: bool, stops_sessions: bool) -> Reply:
     verb = "are" if len(names) > 1 else "is"
     print(f"{', '.join(names)} {verb} {state} in the profile {report['profile']}")
     print_change(report)
-    return Reply(report)
+    return CommandReply(report)
 
 
 def _state(is_on: bool) -> Cell:

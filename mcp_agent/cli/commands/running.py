@@ -18,7 +18,7 @@ from typing import Any
 from mcp_agent import __version__
 from mcp_agent.cli.clients.reach import program
 from mcp_agent.cli.commands import daemon_client
-from mcp_agent.cli.declaration import TOKENS, Reply, argument, command
+from mcp_agent.cli.declaration import TOKENS, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
@@ -34,13 +34,13 @@ _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 @command("status", settings=TOKENS, examples=("mcp-agent status", "mcp-agent status --json"))
-def status(options: Namespace) -> Reply:
+def status(options: Namespace) -> CommandReply:
     """Whether the daemon runs, where, and what it does. The exit code is 3 if none runs."""
     config = load(vars(options))
     found = any_daemon(config.runtime_file)
     if found is None:
         print("no daemon is running; start one with: mcp-agent serve")
-        return Reply({"running": False, "state_dir": str(config.state_dir)}, daemon_client.NoDaemon.exit_code)
+        return CommandReply({"running": False, "state_dir": str(config.state_dir)}, daemon_client.NoDaemon.exit_code)
     facts: dict[str, Any] = {"running": True, "pid": found.pid, "url": found.url or None}
     daemon = daemon_client.find(config)
     health: dict[str, Any] = {} if daemon is None else daemon.ask("GET", "/health")
@@ -63,19 +63,19 @@ def status(options: Namespace) -> Reply:
         ]
         rows += [[Cell("problem", "red"), each["message"]] for each in registry["problems"]]
     print_table(rows, "")
-    return Reply(facts)
+    return CommandReply(facts)
 
 
 @command("stop", settings=TOKENS, examples=("mcp-agent stop", "mcp-agent stop --state-dir /srv/agent"))
-def stop(options: Namespace) -> Reply:
+def stop(options: Namespace) -> CommandReply:
     """End the daemon, and wait until it and its sessions are gone."""
     found = stop_daemon(load(vars(options)))
     print(f"The daemon has stopped: process {found.pid}{', ' + found.url if found.url else ''}.")
-    return Reply({"stopped": True, "pid": found.pid, "url": found.url or None})
+    return CommandReply({"stopped": True, "pid": found.pid, "url": found.url or None})
 
 
 @command("restart", settings=TOKENS, examples=("mcp-agent restart", "mcp-agent restart --json"))
-def restart(options: Namespace) -> Reply:
+def restart(options: Namespace) -> CommandReply:
     """End the daemon, and start it again with the flags it was started with: by systemd where it is the service,
     else in the background.
     """
@@ -98,7 +98,7 @@ def restart(options: Namespace) -> Reply:
     fresh = any_daemon(config.runtime_file)
     assert fresh is not None, "it was waited for"
     print(f"The daemon runs again at {fresh.url or 'no port'}, process {fresh.pid}, {how}")
-    return Reply({"pid": fresh.pid, "url": fresh.url or None, "log": str(config.log_file)})
+    return CommandReply({"pid": fresh.pid, "url": fresh.url or None, "log": str(config.log_file)})
 
 
 @command(
@@ -107,7 +107,7 @@ def restart(options: Namespace) -> Reply:
     settings=TOKENS,
     examples=("mcp-agent open", "mcp-agent open --print"),
 )
-def open_page(options: Namespace) -> Reply:
+def open_page(options: Namespace) -> CommandReply:
     """Open the Tools page of the running daemon in a browser, or print how to."""
     daemon = daemon_client.require(load(vars(options)), ", so there is no page")
     ticket = daemon.ask("POST", "/api/ticket", {})
@@ -125,11 +125,11 @@ def open_page(options: Namespace) -> Reply:
             "If your browser is on another machine, run this there first, and leave it running:\n\n"
             f"  ssh -L {parts.port}:{host}:{parts.port} {getpass.getuser()}@{socket.gethostname()}\n"
         )
-    return Reply({"link": link, "opened": is_open})
+    return CommandReply({"link": link, "opened": is_open})
 
 
 @command("version", examples=("mcp-agent version", "mcp-agent version --json"))
-def version(options: Namespace) -> Reply:
+def version(options: Namespace) -> CommandReply:
     """Print the version of this program, and of the daemon if one runs."""
     found = any_daemon(load(vars(options)).runtime_file)
     running = None if found is None else found.version
@@ -137,7 +137,7 @@ def version(options: Namespace) -> Reply:
     if running not in (None, __version__):
         print(f"the daemon that runs is {running}; mcp-agent restart starts this version")
     python = ".".join(map(str, sys.version_info[:3]))
-    return Reply({"version": __version__, "daemon": running, "python": python, "program": program()})
+    return CommandReply({"version": __version__, "daemon": running, "python": python, "program": program()})
 
 
 def start_in_background(config: Config, arguments: Sequence[str], folder: Path) -> RuntimeFacts:

@@ -11,7 +11,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from mcp_agent.cli.commands.own_command import own_program
-from mcp_agent.cli.declaration import EVERY, Reply, argument, command
+from mcp_agent.cli.declaration import EVERY, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
@@ -40,7 +40,7 @@ NoNewPrivileges=yes"""
     settings=EVERY,
     examples=("mcp-agent service install", "mcp-agent service install --port 9000 --no-sudo"),
 )
-def install(options: Namespace) -> Reply:
+def install(options: Namespace) -> CommandReply:
     """Write a unit for systemd with these settings, and start it; it then starts at login."""
     config = load(vars(options))
     _check_systemd()
@@ -62,11 +62,11 @@ def install(options: Namespace) -> Reply:
     no_sudo = "sudo does not work in it (NoNewPrivileges=yes)"
     print(no_sudo if options.no_sudo else "sudo works in it if it asks for no password; --no-sudo switches that off")
     print("Its log: mcp-agent logs --follow")
-    return Reply({"unit": str(path), "new": is_new, "url": daemon.url, "pid": daemon.pid})
+    return CommandReply({"unit": str(path), "new": is_new, "url": daemon.url, "pid": daemon.pid})
 
 
 @command("service status", examples=("mcp-agent service status", "mcp-agent service status --json"))
-def status(options: Namespace) -> Reply:
+def status(options: Namespace) -> CommandReply:
     """Whether the service is installed and runs. The exit code is 3 if it does not."""
     config = load(vars(options))
     path = unit_path()
@@ -87,11 +87,11 @@ def status(options: Namespace) -> Reply:
     if path.exists():
         rows.insert(1, [Cell("at login", "dim"), "starts" if facts["enabled"] else "does not start"])
     print_table(rows, "")
-    return Reply(facts, 0 if state == "active" else 3)
+    return CommandReply(facts, 0 if state == "active" else 3)
 
 
 @command("service uninstall", examples=("mcp-agent service uninstall", "mcp-agent service uninstall --json"))
-def uninstall(options: Namespace) -> Reply:
+def uninstall(options: Namespace) -> CommandReply:
     """Stop the service and remove its unit."""
     config = load(vars(options))
     path = unit_path()
@@ -99,7 +99,7 @@ def uninstall(options: Namespace) -> Reply:
         raise UserError(f"no service is installed: there is no {path}")
     remove_unit(path)
     print(f"{path} is removed, and its daemon has stopped; tokens and settings stay in {config.state_dir}")
-    return Reply({"unit": str(path), "removed": True})
+    return CommandReply({"unit": str(path), "removed": True})
 
 
 def remove_unit(path: Path) -> None:

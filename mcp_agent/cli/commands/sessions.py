@@ -12,7 +12,7 @@ import orjson
 
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
-from mcp_agent.cli.declaration import Argument, Reply, argument, command
+from mcp_agent.cli.declaration import Argument, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
 from mcp_agent.process.printing import progress, write_content
@@ -26,7 +26,7 @@ def _id() -> Argument:
 
 
 @command("sessions list", examples=("mcp-agent sessions list", "mcp-agent sessions list --json"))
-def list_sessions(options: Namespace) -> Reply:
+def list_sessions(options: Namespace) -> CommandReply:
     """Every session, running or finished within the hour."""
     sessions = _daemon(options).ask("GET", "/api/sessions")["sessions"]
     rows: list[Row] = [
@@ -40,7 +40,7 @@ def list_sessions(options: Namespace) -> Reply:
         for each in sessions
     ]
     print_table(rows, "no sessions")
-    return Reply(sessions)
+    return CommandReply(sessions)
 
 
 def _end(session: Mapping[str, Any]) -> str:
@@ -55,7 +55,7 @@ def _end(session: Mapping[str, Any]) -> str:
     examples=("mcp-agent sessions tail s3", "mcp-agent sessions tail s3 --since 0 > build.log"),
     streams=True,
 )
-def tail_session(options: Namespace) -> Reply:
+def tail_session(options: Namespace) -> CommandReply:
     """Print the output of a session until it ends. With `--json`, each event is a line."""
     path = f"/events?session_id={urllib.parse.quote(options.id)}&since={options.since}"
     code = 0
@@ -78,7 +78,7 @@ def tail_session(options: Namespace) -> Reply:
             if "ended_by" in event and not options.json:
                 print(f"[exit {code}{reason(event['ended_by'])}]", file=sys.stderr)
             break
-    return Reply(None, code)
+    return CommandReply(None, code)
 
 
 @command(
@@ -87,7 +87,7 @@ def tail_session(options: Namespace) -> Reply:
     argument("--signal", default="TERM", metavar="SIGNAL", help="by name or number (default: TERM)"),
     examples=("mcp-agent sessions stop s3", "mcp-agent sessions stop s3 --signal INT"),
 )
-def stop_session(options: Namespace) -> Reply:
+def stop_session(options: Namespace) -> CommandReply:
     """Stop a session and every process that it started."""
     path = f"/api/sessions/{urllib.parse.quote(options.id)}/stop"
     with progress(f"stopping {options.id}"):
@@ -96,7 +96,7 @@ def stop_session(options: Namespace) -> Reply:
     print(f"{session['id']} has ended: {how}{', killed after its grace period' if session['escalated'] else ''}")
     for each in session["left"]:
         print(f"a process that it started is still alive: {each}", file=sys.stderr)
-    return Reply(session, int(bool(session["left"])))
+    return CommandReply(session, int(bool(session["left"])))
 
 
 def _daemon(options: Namespace) -> RunningDaemon:

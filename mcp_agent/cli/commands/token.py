@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.cli.commands.policy_change import read_registry
-from mcp_agent.cli.declaration import TOKENS, Argument, Reply, argument, command
+from mcp_agent.cli.declaration import TOKENS, Argument, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.config import load
 from mcp_agent.security import auth_tokens
@@ -46,7 +46,7 @@ def _name(help: str, **details: Any) -> Argument:
         "mcp-agent token create --name ci --profile read-only --expires 30d",
     ),
 )
-def create(options: Namespace) -> Reply:
+def create(options: Namespace) -> CommandReply:
     """Create a token for a client; it is shown once."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
@@ -62,17 +62,19 @@ def create(options: Namespace) -> Reply:
     print(token)
     # Last: if the daemon cannot be told, it notices by itself, and the token is shown all the same.
     put_into_force(daemon)
-    return Reply({"name": options.name, "profile": profile, "form": options.form, "token": token})
+    return CommandReply({"name": options.name, "profile": profile, "form": options.form, "token": token})
 
 
 @command("token list", settings=TOKENS, examples=("mcp-agent token list", "mcp-agent token list --json"))
-def show_all(options: Namespace) -> Reply:
+def show_all(options: Namespace) -> CommandReply:
     """Every token's name, profile and form."""
     config = load(vars(options))
     clients = auth_tokens.clients(config.clients_file)
     owner: list[Cell | str] = [Cell(auth_tokens.OWNER, "cyan"), "the active profile", "", "", f"in {config.token_file}"]
     print_table([owner, *map(_row, clients)], "")
-    return Reply([{"name": auth_tokens.OWNER, "profile": None, "file": str(config.token_file)}, *map(_facts, clients)])
+    return CommandReply(
+        [{"name": auth_tokens.OWNER, "profile": None, "file": str(config.token_file)}, *map(_facts, clients)]
+    )
 
 
 @command(
@@ -84,7 +86,7 @@ def show_all(options: Namespace) -> Reply:
         'curl -H "Authorization: Bearer $(mcp-agent token show)" http://127.0.0.1:8765/health',
     ),
 )
-def show(options: Namespace) -> Reply:
+def show(options: Namespace) -> CommandReply:
     """Print the owner's token. Only a hash of the other tokens is kept."""
     config = load(vars(options))
     if options.name not in (None, auth_tokens.OWNER):
@@ -97,7 +99,7 @@ def show(options: Namespace) -> Reply:
         raise UserError(f"the running daemon has the owner's token from {auth_tokens.VARIABLE}")
     token = auth_tokens.from_file(config.token_file if daemon is None else Path(daemon.token_file))
     print(token)
-    return Reply({"name": auth_tokens.OWNER, "token": token})
+    return CommandReply({"name": auth_tokens.OWNER, "token": token})
 
 
 @command(
@@ -105,13 +107,13 @@ def show(options: Namespace) -> Reply:
     settings=TOKENS,
     examples=("mcp-agent token header", "mcp-agent token header --token-file ~/devbox.token"),
 )
-def header(options: Namespace) -> Reply:
+def header(options: Namespace) -> CommandReply:
     """Print the header that a request carries, as JSON: clients run this, so that no secret is in their files."""
     config = load(vars(options))
     token = auth_tokens.from_environment() or auth_tokens.from_existing_file(config.token_file)
     fields = {"Authorization": f"Bearer {token}"}
     print(orjson.dumps(fields).decode())
-    return Reply(fields)
+    return CommandReply(fields)
 
 
 @command(
@@ -120,7 +122,7 @@ def header(options: Namespace) -> Reply:
     settings=TOKENS,
     examples=("mcp-agent token revoke laptop", "mcp-agent token revoke ci --json"),
 )
-def revoke(options: Namespace) -> Reply:
+def revoke(options: Namespace) -> CommandReply:
     """Revoke a client's token and close its streams."""
     config = load(vars(options))
     if options.name == auth_tokens.OWNER:
@@ -129,7 +131,7 @@ def revoke(options: Namespace) -> Reply:
     auth_tokens.revoke(config.clients_file, options.name)
     put_into_force(daemon)
     print(f"{options.name} is revoked: its token is no longer accepted")
-    return Reply({"name": options.name, "revoked": True})
+    return CommandReply({"name": options.name, "revoked": True})
 
 
 @command(
@@ -138,7 +140,7 @@ def revoke(options: Namespace) -> Reply:
     settings=TOKENS,
     examples=("mcp-agent token rotate", "mcp-agent token rotate laptop"),
 )
-def rotate(options: Namespace) -> Reply:
+def rotate(options: Namespace) -> CommandReply:
     """Replace the token of the owner or of a client."""
     config = load(vars(options))
     # Found before the change: the owner's old token is the one that it still accepts.
@@ -160,7 +162,7 @@ def rotate(options: Namespace) -> Reply:
         put_into_force(replace(daemon, token=token))
     print(f"{options.name or auth_tokens.OWNER} has a new token; the old one is no longer accepted:")
     print(token)
-    return Reply({"name": options.name or auth_tokens.OWNER, "token": token})
+    return CommandReply({"name": options.name or auth_tokens.OWNER, "token": token})
 
 
 def put_into_force(daemon: RunningDaemon | None) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.mount_status import mount_states, print_mounts, show_changes
 from mcp_agent.cli.commands.policy_change import read_registry
-from mcp_agent.cli.declaration import COMMON, Reply, argument, command
+from mcp_agent.cli.declaration import COMMON, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, argument_default, argument_type, print_table
 from mcp_agent.config import load
 from mcp_agent.settings import suggest
@@ -34,7 +34,7 @@ from tools.kit.spec import Tool
     settings=COMMON,
     examples=("mcp-agent tools --profile lean", "mcp-agent tools fs_patch"),
 )
-def tools(options: Namespace) -> Reply:
+def tools(options: Namespace) -> CommandReply:
     """Show the tools that a client would see and what they cost in tokens, or one of them with its arguments."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
@@ -50,7 +50,7 @@ def tools(options: Namespace) -> Reply:
         if tool is None:
             raise UsageError(f"there is no tool {options.tool!r}{suggest(options.tool, list(catalog.names))}")
         _print_tool(tool, profile, is_visible=tool in visible)
-        return Reply(tool_entry(tool))
+        return CommandReply(tool_entry(tool))
     print(f"profile {profile}: {len(visible)} tools (tokens are an estimate)")
     rows: list[Row] = [
         [
@@ -68,7 +68,7 @@ def tools(options: Namespace) -> Reply:
     if profiles.mounts:
         print("mounted servers")
         print_mounts(mount_states(config, profiles, catalog, daemon))
-    return Reply({"tools": [tool_entry(tool) for tool in visible]})
+    return CommandReply({"tools": [tool_entry(tool) for tool in visible]})
 
 
 def _print_tool(tool: Tool, profile: str, *, is_visible: bool) -> None:
@@ -93,7 +93,7 @@ def _print_tool(tool: Tool, profile: str, *, is_visible: bool) -> None:
     argument("file", nargs="?", metavar="FILE", help="the file (default: the one the daemon uses)"),
     examples=("mcp-agent check", "mcp-agent check ./tools.json --json"),
 )
-def check(options: Namespace) -> Reply:
+def check(options: Namespace) -> CommandReply:
     """Check a tools.json and print every problem in it."""
     path = Path(options.file) if options.file else daemon_client.registry_path(options, load(vars(options)))
     if not os.path.exists(path):  # noqa: PTH110 - Path.exists raises for a name that is too long
@@ -108,4 +108,4 @@ def check(options: Namespace) -> Reply:
         for problem in problems:
             print(f"{path} {problem}{' (warning)' if problem.is_warning else ''}", file=sys.stderr)
     facts = {"file": str(path), "good": is_good, "problems": [problem.as_object() for problem in problems]}
-    return Reply(facts, 0 if is_good else UsageError.exit_code)
+    return CommandReply(facts, 0 if is_good else UsageError.exit_code)

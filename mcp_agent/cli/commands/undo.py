@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_agent.app import journal_of
 from mcp_agent.cli.commands.audit import parse_count
-from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
 from mcp_agent.process.printing import Style, paint, progress, write_painted
@@ -35,7 +35,7 @@ _NOTHING = "there is nothing to undo"
     argument("--force", action="store_true", help="undo even if the file has changed since"),
     examples=("mcp-agent undo", "mcp-agent undo --last 1"),
 )
-def undo(options: Namespace) -> Reply:
+def undo(options: Namespace) -> CommandReply:
     """List the changes that tools made to files, the newest first. With an id or a count, take them back and show it.
 
     A count walks back: each time the newest change that is neither undone nor an undo itself.
@@ -51,8 +51,8 @@ def undo(options: Namespace) -> Reply:
             undone.append(_take_back(journal, options.id or _newest(journal), overwrite=options.force))
         except (ToolError, UserError, OSError) as error:
             print(f"mcp-agent: {error.render() if isinstance(error, ToolError) else error}", file=sys.stderr)
-            return Reply(undone, 1)
-    return Reply(undone)
+            return CommandReply(undone, 1)
+    return CommandReply(undone)
 
 
 def _newest(journal: Journal) -> str:
@@ -76,7 +76,7 @@ def _take_back(journal: Journal, undo_id: str, *, overwrite: bool) -> dict[str, 
     return {"undone": entry.id, "path": to_wire(path), "undo_id": receipt.undo_id}
 
 
-def _list(entries: list[JournalEntry]) -> Reply:
+def _list(entries: list[JournalEntry]) -> CommandReply:
     rows: list[Row] = [
         [
             Cell(entry.id, "cyan"),
@@ -86,7 +86,7 @@ def _list(entries: list[JournalEntry]) -> Reply:
         for entry in entries
     ]
     print_table(rows, _NOTHING)
-    return Reply(
+    return CommandReply(
         [
             {"id": entry.id, "at": entry.at, "action": entry.action, "path": to_wire(entry.path)}
             | ({"source": to_wire(entry.source)} if entry.source else {})

@@ -11,7 +11,7 @@ from pathlib import Path
 from mcp_agent.cli.clients.config_file import short_path
 from mcp_agent.cli.commands import running, service
 from mcp_agent.cli.commands.connect import DEFAULT_NAME, connected_clients, remove_everywhere
-from mcp_agent.cli.declaration import DRY_RUN, TOKENS, YES, Reply, command, is_confirmed
+from mcp_agent.cli.declaration import DRY_RUN, TOKENS, YES, CommandReply, command, is_confirmed
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import Config, config_folder, load
 from mcp_agent.process.runtime_file import any_daemon
@@ -31,7 +31,7 @@ _POLICY = ("tools.json", "gateway-tools.json")
     settings=TOKENS,
     examples=("mcp-agent uninstall --dry-run", "mcp-agent uninstall --yes"),
 )
-def uninstall(options: Namespace) -> Reply:
+def uninstall(options: Namespace) -> CommandReply:
     """Say what is where, and remove what we wrote: entries in clients, the service, the state folder, tools.json."""
     config = load(vars(options))
     daemon = any_daemon(config.runtime_file)
@@ -53,7 +53,7 @@ def uninstall(options: Namespace) -> Reply:
         print("Nothing of mcp-agent is left but the program.")
     elif options.dry_run or not (options.yes or is_confirmed("Remove all of this?", as_json=options.json)):
         print("Nothing was removed.")
-        return Reply(facts)
+        return CommandReply(facts)
     else:
         _remove(config, is_running=daemon is not None, unit=unit)
         facts["removed"] = True
@@ -61,7 +61,7 @@ def uninstall(options: Namespace) -> Reply:
         print(f"Kept, because you wrote it: {each}")
     print("Sections in AGENTS.md of projects stay, between <!-- mcp-agent: begin --> and <!-- mcp-agent: end -->.")
     print(f"The program is in {sys.prefix}; remove it the way it was installed, such as: {_program_removal()}")
-    return Reply(facts)
+    return CommandReply(facts)
 
 
 def _own_files(config: Config) -> tuple[list[Path], list[Path]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.policy_change import make_change, print_change, read_registry
-from mcp_agent.cli.declaration import Reply, argument, command
+from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
 from registry.user_error import UsageError
@@ -37,7 +37,7 @@ from tools.cli.program_help import find_value_options
         "mcp-agent wrap add ./deploy --id deploy --timeout 300",
     ),
 )
-def add(options: Namespace) -> Reply:
+def add(options: Namespace) -> CommandReply:
     """Offer a command line program as a tool."""
     name = options.id or f"{Path(options.program).name.replace('.', '_')}_run"
     command = absolute_program(options.program)
@@ -61,11 +61,11 @@ def add(options: Namespace) -> Reply:
     if found:
         print(f"options with a value, by its help: {', '.join(found)}; --value-option names others")
     print_change(report)
-    return Reply({"tool": name, **report})
+    return CommandReply({"tool": name, **report})
 
 
 @command("wrap list", examples=("mcp-agent wrap list", "mcp-agent wrap list --json"))
-def show_all(options: Namespace) -> Reply:
+def show_all(options: Namespace) -> CommandReply:
     """Every wrapped program, with the subcommands that are refused."""
     config = load(vars(options))
     _, profiles, _ = read_registry(config, daemon_client.find_by(options, config))
@@ -74,7 +74,9 @@ def show_all(options: Namespace) -> Reply:
         for wrap in profiles.wraps
     ]
     print_table(rows, "no program is wrapped; mcp-agent wrap add PROGRAM wraps one")
-    return Reply([{"id": wrap.id, "command": wrap.command, "blocked": dict(wrap.blocked)} for wrap in profiles.wraps])
+    return CommandReply(
+        [{"id": wrap.id, "command": wrap.command, "blocked": dict(wrap.blocked)} for wrap in profiles.wraps]
+    )
 
 
 @command(
@@ -82,12 +84,12 @@ def show_all(options: Namespace) -> Reply:
     argument("id", metavar="NAME", completed="wraps", help="the name of its tool"),
     examples=("mcp-agent wrap remove git_run", "mcp-agent wrap remove deploy --json"),
 )
-def remove(options: Namespace) -> Reply:
+def remove(options: Namespace) -> CommandReply:
     """Remove a wrapped program."""
     report = make_change(options, "unwrap", {"id": options.id})
     print(f"Removed the tool {options.id}.")
     print_change(report)
-    return Reply(report)
+    return CommandReply(report)
 
 
 def absolute_program(program: str) -> str:

@@ -11,9 +11,8 @@ import sys
 from msgspec.structs import replace
 
 from mcp_agent.fleet.bus import Bus, Message
-from mcp_agent.fleet.call_protocol import pack
 from mcp_agent.fleet.directory import HEARTBEAT_S
-from mcp_agent.fleet.messages import About, Beat, ToolEntry, Who, digest, encode, pack_tools, read_who
+from mcp_agent.fleet.messages import About, Beat, ToolEntry, Unknown, Who, digest, encode, pack_tools, read_who
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from registry.catalog import discover
 
@@ -36,7 +35,7 @@ async def _join(url: str, number: int, places: asyncio.Semaphore) -> Bus:
             await bus.publish(beat_subject(name), encode(beat))
 
         async def refuse(message: Message) -> None:
-            await message.respond(pack({"is": "unknown"}))
+            await message.respond(encode(Unknown()))
 
         await bus.subscribe(who_subject(name), answer)
         await bus.subscribe(WHO, announce)

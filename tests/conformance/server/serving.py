@@ -21,7 +21,7 @@ from mcp_agent.process.logs import logging_to, standard_error
 from mcp_agent.routes import http_app
 from mcp_agent.security.auth_tokens import Tokens
 from registry.catalog import Catalog, discover
-from registry.edits import switch
+from registry.edits import Switch
 from registry.gate import Access
 from tests.conformance.server.documents import FixturePrompts, FixtureResources
 from tests.conformance.server.fixtures import Text, test_switched
@@ -90,7 +90,7 @@ def _trigger(daemons: list[Daemon]) -> Tool:
         """Switch another tool on or off, as its owner would."""
         gate = daemons[0].gate
         is_on = test_switched in gate.visible(Access())
-        daemons[0].apply(daemons[0].file.edit(switch([test_switched.name], not is_on)))
+        daemons[0].apply(daemons[0].file.edit(Switch(target=test_switched.name, enabled=not is_on)))
         return Text("off" if is_on else "on")
 
     return test_trigger_tool_change

@@ -19,11 +19,12 @@ import pytest
 from mcp_agent.calls.call import Call, Caller, Success
 from mcp_agent.resources.wrapped_resources import WrappedResources
 from registry.gate import Access
-from registry.wrap_entries import read_wraps
+from registry.schema import Report
+from registry.tools_json import WRAP
 from tests.support.shell_host import ShellHost, shell_host
 from tests.support.waiting import eventually
 from tools.cli.program_help import find_value_options
-from tools.cli.subcommands import find_subcommand
+from tools.cli.wrap import find_subcommand
 
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, tokenize.INDENT, tokenize.DEDENT)
 EXAMPLE = Path(__file__).parents[3] / "examples" / "binnacle"
@@ -462,11 +463,10 @@ async def test_a_relative_program_is_the_same_in_every_folder(tmp_path: Path, mo
 
 @pytest.mark.parametrize("name", ["--force", "remote add", "", " "])
 def test_what_would_block_nothing_is_a_problem(name: str) -> None:
-    problems: list[tuple[str, str]] = []
-    read_wraps(
-        {"id": "run", "command": "git", "blocked": {name: "No."}}, "cli", "/wrap", lambda *each: problems.append(each)
-    )
-    assert problems == [("/wrap/blocked", f"{name!r} would block nothing: a subcommand is one word and no option")]
+    report = Report()
+    WRAP({"id": "run", "command": "git", "blocked": {name: "No."}}, "/wrap", report)
+    problem = f"{name!r} would block nothing: a subcommand is one word and no option"
+    assert [str(each) for each in report.found] == [f"/wrap/blocked/{name}: {problem}"]
 
 
 def test_the_wrapper_has_fewer_than_300_lines_of_code() -> None:

@@ -1,0 +1,465 @@
+"""The output of sessions of many boxes, for the watchers at a gateway.
+
+Boxes publish output while somebody wants it. A watcher that has all before it takes it as it comes; one that missed
+some reads it from the box, as often as it takes. A box that says nothing costs nothing: its beats tell when there is
+something to read, and are the time to say that it is still wanted.
+
+Where a watcher is on all boxes together is the id of an event, so any gateway can go on from it:
+`gpu1.9f2c31d0a4.1234,web.03bb6a1ce9.7` is the number of the last event of each start of a box. A box that is not in it
+had no session before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Coroutine, Iterator
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from mcp_agent.fleet.bus import Bus, BusError, Disconnected, Message, NoResponders, TimedOut
+from mcp_agent.fleet.directory import Box, Directory
+from mcp_agent.fleet.messages import (
+    BadMessage,
+    NoSession,
+    Output,
+    OutputOff,
+    OutputRow,
+    ReadOutput,
+    encode,
+    read_output,
+    read_read_answer,
+)
+from mcp_agent.fleet.subjects import EVERY_OUTPUT, verb_subject
+from mcp_agent.settings import BOX_NAME
+
+log = logging.getLogger(__name__)
+
+_READ_BYTES = 512 * 1024
+_ANSWER_S = 5.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+_FIND_S = 1.0
+# Of what was published, a client that is slow has so much before it; then it reads.
+_MOST_ITEMS = 64
+_SHELL = "shell"
+# Of the boxes that an id names; a client cannot send more than some kilobytes.
+_MOST_POSITIONS = 200
+_POSITION = re.compile(rf"({BOX_NAME.pattern})\.([0-9a-z]{{1,40}})\.(\d{{1,18}})")
+# Behind the positions of an id that could not name all boxes.
+_INCOMPLETE = "+"
+
+
+class StreamPosition(NamedTuple):
+    """Where a watcher is on a box: the start of the box, and the number of the last event that it got."""
+
+    boot: str
+    number: int
+
+
+class Printed(NamedTuple):
+    """What sessions of a box printed, in order: each row with its bytes."""
+
+    box: str
+    position: StreamPosition
+    rows: list[tuple[OutputRow, memoryview]]
+
+
+class Missed(NamedTuple):
+    """Output of a box that this watcher does not get, and why. With `is_end` it gets no more of what it asked for."""
+
+    box: str
+    position: StreamPosition | None
+    reason: str
+    is_end: bool
+
+
+class BadId(Exception):
+    """This is no id of an event of a gateway."""
+
+
+class NoSuchSession(Exception):
+    def __init__(self, known: tuple[str, ...]) -> None:
+        super().__init__("there is no such session")
+        self.known = known
+
+
+class SwitchedOff(Exception):
+    """The box does not let gateways hear of its sessions."""
+
+    def __init__(self) -> None:
+        super().__init__("the shell tools are switched off for gateways there")
+
+
+class Unreachable(Exception):
+    """Nobody serves this start of the box, or it says what nobody understands."""
+
+
+def parse_positions(text: str) -> tuple[dict[str, StreamPosition], bool]:
+    """The positions in the id of an event, and whether it names all. Raises BadId."""
+    body = text.removesuffix(_INCOMPLETE)
+    positions: dict[str, StreamPosition] = {}
+    for part in body.split(","):
+        found = _POSITION.fullmatch(part)
+        if found is None:
+            raise BadId(part)
+        positions[found[1]] = StreamPosition(found[2], int(found[3]))
+    return positions, body == text
+
+
+class FleetOutput:
+    """What boxes publish, given to every watcher of a gateway."""
+
+    def __init__(self, directory: Directory, gateway: str) -> None:
+        self.directory = directory
+        self._gateway = gateway
+        self._connection: Bus | None = None
+        self._watches: set[OutputWatch] = set()
+        self._numbers = itertools.count()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def join(self, bus: Bus) -> None:
+        """Raises BusError."""
+        self._connection = bus
+        await bus.subscribe(EVERY_OUTPUT, self._hear)
+        self.directory.listeners.add(self._consider)
+
+    @property
+    def bus(self) -> Bus:
+        assert self._connection is not None, "the gateway has not joined"
+        return self._connection
+
+    def watch(
+        self,
+        *,
+        box: str | None = None,
+        session: str | None = None,
+        positions: dict[str, StreamPosition] | None = None,
+        is_newest: bool = False,
+    ) -> OutputWatch:
+        """Watches the sessions of all boxes, or of one box, or one session of it.
+
+        With `positions`, go on from there; without, from now on. `is_newest`: of much, only the end is worth reading.
+        """
+        return OutputWatch(self, f"w{next(self._numbers)}", box, session, positions, is_newest=is_newest)
+
+    def add(self, watch: OutputWatch) -> None:
+        self._watches.add(watch)
+
+    def discard(self, watch: OutputWatch) -> None:
+        self._watches.discard(watch)
+
+    async def read(self, box: str, boot: str, question: ReadOutput) -> Output:
+        """Raises BusError, NoSuchSession, SwitchedOff and Unreachable."""
+        try:
+            subject = verb_subject(box, boot, "read", self._gateway)
+            answer = read_read_answer(await self.bus.request(subject, encode(question), _ANSWER_S))
+        except NoResponders:
+            raise Unreachable("nobody serves it") from None
+        except BadMessage as error:
+            raise Unreachable(str(error)) from None
+        match answer:
+            case Output():
+                return answer
+            case OutputOff():
+                raise SwitchedOff
+            case NoSession():
+                raise NoSuchSession(answer.known)
+        raise Unreachable(f"it answers with {type(answer).__name__}")
+
+    async def _hear(self, message: Message) -> None:
+        name = message.subject.split(".")[1]
+        try:
+            output = read_output(message.data)
+        except BadMessage as error:
+            log.warning("output of %s cannot be read: %s", name, error)
+            return
+        for watch in tuple(self._watches):
+            watch.hear(name, output)
+
+    def _consider(self, name: str) -> None:
+        """A box was heard of, or has left."""
+        for watch in tuple(self._watches):
+            watch.consider(name)
+        box = self.directory.boxes.get(name)
+        if box is not None and box.sessions and any(watch.follows(box) for watch in self._watches):
+            # It publishes on; what it answers goes nowhere.
+            self._own(self._want(box))
+
+    async def _want(self, box: Box) -> None:
+        with contextlib.suppress(BusError):
+            question = encode(ReadOutput("", after=box.events))
+            await self.bus.publish(verb_subject(box.name, box.boot, "read", self._gateway), question)
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Progress(Struct, eq=False):
+    """How far a watcher is on one box. What was read may still wait for the client."""
+
+    boot: str
+    # None: it has not begun.
+    number: int | None
+    # Of a session: where it begins.
+    since: int | None = None
+    # Whether sessions ran there when it was last heard of.
+    is_busy: bool = False
+    # The box does not let us hear of its sessions.
+    is_off: bool = False
+    task: asyncio.Task[None] | None = None
+
+
+class OutputWatch:
+    """One watcher. `items` gives what there is, in order for each box."""
+
+    def __init__(
+        self,
+        output: FleetOutput,
+        name: str,
+        box: str | None,
+        session: str | None,
+        positions: dict[str, StreamPosition] | None,
+        *,
+        is_newest: bool,
+    ) -> None:
+        self._output = output
+        self._directory = output.directory
+        self._name = name
+        self._box, self._session = box, session
+        self._is_newest = is_newest
+        self._is_resumed = positions is not None
+        self._began_at = _now()
+        # Where the client is, and how far the reads are.
+        self._positions = dict(positions or {})
+        # Sessions may have run since.
+        self._progress = {each: _Progress(at.boot, at.number, is_busy=True) for each, at in self._positions.items()}
+        self._items: deque[Printed | Missed] = deque()
+        self._has_items, self._has_room = asyncio.Event(), asyncio.Event()
+        # The one session has ended, and its exit was read.
+        self._is_over = False
+        self.is_ended = False
+
+    async def open_session(self, since: int | None) -> None:
+        """Begin with one session from an offset on, and raise what stands against it, as `FleetOutput.read` does."""
+        assert self._box is not None, "a session is of a box"
+        box = self._directory.boxes[self._box]
+        progress = self._progress.setdefault(box.name, _Progress(box.boot, None, since))
+        answer = await self._output.read(box.name, box.boot, self._question(progress, most_bytes=0))
+        if since is None and progress.number is None:
+            progress.number = answer.last
+
+    def start(self) -> None:
+        """Begin on all boxes that have something to say, and listen to those that will."""
+        self._output.add(self)
+        for name in [self._box] if self._box is not None else list(self._directory.boxes):
+            self.consider(name, is_start=True)
+
+    def end(self) -> None:
+        """Give nothing more."""
+        self.is_ended = True
+        self._has_items.set()
+
+    def close(self) -> None:
+        self._output.discard(self)
+        for progress in self._progress.values():
+            if progress.task is not None:
+                progress.task.cancel()
+
+    async def items(self) -> AsyncGenerator[Printed | Missed, None]:
+        while not self.is_ended:
+            if not self._items:
+                self._has_items.clear()
+                await self._has_items.wait()
+                continue
+            item = self._items.popleft()
+            self._has_room.set()
+            if item.position is not None:
+                self._positions[item.box] = item.position
+            yield item
+
+    @property
+    def positions(self) -> dict[str, StreamPosition]:
+        """Where the client is on each box."""
+        return dict(self._positions)
+
+    def id_line(self, box: str) -> bytes:
+        """The line of the id of an event of `box`, with %d for its number."""
+        others = [f"{name}.{at.boot}.{at.number}," for name, at in self._positions.items() if name != box]
+        is_incomplete = len(others) >= _MOST_POSITIONS
+        if is_incomplete:
+            others = others[1 - _MOST_POSITIONS :]
+        # No name and no boot has a % in it.
+        tail = _INCOMPLETE if is_incomplete else ""
+        return f"id: {''.join(others)}{box}.{self._positions[box].boot}.%d{tail}\n".encode()
+
+    def follows(self, box: Box) -> bool:
+        """Whether it would take what this box publishes."""
+        return self._box in (None, box.name) and not self._is_over and self._directory.has_category(box, _SHELL)
+
+    def hear(self, name: str, output: Output) -> None:
+        """What a box has published. Taken as it is only if nothing before it is missing."""
+        progress = self._progress.get(name)
+        if progress is None or progress.number is None or progress.boot != output.boot or progress.is_off:
+            return
+        if progress.task is not None or output.last <= progress.number:
+            return
+        if output.after > progress.number or not output.rows or len(self._items) >= _MOST_ITEMS:
+            self._catch_up(name, progress)
+            return
+        item = self._printed(name, progress, output, progress.number)
+        progress.number = output.last
+        if item.rows:
+            self._offer(item)
+
+    def consider(self, name: str, *, is_start: bool = False) -> None:
+        """Read of a box that has something for this watcher. At the start, also of one that may have by now."""
+        if self._box not in (None, name) or self._is_over:
+            return
+        box, progress = self._directory.boxes.get(name), self._progress.get(name)
+        if box is None:
+            if progress is not None:
+                progress.is_busy = False
+            if progress is None or progress.task is None:
+                self._end_of(name, "it has left the fleet")
+            return
+        if self._directory.is_away(box):
+            self._end_of(name, "it cannot be reached")
+            return
+        if not self._directory.has_category(box, _SHELL):
+            if progress is not None:
+                self._note_off(name, progress)
+            return
+        if progress is None:
+            progress = self._progress[name] = self._begin(box)
+        if progress.boot != box.boot:
+            self._note_restart(box, progress)
+        progress.is_off, progress.is_busy = False, box.sessions > 0
+        is_behind = progress.number is None or box.events > progress.number or (is_start and box.sessions > 0)
+        if is_behind and progress.task is None:
+            self._catch_up(name, progress)
+
+    def _begin(self, box: Box) -> _Progress:
+        if self._is_resumed:
+            # It had no session before.
+            return _Progress(box.boot, 0)
+        if box.sessions:
+            return _Progress(box.boot, None)
+        # Nothing runs there, so all that will be said comes after this.
+        if box.events:
+            self._positions[box.name] = StreamPosition(box.boot, box.events)
+        return _Progress(box.boot, box.events)
+
+    def _note_off(self, name: str, progress: _Progress) -> None:
+        if not progress.is_off:
+            progress.is_off = True
+            self._offer(Missed(name, None, f"{name}: {SwitchedOff()}", is_end=self._box is not None))
+
+    def _note_restart(self, box: Box, progress: _Progress) -> None:
+        """The box runs anew: what was not read is gone."""
+        was_busy = progress.is_busy or progress.task is not None
+        if progress.task is not None:
+            progress.task.cancel()
+        progress.boot, progress.number, progress.task = box.boot, 0, None
+        position = StreamPosition(box.boot, 0)
+        if was_busy or self._session is not None:
+            reason = f"{box.name} was restarted; the output of its earlier sessions is gone"
+            self._offer(Missed(box.name, position, reason, is_end=self._session is not None))
+        else:
+            self._offer(Printed(box.name, position, []))
+
+    def _end_of(self, name: str, reason: str) -> None:
+        """Say that there will be no more, to one who asked for this box alone."""
+        if self._box is not None and not self._is_over:
+            self._is_over = True
+            self._offer(Missed(name, None, f"{name}: {reason}", is_end=True))
+
+    def _catch_up(self, name: str, progress: _Progress) -> None:
+        progress.task = task = asyncio.create_task(self._read_on(name, progress))
+        task.add_done_callback(lambda done: self._on_read(name, progress, done))
+
+    def _on_read(self, name: str, progress: _Progress, task: asyncio.Task[None]) -> None:
+        if progress.task is not task:
+            return
+        progress.task = None
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            log.error("the sessions of %s cannot be watched", name, exc_info=error)
+            self.end()
+
+    async def _read_on(self, name: str, progress: _Progress) -> None:
+        """Read what a box has until that is all, or it cannot be reached for long."""
+        pause_s, is_whole = _FIRST_PAUSE_S, False
+        while not is_whole:
+            try:
+                answer = await self._output.read(name, progress.boot, self._question(progress, _READ_BYTES))
+            except SwitchedOff:
+                self._note_off(name, progress)
+                return
+            except NoSuchSession as error:
+                self._end_of(name, str(error))
+                return
+            except Unreachable:
+                await self._directory.ask_boot(name, _FIND_S)
+                box = self._directory.boxes.get(name)
+                if box is None or self._directory.is_away(box):
+                    self._end_of(name, "it has left the fleet" if box is None else "it cannot be reached")
+                    return
+            except (TimedOut, Disconnected):
+                await self._output.bus.wait_connected(_ANSWER_S)
+            else:
+                item = self._printed(name, progress, answer, progress.number or 0)
+                is_first = progress.number is None
+                progress.number, is_whole, pause_s = answer.last, answer.is_whole, _FIRST_PAUSE_S
+                if item.rows or is_first:
+                    await self._put(item)
+                continue
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _question(self, progress: _Progress, most_bytes: int) -> ReadOutput:
+        age_s = None
+        if progress.number is None and self._session is None:
+            age_s = round(_now() - self._began_at, 3)
+        return ReadOutput(
+            self._name, progress.number, self._session, progress.since, age_s, most_bytes, self._is_newest
+        )
+
+    def _printed(self, name: str, progress: _Progress, output: Output, after: int) -> Printed:
+        """The rows that are for this watcher and that it has not got."""
+        rows = [
+            (row, data)
+            for row, data in _rows(output)
+            if (row.number > after or row.kind == "lost") and self._session in (None, row.session_id)
+        ]
+        self._is_over = self._is_over or (self._session is not None and any(row.kind == "exit" for row, _ in rows))
+        return Printed(name, StreamPosition(progress.boot, output.last), rows)
+
+    def _offer(self, item: Printed | Missed) -> None:
+        self._items.append(item)
+        self._has_items.set()
+
+    async def _put(self, item: Printed) -> None:
+        while len(self._items) > 1:
+            self._has_room.clear()
+            await self._has_room.wait()
+        self._offer(item)
+
+
+def _rows(output: Output) -> Iterator[tuple[OutputRow, memoryview]]:
+    data, start = memoryview(output.data), 0
+    for row in output.rows:
+        size = row.end - row.offset if row.kind in ("stdout", "stderr") else 0
+        yield row, data[start : start + size]
+        start += size
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

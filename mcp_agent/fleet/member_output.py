@@ -1,0 +1,233 @@
+"""The output of this box's sessions for gateways: published while one wants it, and read by who missed some.
+
+Published is what is new, or, if that is much, only that there is more. A read is served from the spool and needs
+nothing that an earlier one left here. While a watcher reads much, its cursor is kept between two reads: then a child
+waits for it, as for a client on this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import NamedTuple
+
+from mcp_agent.daemon import Daemon
+from mcp_agent.events.hub import MOST_CHUNK_BYTES, RATE_BYTES
+from mcp_agent.events.output_cursor import CursorItem, OutputCursor
+from mcp_agent.events.types import Condition
+from mcp_agent.fleet.bus import Bus, BusError, Message
+from mcp_agent.fleet.member_artifacts import MemberArtifacts
+from mcp_agent.fleet.messages import (
+    WANTED_S,
+    BadMessage,
+    Misunderstood,
+    NoSession,
+    Output,
+    OutputOff,
+    OutputRow,
+    ReadAnswer,
+    ReadArtifact,
+    ReadOutput,
+    encode,
+    read_read_question,
+)
+from mcp_agent.fleet.subjects import gateway_of, output_subject
+from mcp_agent.process.logs import event
+from tools.sessions.output_log import Exit, Lost, OutputLog, PieceSpan
+
+log = logging.getLogger(__name__)
+
+# More than that at once is not published, but announced, so often at most.
+_MOST_PUBLISHED_BYTES = 128 * 1024
+_PUBLISH_EVERY_S = 0.01
+_ANNOUNCE_EVERY_S = 0.05
+# Rows in one message; so its head stays small beside its bytes.
+_MOST_ROWS = 4_000
+_MOST_READ_BYTES = 512 * 1024
+# Between two reads of a watcher that keeps reading.
+_READS_ON_S = 2.0
+_MOST_READERS = 2_000
+_MOST_KNOWN = 100
+
+
+class _Reader(NamedTuple):
+    """A watcher that reads on, and the number up to which it has read."""
+
+    cursor: OutputCursor
+    number: int
+    read_at: float
+
+
+class _Followed(OutputCursor):
+    """No child waits for it: what it does not publish can be read."""
+
+    def needs(self, log: OutputLog, to: int, now: float) -> bool:
+        return False
+
+
+class MemberOutput:
+    """`may_hear` says whether gateways may hear of sessions at this moment. Artifacts are read on the same subject."""
+
+    def __init__(self, daemon: Daemon, box: str, may_hear: Condition) -> None:
+        self._hub = daemon.hub
+        self._sessions = daemon.sessions
+        self._subject = output_subject(box)
+        self._may_hear = may_hear
+        self._artifacts = MemberArtifacts(daemon.artifacts)
+        self._readers: dict[tuple[str, str], _Reader] = {}
+        self._is_wanted = asyncio.Event()
+        self._wanted_until = 0.0
+
+    async def serve(self, message: Message) -> None:
+        answer: ReadAnswer
+        try:
+            question = read_read_question(message.data)
+            if isinstance(question, ReadArtifact):
+                answer = await self._artifacts.answer(question)
+            else:
+                answer = self._read(question, gateway_of(message.subject))
+        except BadMessage as error:
+            event(log, logging.WARNING, "fleet.bad_message", message=str(error))
+            answer = Misunderstood(str(error))
+        await message.respond(encode(answer))
+
+    async def publish(self, bus: Bus) -> None:
+        """Until cancelled, or the daemon stops: publish what is new while a gateway wants it."""
+        while not self._hub.is_closed:
+            await self._is_wanted.wait()
+            cursor, woken = _Followed(), asyncio.Event()
+            cursor.wake = woken.set
+            number = self._hub.last_number
+            self._hub.resume(cursor, number)
+            self._hub.follow(cursor, self._may_hear)
+            try:
+                while not cursor.is_closed or cursor.behind:
+                    woken.clear()
+                    if cursor.behind:
+                        number = await self._publish(bus, cursor, number)
+                        continue
+                    async with asyncio.timeout_at(self._wanted_until):
+                        await woken.wait()
+            except TimeoutError:
+                if _now() >= self._wanted_until:
+                    self._is_wanted.clear()
+            finally:
+                self._hub.unfollow(cursor)
+            if cursor.is_closed and not self._hub.is_closed:
+                # Switched off for gateways. It may be switched on again, and then they read.
+                self._is_wanted.clear()
+
+    async def stop(self) -> None:
+        """Let watchers that read on have what there is to the end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_READS_ON_S / 2):
+                while self._readers:
+                    self._expire()
+                    await asyncio.sleep(_PUBLISH_EVERY_S)
+        for key in list(self._readers):
+            self._forget(key)
+
+    async def _publish(self, bus: Bus, cursor: OutputCursor, after: int) -> int:
+        """Publish what is new, and return the number up to which that is."""
+        rows, data = _take(cursor, _MOST_PUBLISHED_BYTES)
+        is_much = bool(cursor.behind)
+        if is_much:
+            cursor.skip_all()
+        last = self._hub.last_number
+        output = Output(self._hub.boot, last, last) if is_much else Output(self._hub.boot, after, last, rows, data)
+        with contextlib.suppress(BusError):
+            await bus.publish(self._subject, encode(output))
+        await asyncio.sleep(_ANNOUNCE_EVERY_S if is_much else _PUBLISH_EVERY_S)
+        return last
+
+    def _read(self, question: ReadOutput, gateway: str) -> Output | OutputOff | NoSession:
+        """Raises BadMessage."""
+        if not self._may_hear():
+            return OutputOff()
+        if question.session is not None and self._hub.log(question.session) is None:
+            return NoSession(tuple(each.session_id for each in self._hub.logs)[:_MOST_KNOWN])
+        self._wanted_until = _now() + WANTED_S
+        self._is_wanted.set()
+        self._expire()
+        key = gateway, question.watcher
+        reader = self._readers.get(key)
+        if reader is None or reader.number != question.after:
+            self._forget(key)
+            cursor, after = self._cursor(question)
+        else:
+            cursor, after = reader.cursor, reader.number
+        if question.is_newest:
+            lost = [(each, cursor.skip_old(each, 2 * RATE_BYTES, MOST_CHUNK_BYTES)) for each in list(cursor.behind)]
+        else:
+            lost = []
+        rows, data = _take(cursor, min(question.most_bytes, _MOST_READ_BYTES))
+        rows = (*(_row(each, item) for each, item in lost if item is not None), *rows)
+        is_whole = not cursor.behind
+        last = self._hub.last_number if is_whole else max([after, *(row.number for row in rows)])
+        if is_whole or question.is_newest or not question.most_bytes or len(self._readers) >= _MOST_READERS:
+            self._forget(key)
+        else:
+            if key not in self._readers:
+                self._hub.follow(cursor, self._may_hear)
+            self._readers[key] = _Reader(cursor, last, _now())
+            cursor.count_taken(len(data), _now())
+        return Output(self._hub.boot, after, last, rows, data, is_whole)
+
+    def _cursor(self, question: ReadOutput) -> tuple[OutputCursor, int]:
+        """Where a watcher begins, and the number of the last event before that. Raises BadMessage."""
+        hub, session = self._hub, question.session
+        cursor = OutputCursor(None if session is None else (session,))
+        if question.after is not None:
+            hub.resume(cursor, question.after)
+            return cursor, question.after
+        if session is not None and (found := hub.log(session)) is not None:
+            cursor.add(found, found.end if question.since is None else found.absolute(question.since))
+            return cursor, 0
+        if question.age_s is None:
+            raise BadMessage("output is read after a number, from an offset of a session, or since an age")
+        young = (each.log for each in self._sessions.all if each.age_s <= (question.age_s or 0.0))
+        first = min((each.next_number(0) - 1 for each in young), default=hub.last_number)
+        hub.resume(cursor, first)
+        return cursor, first
+
+    def _expire(self) -> None:
+        for key, reader in list(self._readers.items()):
+            if _now() - reader.read_at > _READS_ON_S:
+                self._forget(key)
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        reader = self._readers.pop(key, None)
+        if reader is not None:
+            self._hub.unfollow(reader.cursor)
+
+
+def _take(cursor: OutputCursor, most_bytes: int) -> tuple[tuple[OutputRow, ...], bytes]:
+    """What comes next for a cursor, about so much of it."""
+    rows: list[OutputRow] = []
+    parts: list[bytes] = []
+    for each, item in cursor.take(most_bytes):
+        if len(rows) >= _MOST_ROWS:
+            # Not taken yet: the cursor moves on when the next one is asked for.
+            break
+        if isinstance(item, PieceSpan):
+            data = each.data(item)
+            if len(data) == item.end - item.offset:
+                parts.append(data)
+            else:
+                item = Lost(item.offset, item.end)
+        rows.append(_row(each, item))
+    return tuple(rows), b"".join(parts)
+
+
+def _row(output: OutputLog, item: CursorItem) -> OutputRow:
+    if isinstance(item, Lost):
+        return OutputRow("lost", output.session_id, 0, item.offset, item.end)
+    if isinstance(item, Exit):
+        ended = item.exit_code, item.signal, item.ended_by
+        return OutputRow("exit", output.session_id, item.number, item.offset, item.offset, *ended)
+    return OutputRow(item.stream, output.session_id, item.number, item.offset, item.end)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
