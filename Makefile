@@ -97,7 +97,7 @@ lint: $(STAMP)
 
 $(DAEMON): pyproject.toml
 	@$(make-venv)
-	@echo "==> Installing what the daemon needs into .venv (30 MB to download, once)"
+	@echo "==> Installing what the daemon needs into .venv (34 MB to download, once)"
 	@$(call install,.)
 	@touch $@
 	@echo "==> Done; the next start takes a second"
