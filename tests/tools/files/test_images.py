@@ -79,7 +79,7 @@ def test_without_pillow_a_large_picture_is_refused_with_the_way_out(tmp_path: Pa
     (tmp_path / "large.png").write_bytes(_picture("PNG", (900, 900), noise=True))
     program = (
         "import sys; sys.modules['PIL'] = None\n"
-        "from pathlib import Path; from tools.context import Cancelled, ToolContext; from tools.files.paths import OpenPaths\n"
+        "from pathlib import Path; from tools.context import ToolContext; from tools.files.paths import OpenPaths\n"
         "from tools.filesystem.fs_read import fs_read\n"
         "path = Path(sys.argv[1])\n"
         "fs_read.function(ToolContext('a', OpenPaths(path.parent)), path=str(path), max_bytes=10)"
