@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec.structs import replace
 
 from tools.context import ToolContext
-from tools.files import images
+from tools.files import image_worker, images
 from tools.files.disk import read_up_to
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import OpenFile, Source, is_artifact, is_reference, open_source
@@ -161,7 +161,7 @@ def fs_read(
 def _image(ctx: ToolContext, origin: Source, file: OpenFile, picture: images.Picture, whole: bytes | None) -> FileImage:
     """`whole` is the file where it is small. A larger one is read by the process that scales it down."""
     size = file.status.st_size if whole is None else len(whole)
-    if whole is not None and size <= images.MOST_BYTES:
+    if whole is not None and size <= image_worker.MOST_BYTES:
         sent, sent_as = whole, picture
     else:
         sent, sent_as = ctx.image_scaler.scale_down(file.descriptor, size, picture, origin.shown, ctx.check)

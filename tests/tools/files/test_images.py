@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from tools.context import Cancelled, ToolContext
-from tools.files import images
+from tools.files import image_worker
 from tools.files.images import ImageScaler
 from tools.files.paths import OpenPaths
 from tools.filesystem.fs_read import FileImage, FileText, fs_read
@@ -60,7 +60,7 @@ def test_a_picture_is_told_by_its_bytes_whatever_its_name(tmp_path: Path, kind: 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
 def test_a_large_picture_is_scaled_down_and_says_so(tmp_path: Path, mode: str) -> None:
     data = _picture("PNG", (1_800, 900), mode=mode, noise=True)
-    assert len(data) > images.MOST_BYTES
+    assert len(data) > image_worker.MOST_BYTES
     (tmp_path / "large.png").write_bytes(data)
     result = _read(tmp_path / "large.png")
     assert isinstance(result, FileImage)
@@ -68,7 +68,7 @@ def test_a_large_picture_is_scaled_down_and_says_so(tmp_path: Path, mode: str) -
     content = result.body.content
     assert content is not None
     assert content.media is not None
-    assert len(content.media.data) <= images.MOST_BYTES
+    assert len(content.media.data) <= image_worker.MOST_BYTES
     with Image.open(io.BytesIO(content.media.data)) as sent:
         assert Image.MIME[sent.format or ""] == content.media.type
         assert f"scaled down to {sent.width} × {sent.height}" in result.render()
@@ -98,14 +98,14 @@ def test_a_picture_that_is_cut_off_is_binary_data(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_is_broken_and_large_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "broken.png").write_bytes(_picture("PNG")[:40] + os.urandom(images.MOST_BYTES))
+    (tmp_path / "broken.png").write_bytes(_picture("PNG")[:40] + os.urandom(image_worker.MOST_BYTES))
     with pytest.raises(TooLarge, match="cannot be scaled down"):
         _read(tmp_path / "broken.png")
 
 
 def test_a_picture_of_too_many_pixels_is_not_unpacked(tmp_path: Path) -> None:
     head = _picture("PNG")
-    claimed = head[:16] + (60_000).to_bytes(4, "big") * 2 + head[24:] + bytes(images.MOST_BYTES)
+    claimed = head[:16] + (60_000).to_bytes(4, "big") * 2 + head[24:] + bytes(image_worker.MOST_BYTES)
     (tmp_path / "bomb.png").write_bytes(claimed)
     with pytest.raises(TooLarge, match="60000 × 60000 pixels"):
         _read(tmp_path / "bomb.png")
@@ -116,7 +116,7 @@ def _bomb(folder: Path, side: int, kind: str = "PNG") -> Path:
     written = io.BytesIO()
     Image.new("RGB", (side, side)).save(written, kind)
     path = folder / f"bomb-{side}.{kind.lower()}"
-    path.write_bytes(written.getvalue().ljust(images.MOST_BYTES + 1, b"\0"))
+    path.write_bytes(written.getvalue().ljust(image_worker.MOST_BYTES + 1, b"\0"))
     return path
 
 
@@ -139,7 +139,7 @@ def test_what_a_picture_unpacks_to_takes_no_memory_of_ours(tmp_path: Path) -> No
 
 
 def test_a_picture_that_unpacks_to_hundreds_of_megabytes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TooLarge, match=f"9990 × 9990 pixels, and {images.MOST_PIXELS} are read at most"):
+    with pytest.raises(TooLarge, match=f"9990 × 9990 pixels, and {image_worker.MOST_PIXELS} are read at most"):
         _read(_bomb(tmp_path, 9_990))
 
 
