@@ -46,14 +46,21 @@ class Caller(Struct, frozen=True):
     user: str = ""
     # The gateway of a fleet that the call came by, which vouches for all the rest.
     gateway: str = ""
+    # Of a token that has one.
+    token_id: str = ""
 
     def with_client(self, client: str) -> Caller:
         """The same caller, once its program has said what it is called."""
         return replace(self, client=client)
 
     @property
+    def owner(self) -> str:
+        """What its artifacts and sessions belong to. A later token of the same name owns none of them."""
+        return self.token_id or self.name
+
+    @property
     def origin(self) -> Origin:
-        return Origin(self.name, self.connection, self.user, self.chat)
+        return Origin(self.owner, self.connection, self.user, self.chat)
 
     @property
     def is_on_mcp(self) -> bool:
@@ -111,9 +118,9 @@ class SharedContext(Struct, frozen=True):
             commands=deny.commands,
             report=call.report or shared.report,
             tell=call.tell or shared.tell,
-            owner=caller.name,
+            owner=caller.owner,
             origin=caller.origin,
-            artifacts=CallerArtifacts(self.artifacts, caller.name),
+            artifacts=CallerArtifacts(self.artifacts, caller.owner),
             yield_ms=shared.yield_ms if caller.transport in _MODELS else 0,
             sessions=shared.sessions,
             journal=shared.journal,
