@@ -17,7 +17,7 @@ TASKS ?=
 REPO ?= .
 LIMIT ?= 500
 
-.PHONY: serve dev screenshots test test-long test-openwebui test-clients check tests bench score fit tasks lint docs system programs clean
+.PHONY: serve dev screenshots test test-fast test-long test-openwebui test-clients check tests bench score fit tasks lint docs system programs clean
 
 # The terminal of the Tools page is fetched once, when the daemon is there; without it the page shows text.
 serve: $(DAEMON)
@@ -30,6 +30,10 @@ dev: $(DAEMON)
 # The checks of the code need one processor for half a minute, so they run beside the tests.
 test: $(STAMP) system programs
 	@$(MAKE) --no-print-directory -j2 check tests
+
+# What can be said without a daemon, a browser, NATS or a program from npm.
+test-fast: $(STAMP)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m 'not alone and not starts'
 
 test-long: $(STAMP) system programs
 	@MCP_AGENT_TEST_LONG=1 $(MAKE) --no-print-directory tests
@@ -93,7 +97,7 @@ lint: $(STAMP)
 
 $(DAEMON): pyproject.toml
 	@$(make-venv)
-	@echo "==> Installing what the daemon needs into .venv (30 MB to download, once)"
+	@echo "==> Installing what the daemon needs into .venv (34 MB to download, once)"
 	@$(call install,.)
 	@touch $@
 	@echo "==> Done; the next start takes a second"

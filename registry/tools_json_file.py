@@ -170,6 +170,9 @@ class RegistryFile:
             raise self._unusable(f"{self.path} cannot be {action}: {reason}") from None
 
     def _lock(self) -> AbstractContextManager[None]:
+        if self.path.is_symlink():
+            # Raises OSError for a link to itself, of which `resolve` makes a RuntimeError.
+            self.path.stat()
         return disk.folder_lock(self.path.resolve().parent)
 
 

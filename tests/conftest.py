@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,38 @@ from tests.support.shell_host import ShellHost, shell_host
 settings.register_profile("short", max_examples=60, deadline=None, derandomize=True, database=None)
 settings.register_profile("long", max_examples=2_000, deadline=None, database=None)
 settings.load_profile("long" if os.environ.get("MCP_AGENT_TEST_LONG") else "short")
+
+
+# What `make test-fast` leaves out: tests that start a daemon of their own, or programs of others.
+_STARTED = {"daemon", "shared_daemon", "probes"}
+_STARTING = {
+    f"tests.support.{name}"
+    for name in (
+        "browser",
+        "daemon",
+        "fleet",
+        "nats",
+        "node",
+        "open_webui",
+        "programs",
+        "raw",
+        "recording_daemon",
+        "terminal",
+    )
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and (_STARTED & set(item.fixturenames) or _starts_programs(item.module)):
+            item.add_marker("starts")
+
+
+def _starts_programs(module: ModuleType) -> bool:
+    """Whether a file of tests uses what starts programs: a module of it, or one of its functions."""
+    used = (getattr(value, "__module__", None) or getattr(value, "__name__", None) for value in vars(module).values())
+    named = {value.__name__ for value in vars(module).values() if isinstance(value, ModuleType)}
+    return not _STARTING.isdisjoint({*used, *named})
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,8 +1,10 @@
-"""The endpoints behind the Connect view: who is connected, and the tokens of clients."""
+"""The endpoints behind the Connect view: who is connected, how to connect, the tokens of clients, and login links."""
 
 from __future__ import annotations
 
 import asyncio
+import getpass
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Routes
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.auth_tokens import Tokens
+from mcp_agent.security.browser_logins import PAGE_PATH, TICKET_S, BrowserLogins
 from mcp_agent.transports.http import header_text
 from registry.profiles import Form
 
@@ -20,9 +23,12 @@ _NAME = "devbox"
 
 
 class Connections:
-    def __init__(self, daemon: Daemon, tokens: Tokens, connected: Callable[[], list[Caller]]) -> None:
+    def __init__(
+        self, daemon: Daemon, tokens: Tokens, logins: BrowserLogins, connected: Callable[[], list[Caller]]
+    ) -> None:
         self._daemon = daemon
         self._tokens = tokens
+        self._logins = logins
         self._connected = connected
 
     @property
@@ -33,6 +39,8 @@ class Connections:
             ("GET", "tokens"): self._list_tokens,
             ("POST", "tokens"): self._create,
             ("POST", "tokens/<name>/revoke"): self._revoke,
+            ("POST", "ticket"): self._create_ticket,
+            ("POST", "ticket/qr"): self._create_code,
         }
 
     async def _list_clients(self, _: ApiRequest) -> dict[str, Any]:
@@ -53,16 +61,23 @@ class Connections:
 
     async def _list_known(self, request: ApiRequest) -> dict[str, Any]:
         """For each program that people connect: the command that does it, and what it would write."""
-        base = f"{request.scope.get('scheme', 'http')}://{header_text(request.scope, b'host')}"
-        known = await asyncio.to_thread(_known, base, self._tokens.owner_file.absolute())
-        return {"url": f"{base}/mcp", "known": known}
+        base = _base(request)
+        host = f"{getpass.getuser()}@{socket.gethostname()}"
+        known = await asyncio.to_thread(_known, base, self._tokens.owner_file.absolute(), host)
+        return {"url": f"{base}/mcp", "host": host, "known": known}
 
     async def _list_tokens(self, _: ApiRequest) -> dict[str, Any]:
         found = await asyncio.to_thread(auth_tokens.clients, self._tokens.clients_file)
         return {
             "owner_file": str(self._tokens.owner_file),
             "tokens": [
-                {"name": each.name, "profile": each.profile, "form": each.form, "created": each.created}
+                {
+                    "name": each.name,
+                    "profile": each.profile,
+                    "form": each.form,
+                    "created": each.created,
+                    "expires": each.expires,
+                }
                 for each in found
             ],
         }
@@ -73,7 +88,11 @@ class Connections:
         if profile is not None:
             self._daemon.gate.profiles[profile]
         form = _form(request.optional_text("form") or "auto")
-        token = await asyncio.to_thread(auth_tokens.create, self._tokens.clients_file, name, profile, form)
+        lifetime_s = None if request.body.get("lifetime_s") is None else request.whole_number("lifetime_s")
+        if lifetime_s is not None and lifetime_s <= 0:
+            raise BadRequest("lifetime_s must be more than 0")
+        file = self._tokens.clients_file
+        token = await asyncio.to_thread(auth_tokens.create, file, name, profile, form, lifetime_s)
         self._put_in_force(request.by, "token_created", name)
         return {"name": name, "token": token}
 
@@ -83,21 +102,45 @@ class Connections:
         self._put_in_force(request.by, "token_revoked", name)
         return {"name": name}
 
+    async def _create_ticket(self, _: ApiRequest) -> dict[str, Any]:
+        """A link that logs one browser in, once, for `mcp-agent open` and for the token that a person pastes."""
+        return {"path": f"{PAGE_PATH}login?ticket={self._logins.create_ticket()}", "valid_s": TICKET_S}
+
+    async def _create_code(self, request: ApiRequest) -> dict[str, Any]:
+        """The same for the camera of a phone: the rows of a QR code, with the address by which the page was reached."""
+        import segno
+
+        ticket = await self._create_ticket(request)
+        code = segno.make_qr(f"{_base(request)}{ticket['path']}")
+        return {"rows": ["".join(map(str, row)) for row in code.matrix], "valid_s": TICKET_S}
+
     def _put_in_force(self, by: str, event: str, name: str) -> None:
         self._daemon.apply_tokens(self._tokens)
         self._daemon.audit.note(event, by=by, name=name)
 
 
-def _known(base: str, token_file: Path) -> list[dict[str, Any]]:
-    """What `mcp-agent connect --print` prints for each; where it makes a token, there is a place for one."""
+def _base(request: ApiRequest) -> str:
+    """The address of the daemon as the asking browser has it."""
+    return f"{request.scope.get('scheme', 'http')}://{header_text(request.scope, b'host')}"
+
+
+def _known(base: str, token_file: Path, host: str) -> list[dict[str, Any]]:
+    """What `mcp-agent connect --print` prints for each, on this machine and on another one that reaches `host` by ssh.
+
+    Where it makes a token, there is a place for one.
+    """
     # At first use: most daemons are never asked.
     from mcp_agent.cli.clients.config_file import ConfigEntry
     from mcp_agent.cli.clients.frameworks import PRINTED
     from mcp_agent.cli.clients.known_clients import CLIENTS, VARIABLE
-    from mcp_agent.cli.clients.reach import Http, mcp_url, token_flags
+    from mcp_agent.cli.clients.reach import Http, Stdio, by_ssh, mcp_url, token_flags
 
     def reach(profile: str | None) -> Http:
         return Http(mcp_url(base, profile), token_file, "<token>", token_flags(token_file))
+
+    def elsewhere(profile: str | None) -> Stdio:
+        # ssh by its name: where it is on this machine says nothing about another one.
+        return Stdio("ssh", by_ssh(host, profile).arguments)
 
     found: list[dict[str, Any]] = []
     for client in CLIENTS:
@@ -110,6 +153,7 @@ def _known(base: str, token_file: Path) -> list[dict[str, Any]]:
                 "command": f"mcp-agent connect {client.id}",
                 "file": f"~/{path}" if client.files else path,
                 "text": (empty.put(reach(client.profile).entry(client)).after or "").strip(),
+                "elsewhere": (empty.put(elsewhere(client.profile).entry(client)).after or "").strip(),
                 "variable": VARIABLE if client.secret == "variable" else None,
                 "installed": client.is_installed,
                 "long_results": client.long_results,

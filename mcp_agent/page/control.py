@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mcp_agent.calls.call import Caller
@@ -134,6 +134,7 @@ class Control:
         """Every profile with every switch, and what each tool costs, for the Tools view."""
         daemon = self._daemon
         profiles, catalog = daemon.gate.profiles, daemon.gate.catalog
+        shown = {tool.name: tool for tool in daemon.gate.visible(Access())}
         used = {name: sum(counts.by_code.values()) for name, counts in daemon.metrics.by_tool.items()}
         categories = {**catalog.categories, **{each: () for each in profiles.mounts if each not in catalog.categories}}
         return {
@@ -154,7 +155,8 @@ class Control:
                             "name": tool.name,
                             "description": tool.description,
                             "effect": tool.effect,
-                            "tokens": tool.list_tokens,
+                            # As the active profile shows it: with the focus question, a tool costs more.
+                            "tokens": shown.get(tool.name, tool).list_tokens,
                             "used": used.get(tool.name, 0),
                         }
                         for tool in tools
@@ -162,7 +164,10 @@ class Control:
                 }
                 for category, tools in categories.items()
             ],
-            "profiles": [_describe_switches(each, catalog.tools) for each in profiles.by_id.values()],
+            "profiles": [
+                _describe_switches(each, catalog.tools, daemon.gate.visible(Access(each.id)))
+                for each in profiles.by_id.values()
+            ],
         }
 
     async def _try_rules(self, request: ApiRequest) -> dict[str, Any]:
@@ -215,7 +220,7 @@ def _summarise_profile(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _describe_switches(profile: Profile, tools: Iterable[Tool]) -> dict[str, Any]:
+def _describe_switches(profile: Profile, tools: Iterable[Tool], visible: Sequence[Tool]) -> dict[str, Any]:
     return {
         **_summarise_profile(profile),
         "builtin": profile.id in SHIPPED,
@@ -223,7 +228,8 @@ def _describe_switches(profile: Profile, tools: Iterable[Tool]) -> dict[str, Any
         "effects": {effect: profile.effects.get(effect, True) for effect in EFFECTS},
         "categories": {name: switches.enabled for name, switches in profile.categories.items()},
         "on": [tool.name for tool in tools if profile.names_on(tool)],
-        "visible": [tool.name for tool in tools if profile.allows(tool)],
+        "visible": [tool.name for tool in visible],
+        "tokens": sum(tool.list_tokens for tool in visible),
         "deny": _describe_deny(profile),
     }
 

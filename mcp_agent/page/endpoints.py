@@ -59,9 +59,6 @@ class ApiRequest(Struct, frozen=True):
     def optional_text(self, name: str) -> str | None:
         return None if self.body.get(name) is None else self.text(name)
 
-    def flag(self, name: str) -> bool:
-        return bool(self._field(name, bool, "true or false"))
-
     def whole_number(self, name: str) -> int:
         value = self._field(name, int, "a whole number")
         if isinstance(value, bool):

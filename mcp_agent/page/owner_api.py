@@ -7,16 +7,13 @@ from collections.abc import Callable
 from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.activity import Activity
-from mcp_agent.page.call_series import CallSeries
 from mcp_agent.page.connections import Connections
 from mcp_agent.page.control import Control
 from mcp_agent.page.endpoints import Api
-from mcp_agent.page.file_views import FileViews
+from mcp_agent.page.file_views import FileViews, JournalViews
 from mcp_agent.page.health import HealthRoute
-from mcp_agent.page.journal_views import JournalViews
 from mcp_agent.page.mount_control import MountControl
 from mcp_agent.page.page_calls import PageCalls
-from mcp_agent.page.page_login import PageLogin
 from mcp_agent.page.session_views import SessionViews
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import BrowserLogins
@@ -32,13 +29,12 @@ def owner_api(
     groups = [
         Control(daemon, tokens, health, connected).routes,
         MountControl(daemon).routes,
-        PageLogin(logins).routes,
         calls.routes,
         SessionViews(daemon.sessions, calls).routes,
-        Activity(trail, CallSeries(trail, daemon.audit), daemon.recent_results).routes,
+        Activity(trail, daemon.audit, daemon.recent_results).routes,
         JournalViews(daemon.journal, trail, calls).routes,
         FileViews(daemon).routes,
-        Connections(daemon, tokens, connected).routes,
+        Connections(daemon, tokens, logins, connected).routes,
         daemon.elsewhere.routes(),
     ]
     return Api(groups, str(daemon.file.path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -28,12 +29,15 @@ class PageCalls:
         self._dispatcher = dispatcher
         self._gate = gate
         self._tokens = tokens
+        # The calls of the Try view that are under way, by the id that the page gave them.
+        self._running: dict[str, asyncio.Task[Outcome]] = {}
 
     @property
     def routes(self) -> Routes:
         return {
             ("POST", "call"): self._call,
             ("POST", "try"): self._try,
+            ("POST", "try/<id>/cancel"): self._cancel,
             ("GET", "try/tools"): self._list_tools,
         }
 
@@ -70,9 +74,18 @@ class PageCalls:
         """Call a tool as a client with that profile or token would, and show the answer in every form."""
         access, form = self._access(request.optional_text("profile"), request.optional_text("token"))
         call = _call(request.text("tool"), request.mapping("arguments"), access, form)
+        run_id = request.optional_text("id") or call.id
         begun = time.perf_counter()
-        outcome = await self._dispatcher.call(call)
+        running = self._running[run_id] = asyncio.create_task(self._dispatcher.call(call))
+        try:
+            await asyncio.wait([running])
+        finally:
+            running.cancel()
+            del self._running[run_id]
         took_ms = (time.perf_counter() - begun) * 1000
+        if running.cancelled():
+            return {"ok": False, "code": "CANCELLED", "ms": took_ms, "message": "You cancelled it.", "call": call.id}
+        outcome = running.result()
         if isinstance(outcome, Refusal):
             return {"ok": False, "code": outcome.code, "ms": took_ms, "message": outcome.message, "call": call.id}
         return {
@@ -82,6 +95,13 @@ class PageCalls:
             "call": call.id,
             **_shown(outcome),
         }
+
+    async def _cancel(self, request: ApiRequest) -> dict[str, Any]:
+        running = self._running.get(request.named["id"])
+        if running is None:
+            raise BadRequest("that call is not under way", status=404)
+        running.cancel()
+        return {}
 
     def _access(self, profile: str | None, token: str | None) -> tuple[Access, Form]:
         """What a holder of the token, or a client with the profile, may use. Raises UnknownName, BadRequest."""

@@ -32,6 +32,7 @@ class SessionViews:
     def routes(self) -> Routes:
         return {
             ("POST", "sessions"): self._start,
+            ("POST", "sessions/clear"): self._clear,
             ("GET", "sessions/<id>"): self._show,
             ("GET", "sessions/<id>/output"): self._read,
             ("GET", "sessions/<id>/search"): self._search,
@@ -49,6 +50,9 @@ class SessionViews:
             rows=request.body.get("rows"),
         )
         return describe_session(self._find(started["session_id"]))
+
+    async def _clear(self, _: ApiRequest) -> dict[str, Any]:
+        return {"cleared": self._sessions.forget_finished()}
 
     async def _show(self, request: ApiRequest) -> dict[str, Any]:
         return describe_session(self._find(request.named["id"]))

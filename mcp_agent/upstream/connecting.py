@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable
@@ -13,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mcp_agent import MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE, __version__
-from mcp_agent.upstream.client_package import import_client
 from mcp_agent.upstream.process_transport import ServerProcess, process_transport
 from registry.mounts import Mount, SecretPlace, Values
 from registry.user_error import UserError
-from tools.cli.programs import find_program
+from tools.cli.program_help import find_program
 from tools.sessions.manager import SessionManager
 
 if TYPE_CHECKING:
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
 
 START_S = 60.0
+# The official client: imported at the first use of a mounted server.
+_CLIENT_MODULES = ("mcp.client", "mcp.client.streamable_http", "mcp.client.subscriptions", "httpx2")
 _OURSELVES = {"name": "mcp-agent", "version": __version__}
 
 
-class Surroundings(Struct, frozen=True):
-    """What every mounted server is started with: who owns its process, its folder, and who we are."""
+class LaunchContext(Struct, frozen=True):
+    """Session manager, working directory and boot id for a mounted server."""
 
     sessions: SessionManager
     folder: Path
@@ -46,11 +48,12 @@ class Listeners(Struct, frozen=True):
 
 @contextlib.asynccontextmanager
 async def connect(
-    mount: Mount, around: Surroundings, process: ServerProcess, listeners: Listeners
+    mount: Mount, context: LaunchContext, process: ServerProcess, listeners: Listeners
 ) -> AsyncIterator[Client]:
     """A client that has greeted its server. Raises UserError, and whatever the client raises."""
-    # In a thread: everybody else would wait for it.
-    await asyncio.to_thread(import_client)
+    # It takes half a second. In a thread, because everybody else would wait for it.
+    for name in _CLIENT_MODULES:
+        await asyncio.to_thread(importlib.import_module, name)
     from mcp.client import Client
     from mcp.types import (
         Implementation,
@@ -67,7 +70,7 @@ async def connect(
             listeners.on_resources_changed()
 
     async with contextlib.AsyncExitStack() as stack:
-        transport = await _transport(mount, around, process, listeners, stack)
+        transport = await _transport(mount, context, process, listeners, stack)
         client = Client(
             transport,
             message_handler=hear,
@@ -79,16 +82,9 @@ async def connect(
         yield client
 
 
-def envelope(version: str) -> dict[str, Any]:
-    """What each request to a server of the era without handshakes says of us, as those of the client do."""
-    from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
-
-    return {PROTOCOL_VERSION_META_KEY: version, CLIENT_INFO_META_KEY: _OURSELVES, CLIENT_CAPABILITIES_META_KEY: {}}
-
-
 async def _transport(
     mount: Mount,
-    around: Surroundings,
+    context: LaunchContext,
     process: ServerProcess,
     listeners: Listeners,
     stack: contextlib.AsyncExitStack,
@@ -101,13 +97,13 @@ async def _transport(
             if response.status_code >= 400:
                 process.http_error = f"{response.status_code} {response.reason_phrase}".strip()
 
-        headers = {**_resolve(mount.headers), MOUNTED_BY_HEADER.decode(): around.boot}
+        headers = {**_resolve(mount.headers), MOUNTED_BY_HEADER.decode(): context.boot}
         timeout = httpx2.Timeout(30.0, read=mount.timeout_seconds + 30.0)
         hooks = {"response": [note_error]}
         http = httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False, event_hooks=hooks)
         return streamable_http_client(mount.url, http_client=await stack.enter_async_context(http))
-    environment = {**_resolve(mount.env), MOUNTED_BY_VARIABLE: around.boot}
-    folder = around.folder / Path(os.path.expandvars(mount.cwd)).expanduser()
+    environment = {**_resolve(mount.env), MOUNTED_BY_VARIABLE: context.boot}
+    folder = context.folder / Path(os.path.expandvars(mount.cwd)).expanduser()
     if not folder.is_dir():
         raise UserError(f"its folder {folder} is not there")
     program = find_program(mount.command, environment, folder)
@@ -119,7 +115,7 @@ async def _transport(
     process.on_end = listeners.on_end
     # The processes of each start are told apart by this name, so that ending one ends no other.
     name = f"mount-{mount.category}-{secrets.token_hex(4)}"
-    return process_transport(around.sessions, name, (program, *mount.args), folder, environment, process)
+    return process_transport(context.sessions, name, (program, *mount.args), folder, environment, process)
 
 
 def _resolve(values: Values) -> dict[str, str]:

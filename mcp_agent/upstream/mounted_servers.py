@@ -222,7 +222,6 @@ class Mounts:
                 str(entry["name"]),
                 arguments,
                 ctx.progress if ctx.wants_progress else None,
-                has_schema=entry.get("outputSchema") is not None,
             )
             if links := resource_links(answer):
                 self._remember(links, mount.category)
@@ -242,7 +241,7 @@ class Mounts:
         key = (mount.category, caller if mount.is_per_caller else "")
         upstream = self._upstreams.pop(key, None)
         if upstream is None:
-            from mcp_agent.upstream.connecting import Surroundings
+            from mcp_agent.upstream.connecting import LaunchContext
             from mcp_agent.upstream.upstream_server import Upstream
 
             if mount.is_per_caller:
@@ -251,8 +250,8 @@ class Mounts:
             def ask() -> None:
                 self._ask(mount.category)
 
-            around = Surroundings(self._sessions, self._working_directory, self._boot)
-            upstream = Upstream(mount, around, ask, ask)
+            context = LaunchContext(self._sessions, self._working_directory, self._boot)
+            upstream = Upstream(mount, context, ask, ask)
         # The one that was used last stands last.
         self._upstreams[key] = upstream
         return upstream

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from mcp_agent.upstream.direct_calls import DirectCalls, ServerDisconnected
 from tools.sessions.manager import SessionManager
 from tools.sessions.output_log import Stream
 from tools.sessions.process import Status
@@ -44,8 +44,6 @@ class ServerProcess:
         # The last answer over HTTP that was an error, such as "401 Unauthorized".
         self.http_error = ""
         self.on_end: Callable[[], object] = lambda: None
-        # Its pipe, for calls of tools; None for a server that is reached over HTTP.
-        self.calls: DirectCalls | None = None
 
     def hear_stderr(self, data: bytes) -> None:
         self.stderr = (self.stderr + data.decode("utf-8", "replace"))[-_STDERR_CHARS:]
@@ -56,14 +54,9 @@ class ServerProcess:
 
 
 class _Lines:
-    """Splits what a server prints into lines, and holds those that nobody has taken yet.
+    """Splits what a server prints into lines, and holds those that nobody has taken yet."""
 
-    `take_at_once` is offered each line first, and says whether it has taken it. It is not while others wait, which came
-    before, nor when there are many: the event loop has other things to do, too.
-    """
-
-    def __init__(self, take_at_once: Callable[[bytes], bool]) -> None:
-        self._take_at_once = take_at_once
+    def __init__(self) -> None:
         self._unfinished = bytearray()
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -73,14 +66,11 @@ class _Lines:
     def feed(self, data: bytes) -> bool:
         """Take output. False if there is enough for now. Raises ValueError for a line that is too long."""
         *complete, rest = data.split(b"\n")
-        are_few = len(complete) <= _AT_ONCE
         for part in complete:
             line = part
             if self._unfinished:
                 line = bytes(self._unfinished) + part
                 self._unfinished.clear()
-            if are_few and not self._waiting and self._take_at_once(line):
-                continue
             self._waiting.append(line)
             self._waiting_bytes += len(line)
             self._change.set()
@@ -112,9 +102,8 @@ class _Lines:
 class _Incoming:
     """The messages of the server, as the client reads them."""
 
-    def __init__(self, lines: _Lines, program: OwnProgram, process: ServerProcess, calls: DirectCalls) -> None:
+    def __init__(self, lines: _Lines, program: OwnProgram, process: ServerProcess) -> None:
         self._lines = lines
-        self._calls = calls
         self._program = program
         self._process = process
         self._taken = 0
@@ -132,11 +121,15 @@ class _Incoming:
             if self._taken % _AT_ONCE == 0:
                 # A server that never stops printing would keep the event loop to itself.
                 await asyncio.sleep(0)
-            if self._calls.take(line) or not line.strip():
+            if not line.strip():
                 continue
             try:
                 return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
             except ValueError:
+                pass
+            try:
+                return SessionMessage(types.jsonrpc_message_adapter.validate_python(_read_loosely(line), by_name=False))
+            except (ValueError, RecursionError):
                 # Some servers print other things to their standard output. The client needs none of it.
                 self._process.hear_stderr(line[:200] + b"\n")
         raise anyio.EndOfStream
@@ -174,13 +167,7 @@ class _Outgoing:
     async def send(self, item: SessionMessage) -> None:
         import anyio
 
-        try:
-            await self.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-        except ServerDisconnected:
-            raise anyio.BrokenResourceError from None
-
-    async def write(self, line: bytes) -> None:
-        """Raises Disconnected if the server does not read."""
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         child = self._program.child
         rest = line if self._waiting else line[child.write_at_once(line) :]
         if not rest:
@@ -191,7 +178,7 @@ class _Outgoing:
             async with self._turn:
                 if await child.write(rest) < len(rest):
                     self._on_stuck()
-                    raise ServerDisconnected
+                    raise anyio.BrokenResourceError
         finally:
             self._waiting -= 1
 
@@ -217,14 +204,12 @@ async def process_transport(
     """A transport that starts the server when it is entered and ends it when it is left."""
     import anyio
 
-    lines = _Lines(lambda line: process.calls is not None and process.calls.take(line))
+    lines = _Lines()
 
     def end(problem: str = "") -> None:
         process.problem = process.problem or problem
         lines.end()
         process.on_end()
-        if process.calls is not None:
-            process.calls.end()
 
     def on_output(stream: Stream, data: bytes) -> bool:
         if stream == "stderr":
@@ -247,12 +232,8 @@ async def process_transport(
 
     program = sessions.start_program(name, argv, cwd, environment, on_output=on_output, on_exit=on_exit)
     try:
-        outgoing = _Outgoing(program, lambda: end(_STUCK))
-        process.calls = DirectCalls(outgoing.write)
-        yield _Incoming(lines, program, process, process.calls), outgoing
+        yield _Incoming(lines, program, process), _Outgoing(program, lambda: end(_STUCK))
     finally:
-        if process.calls is not None:
-            process.calls.end()
         # Also where the task is being cancelled: no server may be left behind.
         with anyio.CancelScope(shield=True):
             if process.problem == _STUCK:
@@ -261,3 +242,11 @@ async def process_transport(
                     await asyncio.wait_for(exited.wait(), _EXIT_S)
             is_ending = True
             await program.end(_GRACE_S)
+
+
+def _read_loosely(line: bytes) -> Any:
+    """What some servers write though it is no JSON: NaN, which is null, and half a character, where they cut a text."""
+    whole = json.dumps(json.loads(line, parse_constant=lambda _: None), ensure_ascii=False).encode(
+        "utf-16", "surrogatepass"
+    )
+    return json.loads(whole.decode("utf-16", "replace"))

@@ -13,17 +13,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_agent.process.logs import event
-from mcp_agent.upstream.connecting import START_S, Listeners, Surroundings, connect, envelope
-from mcp_agent.upstream.direct_calls import DirectCalls, Progress, ServerDisconnected, is_plain
+from mcp_agent.upstream.connecting import START_S, LaunchContext, Listeners, connect
 from mcp_agent.upstream.process_transport import ServerProcess
 from registry.mounts import Mount
 from tools.kit.errors import ToolError, UpstreamFailed, UpstreamUnavailable
 
 if TYPE_CHECKING:
     from mcp.client import Client
-    from mcp.types import CallToolResult
 
 log = logging.getLogger(__name__)
+
+# Told of the progress of a call: what is done, of how much, and a sentence.
+Progress = Callable[[float, float | None, str | None], None]
 
 MOST_RESTARTS = 5
 _FIRST_PAUSE_S = 0.5
@@ -37,6 +38,8 @@ _MOST_PAGES = 100
 # The codes and messages by which the client says that it has no connection any more.
 _CONNECTION_CLOSED = (-32000, "Connection closed")
 _SESSION_UNKNOWN = (-32600, "Session terminated")
+# The client's answers to a server that wants something of a person or a model while a call runs.
+_ASKS = [(-32600, f"{what} not supported") for what in ("Elicitation", "Sampling", "List roots")]
 _HTTP_ERROR = "Server returned an error response"
 
 
@@ -46,7 +49,7 @@ class Upstream:
     def __init__(
         self,
         mount: Mount,
-        around: Surroundings,
+        context: LaunchContext,
         on_tools_changed: Callable[[], object],
         on_resources_changed: Callable[[], object],
     ) -> None:
@@ -58,7 +61,7 @@ class Upstream:
         self.server_name = ""
         self.protocol_version = ""
         self.calls_under_way = 0
-        self._around = around
+        self._context = context
         self._on_tools_changed = on_tools_changed
         self._on_resources_changed = on_resources_changed
         self._failures = 0
@@ -69,8 +72,6 @@ class Upstream:
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Client] | None = None
         self._running: Client | None = None
-        # Past the client, where the server can be called so.
-        self._calls: DirectCalls | None = None
         self._ended = asyncio.Event()
 
     @property
@@ -111,42 +112,24 @@ class Upstream:
                 return []
             return await _every(lambda cursor: client.list_prompts(cursor=cursor), "prompts")
 
-    async def call(
-        self, tool: str, arguments: dict[str, Any], report: Progress | None, *, has_schema: bool = True
-    ) -> dict[str, Any]:
-        """Call a tool. Gives the result as the server sent it. `report` is told of progress. Raises a ToolError.
-
-        `has_schema`: the tool says what its results look like, and they are held to it.
-        """
+    async def call(self, tool: str, arguments: dict[str, Any], report: Progress | None) -> dict[str, Any]:
+        """Call a tool. Gives the result as the server sent it. `report` is told of progress. Raises a ToolError."""
         try:
-            return await self._call_once(tool, arguments, report, has_schema)
+            return await self._call_once(tool, arguments, report)
         except _SessionUnknown:
             # The server was started anew, and has refused the call: it has done nothing yet.
-            return await self._call_once(tool, arguments, report, has_schema)
+            return await self._call_once(tool, arguments, report)
 
-    async def _call_once(
-        self, tool: str, arguments: dict[str, Any], report: Progress | None, has_schema: bool
-    ) -> dict[str, Any]:
-        client = self._running
-        if client is None or self._ended.is_set():
-            client = await self._client()
-        ended = self._ended
+    async def _call_once(self, tool: str, arguments: dict[str, Any], report: Progress | None) -> dict[str, Any]:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            assert report is not None, "only then is it passed on"
+            report(progress, total, message)
+
         self.calls_under_way += 1
         try:
-            if self._calls is not None:
-                answer = await self._calls.call(tool, arguments, report)
-                if answer.get("resultType", "complete") != "complete":
-                    result = await _finish(client, tool, arguments, report, answer)
-                elif not has_schema and is_plain(answer):
-                    return answer
-                else:
-                    result = await _validate(client, tool, answer)
-            else:
-                result = await _call_by_client(client, tool, arguments, report)
-        except UpstreamFailed:
-            raise
-        except Exception as error:
-            raise self._as_tool_error(error, tool, ended) from None
+            async with self._use(tool) as client:
+                callback = None if report is None else on_progress
+                result = await client.call_tool(tool, arguments, progress_callback=callback)
         finally:
             self.calls_under_way -= 1
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -235,14 +218,12 @@ class Upstream:
         began = time.monotonic()
         listeners = Listeners(self._on_tools_changed, self._on_resources_changed, ended.set)
         try:
-            async with connect(self.mount, self._around, self.process, listeners) as client:
+            async with connect(self.mount, self._context, self.process, listeners) as client:
                 self.state, self.problem, self._last_stderr = "running", "", ""
                 self.server_name = client.server_info.name if client.server_info is not None else ""
                 self.protocol_version = client.protocol_version
                 event(log, logging.INFO, "mount.connected", mount=self.mount.category, server=self.server_name)
-                self._running, self._calls = client, self.process.calls
-                if self._calls is not None and not _has_handshake(client):
-                    self._calls.envelope = envelope(client.protocol_version)
+                self._running = client
                 ready.set_result(client)
                 await self._follow_changes(client, ended)
         except TimeoutError:
@@ -262,7 +243,7 @@ class Upstream:
             self._running = None
             if time.monotonic() - began > _STEADY_S:
                 self._failures = 0
-            if self.state == "running" and not self._around.sessions.is_closed:
+            if self.state == "running" and not self._context.sessions.is_closed:
                 status = self.process.status
                 self._fail(
                     "the connection was lost" if status is None else f"it ended with exit code {status.exit_code}"
@@ -311,9 +292,11 @@ class Upstream:
         if told == _SESSION_UNKNOWN:
             ended.set()
             return _SessionUnknown(f"{name} does not know this connection any more")
-        if ended.is_set() or told == _CONNECTION_CLOSED or isinstance(error, ServerDisconnected):
+        if ended.is_set() or told == _CONNECTION_CLOSED:
             ended.set()
             return self._unavailable(during=what)
+        if told in _ASKS:
+            return UpstreamFailed(f"{what} asks for input while it runs, and a mounted server cannot ask anybody")
         if isinstance(error, TimeoutError):
             return UpstreamUnavailable(f"{name} did not answer {what} in time")
         return UpstreamFailed(str(error) if told is not None else f"{name}: {_describe(error)}")
@@ -345,37 +328,6 @@ class _SessionUnknown(UpstreamUnavailable):
 def _has_handshake(client: Client) -> bool:
     """Whether the server is of the era in which a connection begins with one."""
     return client.protocol_version < "2026"
-
-
-async def _validate(client: Client, tool: str, answer: dict[str, Any]) -> CallToolResult:
-    """The answer as the official client gives it. Raises what the client raises for one that is not as it should be."""
-    from mcp.types import CallToolResult
-
-    result = CallToolResult.model_validate(answer, by_name=False)
-    if not result.is_error:
-        await client.session.validate_tool_result(tool, result)
-    return result
-
-
-async def _finish(
-    client: Client, tool: str, arguments: dict[str, Any], report: Progress | None, answer: dict[str, Any]
-) -> CallToolResult:
-    """The result of a call that takes several rounds, of which the first is over: the client drives the others."""
-    asked, state = answer.get("inputRequests"), answer.get("requestState")
-    if asked or not isinstance(state, str):
-        raise UpstreamFailed(f"{tool} asks for input while it runs, and a mounted server cannot ask anybody")
-    return await _call_by_client(client, tool, arguments, report, state)
-
-
-async def _call_by_client(
-    client: Client, tool: str, arguments: dict[str, Any], report: Progress | None, state: str | None = None
-) -> CallToolResult:
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        assert report is not None, "only then is it passed on"
-        report(progress, total, message)
-
-    callback = None if report is None else on_progress
-    return await client.call_tool(tool, arguments, progress_callback=callback, request_state=state)
 
 
 async def _every(ask: Callable[[str | None], Awaitable[Any]], field: str) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ def rows() -> list[Row]:
             "a call through a mounted stdio server of the official package over /mcp, latency",
             "the official client, directly",
             "µs",
-            Goal(1.3),
+            Goal(1.4),
             _mount_call([*subject("mcp_echo"), "stdio"]),
         ),
         Row(

@@ -63,6 +63,15 @@ async def test_mount_answers_when_the_tools_can_be_called_and_remove_takes_them_
         assert "no server is mounted as 'small'" in daemon.cli("mount", "remove", "small").stderr
 
 
+async def test_a_mount_says_which_connected_client_does_not_see_it_and_why(home: Path) -> None:
+    with running(home) as daemon:
+        async with daemon.http() as http, http.stream("GET", "/sse"):
+            assert command(home, "profile", "use", "read-only").returncode == 0
+            done = mount(daemon, "small", "--", *LINE)
+        assert "its profile is read-only, and it shows only tools that it names: mcp-agent enable TOOL" in done.stdout
+        assert "default" in done.stdout.partition("shown in the profiles ")[2].splitlines()[0]
+
+
 async def test_a_mount_that_does_not_start_says_why(home: Path) -> None:
     with running(home) as daemon:
         done = mount(daemon, "broken", "--", *LINE, "--exit", "7", "--stderr", "the disk is full")

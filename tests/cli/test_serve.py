@@ -73,7 +73,6 @@ def test_a_start_imports_nothing_of_what_is_not_set_up(home: Path) -> None:
     assert {name for name in imported if name.rpartition(".")[0] in rooms} == {
         "mcp_agent.upstream.mounted_servers",
         "tools.cli.program_help",
-        "tools.cli.programs",
     }
     assert {name.partition(".")[0] for name in imported} & libraries == set()
     assert "registry.mounts" not in imported

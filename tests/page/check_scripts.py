@@ -1,6 +1,7 @@
 """Checks the JavaScript of the page: `python -m tests.page.check_scripts`, with `--write` to mend what can be mended.
 
-Biome formats and lints, as `biome.json` says. TypeScript checks the types that JSDoc comments give (`jsconfig.json`).
+Biome formats and lints, as `biome.json` says. TypeScript checks the types (`jsconfig.json`) that JSDoc comments and
+`types.d.ts` give.
 """
 
 from __future__ import annotations

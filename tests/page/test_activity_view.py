@@ -30,8 +30,12 @@ async def test_calls_show_as_they_happen_and_can_be_opened(browser: Browser, dae
         await expect(detail).to_contain_text('"content": "<13 chars>"')
         await expect(detail).to_contain_text('"bytes_written": 13')
         await expect(detail).not_to_contain_text("a secret text")
+        await expect(rows.first.locator(".log-subject")).to_have_text(str(tmp_path / "missing.txt"))
         await page.get_by_label("Filter the calls").fill("not_found")
         await expect(rows).to_have_count(1)
+        await page.get_by_label("Filter the calls").fill(str(tmp_path / "a.txt"))
+        await expect(rows).to_have_count(1)
+        await expect(rows.first).to_contain_text("fs_write")
         await page.get_by_label("Filter the calls").fill("")
         await page.get_by_label("What to show").select_option("errors")
         await expect(rows).to_have_count(1)
@@ -40,6 +44,17 @@ async def test_calls_show_as_they_happen_and_can_be_opened(browser: Browser, dae
         await expect(plots.nth(1)).to_contain_text("Errors1 (50 %)")
         await page.get_by_role("button", name="Last day").click()
         await expect(plots.nth(0)).to_contain_text("Calls2")
+
+
+async def test_a_command_is_shown_as_the_log_has_it_and_found_by_the_filter(browser: Browser, daemon: Daemon) -> None:
+    async with daemon.http() as client, opened(browser, daemon) as window:
+        await client.post("/tools/shell_exec", json={"command": "printf %s a-secret"})
+        await client.post("/tools/fs_list", json={"path": "/"})
+        await window.view("activity")
+        rows = window.page.locator(".log-row")
+        await expect(rows).to_have_count(2)
+        await window.page.get_by_label("Filter the calls").fill("printf")
+        await expect(rows.locator(".log-subject")).to_have_text(["printf … <18 chars>"])
 
 
 async def test_a_policy_change_and_a_refused_login_are_events(browser: Browser, daemon: Daemon) -> None:

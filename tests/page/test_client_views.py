@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import re
+import socket
 from pathlib import Path
 
 import pytest
+import zxingcpp
+from PIL import Image
 from playwright.async_api import Browser, expect
 
 from tests.support.browser import opened
@@ -69,6 +73,53 @@ async def test_clients_are_listed_and_tokens_made_and_revoked(browser: Browser, 
     events = daemon.cli("audit", "--event", "token_*", "--json").stdout
     assert token not in events
     assert "token_revoked" in events
+
+
+async def test_a_token_is_made_with_an_expiry_and_shows_it(browser: Browser, daemon: Daemon) -> None:
+    async with opened(browser, daemon) as window:
+        page = window.page
+        await window.view("connect")
+        await page.get_by_role("button", name="Create a token").click()
+        await page.locator('[name="name"]').fill("visitor")
+        await page.get_by_label("Expires").select_option("in a week")
+        await page.get_by_role("button", name="Create", exact=True).click()
+        await page.get_by_role("button", name="Done").click()
+        await expect(page.locator("tr", has_text="visitor")).to_contain_text(re.compile(r"in 6 d 23 h"))
+    assert "visitor" in daemon.cli("token", "list").stdout
+
+
+async def test_a_client_on_another_machine_is_connected_through_ssh_or_by_url(
+    browser: Browser, shared_daemon: Daemon
+) -> None:
+    async with opened(browser, shared_daemon) as window:
+        page = window.page
+        await window.view("connect")
+        await page.get_by_role("button", name="On another machine").click()
+        host = f"{getpass.getuser()}@{socket.gethostname()}"
+        card = page.locator("section", has_text="Connect a client")
+        await expect(card).to_contain_text(f"mcp-agent connect claude-code --ssh {host}")
+        await expect(card).to_contain_text('"command": "ssh"')
+        port = address(shared_daemon)[1]
+        await expect(card).to_contain_text(f"ssh -N -L {port}:127.0.0.1:{port} {host}")
+        await expect(card).to_contain_text(f"{shared_daemon.url}/mcp")
+
+
+async def test_the_camera_of_a_phone_reads_a_link_that_logs_it_in_once(
+    browser: Browser, shared_daemon: Daemon, tmp_path: Path
+) -> None:
+    async with opened(browser, shared_daemon, color_scheme="dark") as window:
+        await window.view("connect")
+        await expect(window.page.get_by_text("A phone cannot reach 127.0.0.1")).to_be_visible()
+        await window.page.get_by_role("button", name="Show the code").click()
+        await window.page.get_by_label("A code with a login link").screenshot(path=tmp_path / "code.png")
+    with Image.open(tmp_path / "code.png") as picture:
+        (code,) = zxingcpp.read_barcodes(picture)
+    for heading in ("Tools", "That link was used, or is too old"):
+        phone = await browser.new_context(viewport={"width": 390, "height": 800})
+        page = await phone.new_page()
+        await page.goto(code.text)
+        await expect(page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
+        await phone.close()
 
 
 async def test_health_tells_of_limits_and_refused_requests(browser: Browser, daemon: Daemon) -> None:

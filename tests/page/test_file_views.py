@@ -93,6 +93,17 @@ async def test_files_are_browsed_looked_at_and_downloaded(browser: Browser, daem
         await page.get_by_label("Path").fill(str(folder / "readme.md"))
         await page.keyboard.press("Enter")
         await expect(page.locator(".source pre")).to_contain_text("last line")
+        await page.go_back()
+        await expect(page.get_by_label("The file").get_by_role("heading")).to_have_text("data.bin")
+        await page.go_back()
+        await expect(image).to_be_visible()
+        for _ in range(3):
+            await page.go_back()
+        await expect(page.locator(".file-row", has_text="project")).to_be_visible()
+        address = f"{daemon.url}/#/files{folder}/readme.md"
+        assert await page.locator(".file-row", has_text="project").get_attribute("href") == f"#/files{folder}/"
+        await page.goto(address)
+        await expect(page.locator(".source pre")).to_contain_text("last line")
     events = daemon.cli("audit", "--event", "download", "--json").stdout
     assert "data.bin" in events
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.page.call_series import CallSeries
+from mcp_agent.page.activity import CallSeries
 from mcp_agent.storage.audit_log import AuditLog
 from mcp_agent.storage.audit_reader import Trail
 from tests.support.daemon import Daemon

@@ -185,3 +185,61 @@ async def test_output_goes_on_without_a_gap_after_the_line_was_down(browser: Bro
         await expect(screen).to_contain_text("line-9")
         rows = [row.strip() for row in (await screen.locator(".xterm-rows").inner_text()).split("\n")]
         assert [row for row in rows if row.startswith("line-")] == [f"line-{number}" for number in range(1, 10)]
+
+
+async def test_finished_sessions_are_a_list_of_their_own_and_can_be_cleared(browser: Browser, daemon: Daemon) -> None:
+    for number in range(20):
+        await _start(daemon, f"echo out-{number}; exit {number % 3}")
+    await _start(daemon, "echo it-runs; sleep 1000")
+    async with daemon.http() as client:
+        await eventually(
+            lambda: client.get("/api/sessions"),
+            lambda found: sum(not each["running"] for each in found.json()["sessions"]) == 20,
+        )
+    async with opened(browser, daemon) as window:
+        page = window.page
+        await window.view("sessions")
+        finished = page.get_by_label("Finished sessions", exact=True)
+        await expect(page.locator(".session-chip")).to_have_count(1)
+        await expect(finished.locator("tbody tr")).to_have_count(20)
+        row = finished.locator("tbody tr", has_text="out-7;")
+        await expect(row).to_contain_text(re.compile(r"owner\s*exit 1\s*\d+ s ago"))
+        await finished.get_by_label("Filter the finished sessions").fill("exit 2")
+        await expect(finished.locator("tbody tr")).to_have_count(6)
+        await finished.get_by_role("button", name="Open echo out-5;").click()
+        await expect(_screen(page, "echo out-5; exit 2")).to_contain_text("out-5")
+        await finished.get_by_role("button", name="Clear the finished sessions").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Clear").click()
+        await expect(finished).to_be_hidden()
+        await expect(page.locator(".pane")).to_have_count(1)
+        await expect(page.locator(".session-chip")).to_have_count(1)
+
+
+async def test_the_keyboard_leaves_a_terminal_by_escape_and_tab(browser: Browser, daemon: Daemon) -> None:
+    await _start(daemon, "cat -A", pty=True)
+    async with opened(browser, daemon) as window:
+        page = window.page
+        await window.view("sessions")
+        pane = page.get_by_label("Session cat -A")
+        await expect(pane.get_by_text("Escape, then Tab, leaves the terminal")).to_be_visible()
+        terminal = pane.locator(".xterm-helper-textarea")
+        await terminal.focus()
+        await page.keyboard.type("a\tb\n")
+        await expect(pane.locator(".screen")).to_contain_text("a^Ib")
+        await expect(terminal).to_be_focused()
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("Shift+Tab")
+        await expect(terminal).not_to_be_focused()
+        await page.keyboard.press("Tab")
+        await expect(terminal).to_be_focused()
+
+
+async def test_skip_to_content_stays_in_its_view(browser: Browser, shared_daemon: Daemon) -> None:
+    async with opened(browser, shared_daemon) as window:
+        await window.view("sessions")
+        skip = window.page.get_by_role("link", name="Skip to content")
+        await skip.focus()
+        await window.page.keyboard.press("Enter")
+        await expect(window.page.locator("main")).to_be_focused()
+        await expect(window.page.get_by_role("heading", name="Sessions")).to_be_visible()
+        assert window.page.url.endswith("#/sessions")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -91,7 +92,9 @@ async def test_profiles_are_copied_renamed_used_and_deleted(browser: Browser, da
         await page.get_by_label("Name of the copy").fill("Reviewers")
         await page.get_by_role("button", name="Duplicate", exact=True).click()
         await page.get_by_role("button", name="Reviewers", exact=True).click()
-        await page.get_by_role("switch", name="fs_write in Reviewers").click()
+        switch = page.get_by_role("switch", name="fs_write in Reviewers")
+        await switch.click()
+        await expect(switch).to_have_attribute("aria-checked", "true")
         await page.get_by_label("More for Reviewers").click()
         await page.get_by_role("button", name="Rename…").click()
         await page.get_by_label("Name", exact=True).fill("Editors")
@@ -106,8 +109,51 @@ async def test_profiles_are_copied_renamed_used_and_deleted(browser: Browser, da
         await page.get_by_role("button", name="Delete…").click()
         await page.get_by_role("button", name="Delete", exact=True).click()
         await expect(page.get_by_label("More for Editors")).to_have_count(0)
+        await expect(page.get_by_text("No browser is mounted: clients will see no tool.")).to_be_visible()
         await page.get_by_role("button", name="Use Browser-only box").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("No browser is mounted")
+        await page.get_by_role("dialog").get_by_role("button", name="Use").click()
         await eventually(peer.tools, lambda found: list(found) == [])
+
+
+async def test_with_the_shell_off_what_still_executes_is_shown_and_switched_off(
+    browser: Browser, daemon: Daemon
+) -> None:
+    async with WIRES["mcp-handshake"](daemon) as peer, opened(browser, daemon) as window:
+        page = window.page
+        await page.get_by_role("switch", name="Shell Tools in Default").click()
+        await expect(
+            page.get_by_text("The shell tools are off in Default, and bash can still execute.")
+        ).to_be_visible()
+        await page.get_by_role("button", name="Switch bash off, too").click()
+        await expect(page.get_by_text("can still execute")).to_have_count(0)
+        await eventually(peer.tools, lambda found: "bash" not in found and "shell_exec" not in found)
+
+
+async def test_the_read_only_profile_shows_what_is_off_and_costs_what_the_command_line_says(
+    browser: Browser, shared_daemon: Daemon
+) -> None:
+    async with opened(browser, shared_daemon) as window:
+        page = window.page
+        await page.get_by_role("button", name="Read only").click()
+        for effect, state in (("reads", "true"), ("writes", "false"), ("executes", "false")):
+            switch = page.get_by_role("switch", name=f"Everything that {effect} in Read only")
+            await expect(switch).to_have_attribute("aria-checked", state)
+        for profile in ("default", "read-only"):
+            listed = shared_daemon.cli("tools", "--profile", profile).stdout
+            found = re.search(r"together\s+(\d+) tokens", listed)
+            assert found is not None, listed
+            name = "Default" if profile == "default" else "Read only"
+            head = page.locator("th", has=page.get_by_label(f"More for {name}"))
+            await expect(head).to_contain_text(f"{int(found[1]):,} tokens")
+
+
+async def test_on_a_phone_the_open_view_is_in_sight(browser: Browser, shared_daemon: Daemon) -> None:
+    async with opened(browser, shared_daemon, viewport={"width": 390, "height": 800}) as window:
+        await window.page.evaluate("location.hash = '#/health'")
+        link = window.page.locator('nav a[data-id="health"]')
+        await expect(link).to_have_attribute("aria-current", "page")
+        await expect(link).to_be_in_viewport(ratio=0.95)
 
 
 async def test_search_shows_the_tools_that_fit(browser: Browser, shared_daemon: Daemon) -> None:
@@ -155,6 +201,16 @@ async def test_a_browser_that_is_not_logged_in_is_told_how(browser: Browser, sha
     await expect(page.locator("pre")).to_have_text("mcp-agent open")
     await page.goto(f"{shared_daemon.url}/ui/login?ticket=used")
     await expect(page.get_by_role("heading", name="That link was used, or is too old")).to_be_visible()
+    token = page.get_by_label("Or paste the owner")
+    client_token = shared_daemon.cli("token", "create", "--name", "a-client").stdout.split()[-1]
+    for wrong, answer in (("no token of ours", "does not know"), (client_token, "the token of a client")):
+        await token.fill(wrong)
+        await token.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text(answer)
+    await token.fill(f" {shared_daemon.headers['Authorization'].removeprefix('Bearer ')}\n")
+    await token.press("Enter")
+    await expect(page.get_by_role("heading", name="Tools", exact=True)).to_be_visible()
+    assert page.url == f"{shared_daemon.url}/"
     await context.close()
 
 

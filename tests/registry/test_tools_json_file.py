@@ -304,3 +304,12 @@ def test_a_kill_in_the_middle_of_saves_leaves_a_good_file(file: RegistryFile) ->
         assert len(_saved(file)["padding"]) == 500_000
     file.edit(Switch(target="fs_read", enabled=False))
     assert [each.name for each in file.path.parent.iterdir()] == ["tools.json"]
+
+
+def test_a_file_that_became_a_link_to_itself_is_a_problem_of_the_file(file: RegistryFile) -> None:
+    file.load_or_create()
+    file.path.unlink()
+    file.path.symlink_to(file.path.name)
+    with pytest.raises(BadRegistry, match=r"tools\.json cannot be written: too many levels of symbolic links"):
+        file.edit(Switch(target="fs_read", enabled=False))
+    assert file.path.is_symlink()

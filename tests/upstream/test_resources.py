@@ -43,6 +43,24 @@ async def test_a_link_in_an_answer_can_be_followed(tmp_path: Path) -> None:
         assert contents[0]["text"] == "of small://hidden"
 
 
+async def test_our_schemes_are_ours_whatever_a_server_says(tmp_path: Path) -> None:
+    async with mounted(tmp_path, {"small": small("--template", "{anything}")}) as host:
+        kind = resources(host)
+        assert await kind.read(_OWNER, "elsewhere://x")
+        for uri in ("ax://shell/00", "undo://m1", "session://s1", "host://tools/fs_read", "UNDO://m1"):
+            assert await kind.read(_OWNER, uri) is None
+    async with mounted(tmp_path, {"other": small("--template", "undo://{id}")}) as host:
+        assert resources(host).templates(_OWNER) == []
+
+
+async def test_a_rule_for_paths_holds_for_a_file_however_its_scheme_is_written(tmp_path: Path) -> None:
+    rules = {"paths": [{"id": "secrets", "pattern": "keys", "reason": "private"}]}
+    async with mounted(tmp_path, {"small": small("--template", "{anything}")}, deny=rules) as host:
+        for name in ("file", "FILE"):
+            with pytest.raises(CannotBeRead, match="denied by the rule secrets"):
+                await resources(host).read(_OWNER, f"{name}://{tmp_path}/keys")
+
+
 async def test_a_caller_without_its_tools_does_not_see_its_resources(tmp_path: Path) -> None:
     async with mounted(tmp_path, {"small": small()}) as host:
         kind = resources(host)

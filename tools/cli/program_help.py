@@ -1,4 +1,4 @@
-"""What a wrapped program says of itself: the beginning of its `--help`, for the description that a model reads.
+"""Finds a program, and asks it for its `--help`, whose beginning is the description that a model reads.
 
 Each program is asked once, and again when its file has changed. The answers are kept in the state folder.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -16,7 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.cli.programs import find_program
 from tools.files import disk
 
 if TYPE_CHECKING:
@@ -65,6 +65,20 @@ class ProgramHelp:
             with suppress(OSError):
                 disk.replace_file(self._file, json.dumps(self._known).encode(), sync=False)
         return is_new
+
+
+def find_program(command: str, environment: Mapping[str, str], folder: Path | None = None) -> str | None:
+    """The absolute path of a program; None if there is none.
+
+    A name is looked for on the PATH of `environment`, or else on ours. A relative path counts from `folder`, or else
+    from the working directory, wherever the program is started.
+    """
+    # A Path would make `bn`, a name, of `./bn`.
+    expanded = os.path.expanduser(command)  # noqa: PTH111
+    if os.sep in expanded and folder is not None:
+        expanded = str(folder / expanded)
+    found = shutil.which(expanded, path=environment.get("PATH"))
+    return None if found is None else str(Path(found).absolute())
 
 
 def find_value_options(command: str, environment: Mapping[str, str]) -> list[str]:

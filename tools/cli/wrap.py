@@ -13,8 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.cli.programs import find_program
-from tools.cli.subcommands import find_subcommand
+from tools.cli.program_help import find_program
 from tools.context import ToolContext
 from tools.kit.errors import BlockedSubcommand, NotFound, Timeout
 from tools.shell.shell_exec import Executed, check_text, ended_if_cancelled, finish, sessions, wait_for_end
@@ -108,3 +107,27 @@ class Wrap(Struct, frozen=True):
             message = f"Command timed out after {self.timeout_seconds:g} seconds"
             raise Timeout(message, hint=whole, fields=result.as_object())
         return result
+
+
+def find_subcommand(args: Sequence[str], value_options: Sequence[str]) -> str | None:
+    """The first argument that is neither an option nor the value of one; None if there is none.
+
+    `value_options` are the options whose value is the argument behind them.
+    """
+    rest = iter(args)
+    for argument in rest:
+        if argument == "--":
+            return next(rest, None)
+        if not argument.startswith("-"):
+            return argument
+        if _takes_next(argument, value_options):
+            next(rest, None)
+    return None
+
+
+def _takes_next(option: str, value_options: Sequence[str]) -> bool:
+    """Whether the value of an option is the argument behind it: `-C`, or `-pC` for `-p -C`, but not `-Cfolder`."""
+    if option in value_options or option.startswith("--"):
+        return option in value_options
+    letters = (index for index in range(1, len(option)) if f"-{option[index]}" in value_options)
+    return next(letters, None) == len(option) - 1

@@ -86,6 +86,13 @@ class SessionManager:
         """Every published session that can still be read."""
         return list(self._sessions.values())
 
+    def forget_finished(self) -> list[str]:
+        """Delete the output of every session that has ended. Returns their ids."""
+        ids = [session.id for session in self._finished]
+        for session in list(self._finished):
+            self._forget(session)
+        return ids
+
     @property
     def calls(self) -> list[Session]:
         """The commands of calls that are under way."""

@@ -100,6 +100,7 @@ class Session(Struct, eq=False):
     is_published: bool = False
     started_at: float = field(default_factory=time.time)
     started_monotonic: float = field(default_factory=time.monotonic)
+    ended_at: float | None = None
     status: Status | None = None
     ended_by: EndedBy | None = None
     stop_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -172,6 +173,7 @@ class Session(Struct, eq=False):
 
     def on_exit(self, status: Status) -> None:
         self.status = status
+        self.ended_at = time.time()
         if self.is_published:
             self.hub.notify_exit(self.log, status.exit_code, status.signal, self.ended_by)
         _wake(self._waiters)
@@ -309,6 +311,8 @@ def describe_session(session: Session) -> dict[str, Any]:
         "output_path": session.output_path,
         "pty": session.has_terminal,
         "started_at": session.started_at,
+        "ended_at": session.ended_at,
+        "owner": session.origin.token,
         "kept_from": session.log.kept_from,
     }
 

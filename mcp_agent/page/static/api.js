@@ -7,7 +7,11 @@ const SILENCE_MS = 40_000;
 
 /** What the daemon refused: `code` is what a view decides by, `message` is for people, `hint` says what to do. */
 export class ApiError extends Error {
-  constructor(status, error) {
+  /**
+   * @param {number} status
+   * @param {any} error
+   */
+  constructor(status, error = undefined) {
     super(error?.message ?? `the daemon answered ${status}`);
     this.status = status;
     this.code = error?.code;
@@ -61,6 +65,14 @@ export async function post(path, body = {}) {
 
 export async function blob(path, query = {}) {
   return (await ask(`${PATH}${path}?${new URLSearchParams(query)}`, {})).blob();
+}
+
+/** A link that logs this browser in, once; raises ApiError unless the token is the owner's. */
+export async function ticketFor(token) {
+  // Other characters are in no token, and in no header.
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new ApiError(401);
+  const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+  return (await (await ask("/api/ticket", { method: "POST", body: "{}", headers })).json()).path;
 }
 
 export async function logOut() {

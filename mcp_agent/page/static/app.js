@@ -2,6 +2,7 @@
 
 import { ApiError, explain, get, logOut } from "./api.js";
 import { button, field, fill, h, icon, select } from "./dom.js";
+import { loginView } from "./login.js";
 import { readSetting, writeSetting } from "./settings.js";
 import { createStore } from "./store.js";
 import { createStream } from "./stream.js";
@@ -72,6 +73,15 @@ function start(root) {
     stream,
     say: (text, kind) => say(toasts, text, kind),
     ask: (options) => ask(options),
+    copy: async (text) => {
+      try {
+        await navigator.clipboard.writeText(text);
+        app.say("Copied");
+      } catch {
+        // Browsers have a clipboard for pages of this machine and for https alone.
+        app.say("The browser does not let the page copy", "bad");
+      }
+    },
     attempt: async (work, done) => {
       try {
         const answer = await work();
@@ -90,18 +100,19 @@ function start(root) {
     rest: () => location.hash.replace(/^#\//, "").split("/").slice(1).map(decodeURIComponent),
   };
 
+  const isOut = () => store.state.connection === "out";
+
   async function route() {
     const id = location.hash.replace(/^#\//, "").split("/")[0] || "tools";
     const found = VIEWS.find(([name]) => name === id) ?? FIRST_VIEW;
     for (const link of nav.children) link.toggleAttribute("aria-current", false);
     const link = nav.querySelector(`[data-id="${found[0]}"]`);
     link?.setAttribute("aria-current", "page");
+    // On a phone the views are a row that is wider than the screen.
+    link?.scrollIntoView({ block: "nearest", inline: "center" });
     document.title = `${found[1]} · mcp-agent`;
-    if (store.state.connection === "out") return;
-    if (current?.id === found[0] && current.update) {
-      current.update(app.rest());
-      return;
-    }
+    if (isOut()) return;
+    if (current?.id === found[0] && current.update?.(app.rest())) return;
     const turn = ++opening;
     if (store.state.gateway && ONLY_ON_BOXES.includes(found[0])) {
       leaveView();
@@ -122,7 +133,7 @@ function start(root) {
       return;
     }
     const view = (await import(`./views/${found[0]}.js`)).default;
-    if (turn !== opening || store.state.connection === "out") return;
+    if (turn !== opening || isOut()) return;
     leaveView();
     const ends = [];
     const mine = {
@@ -139,12 +150,13 @@ function start(root) {
       PER_BOX.includes(found[0]) && store.state.gateway && h("div", { class: "view box-place" }, boxBar(found[0])),
       page,
     );
-    current = view;
     leaveView = () => {
       for (const end of ends.splice(0)) end();
     };
-    const end = view.mount(page, mine);
-    if (end) ends.push(end);
+    const made = view.mount(page, mine);
+    const { leave, update } = typeof made === "function" ? { leave: made, update: undefined } : (made ?? {});
+    if (leave) ends.push(leave);
+    current = { id: view.id, update };
   }
 
   /** On a gateway: whose sessions, files, calls and state the view shows, and the way to those of a box. */
@@ -202,7 +214,6 @@ function start(root) {
   }
 
   function paintProblems() {
-    /** @type {any} */
     const board = store.state.board;
     const errors = (board?.problems ?? []).filter((problem) => problem.severity === "error");
     fill(
@@ -216,7 +227,7 @@ function start(root) {
             "div",
             {},
             h("strong", {}, "tools.json has a mistake. The last good configuration stays in force."),
-            h("p", { class: "mono small" }, board.path),
+            h("p", { class: "mono small" }, board?.path),
             h(
               "ul",
               {},
@@ -227,6 +238,11 @@ function start(root) {
     );
   }
 
+  // An address of its own would lead to another view.
+  document.querySelector(".skip")?.addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
   paintNav();
   store.watch(["gateway"], () => {
     paintNav();
@@ -257,23 +273,6 @@ function start(root) {
   for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => releaseIn(0), true);
   route();
   stream.run();
-}
-
-function loginView() {
-  const isExpired = location.hash === "#/expired";
-  return h(
-    "div",
-    { class: "login" },
-    h("img", { src: "/ui/icon.svg", alt: "", width: 48, height: 48 }),
-    h("h1", {}, isExpired ? "That link was used, or is too old" : "Open the Tools page"),
-    h("p", {}, "A link works once, within a minute. Make a new one on the machine where the daemon runs:"),
-    h("pre", { class: "command" }, "mcp-agent open"),
-    h(
-      "p",
-      { class: "muted" },
-      "It opens this page, or prints the link, and the ssh line for a browser on another machine.",
-    ),
-  );
 }
 
 function themeButton() {

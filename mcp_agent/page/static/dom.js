@@ -116,6 +116,41 @@ export function toggle(checked, label, onToggle, props = {}) {
   });
 }
 
+/** Buttons of which one is pressed; `names` has the text of each by its id.
+    @param {Record<string, string>} names */
+export function tabs(label, names, chosen, onChoose) {
+  const buttons = Object.entries(names).map(([id, text]) =>
+    button(text, () => onChoose(id), { aria: { pressed: String(id === chosen) }, data: { tab: id } }),
+  );
+  return h("div", { class: "tabs", role: "group", aria: { label } }, buttons);
+}
+
+/** A table. A heading or a cell that begins with "#" in `columns` has numbers, which stand at the right. */
+export function table(columns, rows) {
+  const kinds = columns.map((text) => (text.startsWith("#") ? "number" : ""));
+  const heads = columns.map((text, index) => h("th", { scope: "col", class: kinds[index] }, text.replace(/^#/, "")));
+  const body = rows.map((cells) =>
+    h(
+      "tr",
+      {},
+      cells.map((cell, index) => h("td", { class: kinds[index] }, cell)),
+    ),
+  );
+  return h("table", { class: "table" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body));
+}
+
+let ids = 0;
+
+/** An id that no other element of the page has. */
+export function newId(kind) {
+  ids += 1;
+  return `${kind}-${ids}`;
+}
+
+export function dot(kind = "") {
+  return h("span", { class: `dot ${kind}` });
+}
+
 export function field(label, input, hint) {
   return h(
     "label",

@@ -2,7 +2,8 @@
 //
 // How a view is added:
 //   1. Write views/<name>.js with `export default { id, mount(root, app) }`. `mount` fills `root`, and may return a
-//      function that ends what it began (timers, listeners). `app` has the store and what app.js offers every view.
+//      function that ends what it began (timers, listeners); or an object with `leave`, which is that function, and
+//      `update`, which shows another address of the same view and returns true. `app` is what app.js offers.
 //   2. Put it into the list VIEWS of app.js.
 //   3. What it shows comes from `store.state`; `app.watch(["board"], paint)` calls `paint` now and after every change
 //      of that key, until the view is left. What only this view needs, it gets with `get` of api.js itself.
@@ -13,8 +14,9 @@
 
 const MOST_LINES = 10_000;
 
+/** @returns {Store} */
 export function createStore() {
-  /** @type {any} */
+  /** @type {PageState} */
   const state = {
     connection: "connecting",
     boot: undefined,
@@ -71,7 +73,7 @@ export function createStore() {
         known.add(lineKey(line));
       }
       fresh.sort((a, b) => b.at - a.at || b.seq - a.seq);
-      const isNewest = state.lines.length === 0 || fresh.at(-1).at >= state.lines[0].at;
+      const isNewest = state.lines.length === 0 || fresh[fresh.length - 1].at >= state.lines[0].at;
       state.lines = isNewest
         ? fresh.concat(state.lines)
         : fresh.concat(state.lines).sort((a, b) => b.at - a.at || b.seq - a.seq);

@@ -6,6 +6,8 @@
 import { h } from "./dom.js";
 import { createText } from "./text_terminal.js";
 
+// What a terminal keeps for the program in it, the keyboard cannot leave by: so a Tab after an Escape leaves it.
+export const LEAVE_HINT = "Escape, then Tab, leaves the terminal";
 const SCROLLBACK_LINES = 10_000;
 const DARK = {
   background: "#10141b",
@@ -85,6 +87,13 @@ export async function createTerminal(element, { isPty, onData, onResize }) {
   terminal.open(element);
   terminal.textarea?.setAttribute("aria-label", isPty ? "Terminal: type here" : "Output of the session");
   if (onData) terminal.onData(onData);
+  let isAfterEscape = false;
+  terminal.attachCustomKeyEventHandler((event) => {
+    if (event.type !== "keydown" || event.key === "Shift") return true;
+    const leaves = event.key === "Tab" && (isAfterEscape || !onData);
+    isAfterEscape = event.key === "Escape";
+    return !leaves;
+  });
 
   function fit() {
     // The screen is as large as its characters.

@@ -24,7 +24,7 @@ from registry.tools_json import WRAP
 from tests.support.shell_host import ShellHost, shell_host
 from tests.support.waiting import eventually
 from tools.cli.program_help import find_value_options
-from tools.cli.subcommands import find_subcommand
+from tools.cli.wrap import find_subcommand
 
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, tokenize.INDENT, tokenize.DEDENT)
 EXAMPLE = Path(__file__).parents[3] / "examples" / "binnacle"

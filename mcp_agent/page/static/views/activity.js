@@ -22,12 +22,16 @@ const EVENTS = {
 
 export default { id: "activity", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const plots = h("div", { class: "plots" });
   const search = h("input", {
     class: "input",
     type: "search",
-    placeholder: "Filter: tool, caller, outcome",
+    placeholder: "Filter: tool, path, command, caller, outcome",
     aria: { label: "Filter the calls" },
     on: { input: () => filter() },
   });
@@ -106,7 +110,7 @@ function mount(root, app) {
     if (isCall && !own.checked && line.transport === "page") return false;
     return (
       !text ||
-      [line.tool, line.client, line.program, line.outcome, line.event, line.transport, line.box]
+      [line.tool, subject(line), line.client, line.program, line.outcome, line.event, line.transport, line.box]
         .join(" ")
         .toLowerCase()
         .includes(text)
@@ -167,6 +171,7 @@ function mount(root, app) {
           { class: `log-tool ${isCall ? "mono" : ""} clip` },
           isCall ? line.tool : (EVENTS[line.event] ?? line.event),
         ),
+        h("span", { class: "log-subject mono small clip", title: subject(line) }, subject(line)),
         h(
           "span",
           { class: "log-who clip muted" },
@@ -248,7 +253,7 @@ function mount(root, app) {
           "p",
           { class: "muted small" },
           hasCode(error, "NOT_FOUND")
-            ? "Not kept any more: only the results of the last 200 calls are, since the start of the daemon."
+            ? "Deleted: only the results of the last 200 calls are kept, since the start of the daemon."
             : explain(error),
         ),
       );
@@ -351,6 +356,13 @@ function mount(root, app) {
     .then(({ lines }) => app.store.addLines(lines))
     .catch(() => {});
   return () => clearTimeout(timer);
+}
+
+/** What a call was about: its path or command, as the audit log has it, or the first of its other texts. */
+function subject(line) {
+  const args = line.args ?? {};
+  const text = args.path ?? args.command ?? args.cmd ?? args.from ?? args.session_id ?? args.pattern ?? line.path ?? "";
+  return args.to === undefined ? String(text) : `${text} → ${args.to}`;
 }
 
 function pretty(text) {

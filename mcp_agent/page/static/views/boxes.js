@@ -2,9 +2,9 @@
 
 import { explain, get, hasCode, post } from "../api.js";
 import { button, empty, fill, h, icon } from "../dom.js";
+import { mountFiles } from "../file_browser.js";
 import * as format from "../format.js";
 import { createTerminal } from "../terminal.js";
-import { mountFiles } from "./files.js";
 
 const REFRESH_MS = 3_000;
 const OUTPUT_MS = 700;
@@ -21,6 +21,10 @@ export default { id: "boxes", mount };
 
 const call = (tool, args) => post("call", { tool, arguments: args });
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const [name, tab] = app.rest();
   return name ? showBox(root, app, name, TABS.some(([id]) => id === tab) ? tab : "sessions") : showList(root);
@@ -175,18 +179,21 @@ function showBox(root, app, name, tab) {
     }
   }, REFRESH_MS);
   const parts = { sessions: boxSessions, files: boxFiles, activity: boxActivity, health: boxHealth };
-  const endPart =
+  const part =
     parts[tab](body, app, name, (paint) => {
       onBox.push(paint);
       if (box) paint(box);
-    }) ?? (() => {});
-  return () => {
-    endFacts();
-    endPart();
+    }) ?? {};
+  return {
+    leave() {
+      endFacts();
+      part.leave?.();
+    },
+    update: ([otherName, otherTab, ...rest]) => otherName === name && otherTab === tab && part.update?.(rest),
   };
 }
 
-function boxSessions(body, app, name, onBox) {
+function boxSessions(body, app, name) {
   const list = h("div", { class: "session-list" });
   const place = h("div", { class: "panes", data: { count: 1 } });
   fill(
@@ -292,10 +299,11 @@ function boxSessions(body, app, name, onBox) {
   }
 
   const end = repeat(load, REFRESH_MS);
-  onBox(() => {});
-  return () => {
-    end();
-    pane?.dispose();
+  return {
+    leave() {
+      end();
+      pane?.dispose();
+    },
   };
 }
 
@@ -412,12 +420,18 @@ function boxFiles(body, app, name, onBox) {
     ),
     place,
   );
-  let isThere = false;
+  let files;
   onBox((box) => {
-    if (isThere) return;
-    isThere = true;
-    mountFiles(place, app, { box: name, start: box.directory });
+    const base = `#/boxes/${encodeURIComponent(name)}/files`;
+    files ??= mountFiles(place, app, { base, parts: app.rest().slice(2), box: name, start: box.directory });
   });
+  return {
+    leave: () => files?.leave(),
+    update(parts) {
+      files?.update(parts);
+      return true;
+    },
+  };
 }
 
 function boxActivity(body, app, name) {

@@ -14,6 +14,10 @@ const ACTIONS = {
 
 export default { id: "changes", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const list = h("div", { class: "card change-list" });
   const detail = h("section", { class: "card detail change-detail", aria: { label: "The change" } });

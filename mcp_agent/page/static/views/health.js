@@ -17,6 +17,10 @@ const MOUNT_KINDS = { running: "good", connected: "good", failed: "bad" };
 
 export default { id: "health", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const body = h("div", { class: "stack" });
   let timer;

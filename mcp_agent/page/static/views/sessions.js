@@ -1,22 +1,49 @@
-// Sessions: every one live, several side by side; type into one, send Ctrl-C, stop it, search it, start one.
+// Sessions: the running ones live and side by side, and a list of those that have ended.
 
-import { get, post } from "../api.js";
-import { button, empty, fill, h } from "../dom.js";
+import { post } from "../api.js";
+import { button, dot, empty, fill, h, icon, table } from "../dom.js";
 import * as format from "../format.js";
-import { createTerminal, isComponentThere } from "../terminal.js";
+import { createPane } from "../session_pane.js";
 
-const TAIL_BYTES = 256 * 1024;
-const EARLIER_BYTES = 1024 * 1024;
 const MOST_OPEN = 6;
-const LOOK_AGAIN_MS = 3_000;
+const AGES_EVERY_MS = 15_000;
 
 export default { id: "sessions", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const panes = new Map();
+  const closedByHand = new Set();
   const list = h("div", { class: "session-list" });
   const grid = h("div", { class: "panes" });
-  const closedByHand = new Set();
+  const search = h("input", {
+    class: "input",
+    type: "search",
+    placeholder: "Filter: command, owner, exit",
+    aria: { label: "Filter the finished sessions" },
+    on: { input: () => paintFinished() },
+  });
+  const counted = h("span", { class: "chip", role: "status" });
+  const rows = h("div", { class: "scroll-x finished-list" });
+  const finished = h(
+    "section",
+    { class: "card", hidden: true, aria: { label: "Finished sessions" } },
+    h(
+      "header",
+      {},
+      h("div", { class: "row" }, h("h2", {}, "Finished"), counted),
+      h(
+        "div",
+        { class: "finished-actions" },
+        h("div", { class: "search" }, icon("search", 16), search),
+        button("Clear", () => clear(), { aria: { label: "Clear the finished sessions" } }),
+      ),
+    ),
+    rows,
+  );
 
   fill(
     root,
@@ -33,6 +60,7 @@ function mount(root, app) {
     ),
     list,
     grid,
+    finished,
   );
 
   async function start() {
@@ -59,9 +87,8 @@ function mount(root, app) {
       action: "Start",
     });
     if (!answer) return;
-    const session = await app.attempt(() =>
-      post("sessions", { command: answer.command, cwd: answer.cwd || undefined, pty: pty.checked }),
-    );
+    const wanted = { command: answer.command, cwd: answer.cwd || undefined, pty: pty.checked };
+    const session = await app.attempt(() => post("sessions", wanted));
     if (session) open(session);
   }
 
@@ -88,55 +115,92 @@ function mount(root, app) {
   }
 
   function arrange() {
-    grid.dataset.count = Math.min(panes.size, 4);
+    grid.dataset.count = String(Math.min(panes.size, 4));
     paint();
+  }
+
+  async function clear() {
+    const count = (app.store.state.sessions ?? []).filter((each) => !each.running).length;
+    const text = `The output of ${format.plural(count, "finished session")} is deleted.`;
+    if (!(await app.ask({ title: "Clear the finished sessions?", text, action: "Clear", kind: "danger" }))) return;
+    const answer = await app.attempt(() => post("sessions/clear"));
+    if (!answer) return;
+    for (const id of answer.cleared) if (panes.has(id)) close(id);
+    app.stream.refresh("sessions");
   }
 
   function paint() {
     const sessions = app.store.state.sessions;
     if (!sessions) return;
-    const sorted = [...sessions].sort((a, b) => b.running - a.running || b.started_at - a.started_at);
     for (const [id, pane] of panes) {
       const session = sessions.find((each) => each.id === id);
       if (session) pane.update(session);
       else pane.gone();
     }
-    if (sorted.length === 0) {
-      fill(
-        list,
-        h(
-          "div",
-          { class: "card" },
-          empty(
-            "sessions",
-            "No session",
-            "A client starts one with shell_start_session, or you do. Finished ones stay for an hour.",
-            button("Start a session", () => start(), { icon: "plus" }),
-          ),
-        ),
-      );
-      return;
-    }
-    fill(
-      list,
-      sorted.map((session) => {
-        const isOpen = panes.has(session.id);
-        return h(
-          "button",
-          {
-            type: "button",
-            class: "session-chip",
-            aria: { pressed: String(isOpen) },
-            title: session.command,
-            data: { session: session.id },
-            on: { click: () => (isOpen ? closeByHand(session.id) : open(session)) },
-          },
-          h("span", { class: `dot ${session.running ? "live" : session.exit_code === 0 ? "" : "bad"}` }),
-          h("span", { class: "mono clip" }, session.command),
-          h("span", { class: "muted small nowrap" }, session.running ? "running" : `exit ${session.exit_code}`),
-        );
-      }),
+    const running = sessions.filter((each) => each.running).sort((a, b) => b.started_at - a.started_at);
+    fill(list, running.length === 0 ? h("div", { class: "card" }, nothingRuns(sessions.length)) : running.map(chip));
+    paintFinished();
+  }
+
+  function nothingRuns(finishedCount) {
+    return empty(
+      "sessions",
+      finishedCount ? "Nothing runs" : "No session",
+      "A client starts one with shell_start_session, or you do. Finished ones stay for an hour.",
+      button("Start a session", () => start(), { icon: "plus" }),
     );
+  }
+
+  function chip(session) {
+    const isOpen = panes.has(session.id);
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "session-chip",
+        aria: { pressed: String(isOpen) },
+        title: session.command,
+        data: { session: session.id },
+        on: { click: () => (isOpen ? closeByHand(session.id) : open(session)) },
+      },
+      dot("live"),
+      h("span", { class: "mono clip" }, session.command),
+      h("span", { class: "muted small nowrap" }, `running ${format.age(Date.now() / 1000 - session.started_at)}`),
+    );
+  }
+
+  function paintFinished() {
+    const all = (app.store.state.sessions ?? []).filter((each) => !each.running);
+    const text = search.value.trim().toLowerCase();
+    const found = all.filter((each) => `${each.command} ${each.owner} ${ending(each)}`.toLowerCase().includes(text));
+    finished.hidden = all.length === 0;
+    counted.textContent = String(found.length);
+    found.sort((a, b) => Number(b.ended_at) - Number(a.ended_at));
+    fill(
+      rows,
+      found.length === 0 ? empty("search", "None fits", "No finished session fits the filter.") : finishedTable(found),
+    );
+  }
+
+  function finishedTable(sessions) {
+    return table(
+      ["Command", "Owner", "Exit", "Ended", ""],
+      sessions.map((session) => [
+        h("span", { class: "mono clip finished-command", title: session.command }, session.command),
+        session.owner,
+        h("span", { class: `chip ${session.exit_code === 0 ? "good" : "bad"}` }, ending(session)),
+        h("span", { class: "nowrap muted" }, `${format.age(Date.now() / 1000 - session.ended_at)} ago`),
+        panes.has(session.id)
+          ? button("Close", () => closeByHand(session.id), { kind: "tiny" })
+          : button("Open", () => show(session), { kind: "tiny", aria: { label: `Open ${session.command}` } }),
+      ]),
+    );
+  }
+
+  /** Open a finished session; its pane is above the list. */
+  function show(session) {
+    open(session);
+    panes.get(session.id).element.scrollIntoView({ block: "nearest" });
   }
 
   app.watch(["sessions"], () => {
@@ -145,266 +209,14 @@ function mount(root, app) {
     if (panes.size === 0) for (const session of running.slice(-2)) open(session);
     paint();
   });
+  const ages = setInterval(paint, AGES_EVERY_MS);
   return () => {
-    for (const id of [...panes.keys()]) {
-      panes.get(id).dispose();
-      panes.delete(id);
-    }
+    clearInterval(ages);
+    for (const pane of panes.values()) pane.dispose();
+    panes.clear();
   };
 }
 
-function createPane(session, app, onClose) {
-  let current = session;
-  let terminal;
-  let unfollow = () => {};
-  let isDisposed = false;
-  let again;
-  let from = Math.max(session.kept_from, session.output_bytes - TAIL_BYTES, 0);
-  const state = h("span", { class: "muted small nowrap" });
-  const dot = h("span", { class: "dot" });
-  const screen = h("div", { class: "screen", data: { session: session.id } });
-  const note = h("div", { class: "pane-note", hidden: true });
-  const drawer = h("div", { class: "drawer", hidden: true });
-  const keyboard = createKeyboard(session.id, app);
-  const input = h("input", {
-    class: "input mono",
-    placeholder: "Type a line, and Enter",
-    autocomplete: "off",
-    spellcheck: false,
-    aria: { label: `Input for ${session.command}` },
-  });
-  const line = h(
-    "form",
-    {
-      class: "pane-input",
-      on: {
-        submit: (event) => {
-          event.preventDefault();
-          keyboard.type(`${input.value}\n`);
-          input.value = "";
-        },
-      },
-    },
-    input,
-    h("button", { class: "button", type: "submit" }, "Send"),
-  );
-  const interrupt = button("Ctrl-C", () => (current.pty ? keyboard.type("\u0003") : stop("INT")), {
-    kind: "tiny",
-    title: "Interrupt the program",
-  });
-  const stopButton = button("Stop", () => stop("TERM"), { kind: "tiny danger", icon: "stop" });
-  const earlier = button("", () => showEarlier(), { kind: "ghost", icon: "up", label: "Show earlier output" });
-
-  const element = h(
-    "section",
-    { class: "card pane", aria: { label: `Session ${session.command}` } },
-    h(
-      "header",
-      { class: "pane-head" },
-      h(
-        "div",
-        { class: "grow row pane-title" },
-        dot,
-        h("strong", { class: "mono clip", title: `${session.command}\nin ${session.cwd}` }, session.command),
-        state,
-      ),
-      h(
-        "div",
-        { class: "row tight" },
-        earlier,
-        interrupt,
-        stopButton,
-        button("", () => toggleSearch(), { icon: "search", label: "Search in the output", kind: "ghost" }),
-        button("", onClose, { icon: "close", label: "Close this pane", kind: "ghost" }),
-      ),
-    ),
-    drawer,
-    note,
-    screen,
-    line,
-  );
-
-  async function stop(signal) {
-    await app.attempt(
-      () => post(`sessions/${encodeURIComponent(session.id)}/stop`, { signal }),
-      signal === "INT" ? undefined : "The session has ended",
-    );
-  }
-
-  async function begin() {
-    const made = await createTerminal(screen, {
-      isPty: session.pty,
-      onData: session.pty ? (data) => keyboard.type(data) : undefined,
-      onResize: (cols, rows) => {
-        if (session.pty && current.running)
-          post(`sessions/${encodeURIComponent(session.id)}/resize`, { cols, rows }).catch(() => {});
-      },
-    });
-    if (isDisposed) {
-      made.dispose();
-      return;
-    }
-    terminal = made;
-    if (terminal.kind === "text") {
-      say(session.pty ? "The terminal component is not there yet, so this is plain text with colours." : "");
-      again = setTimeout(lookAgain, LOOK_AGAIN_MS);
-    }
-    terminal.fit();
-    follow();
-  }
-
-  /** Change over to the terminal as soon as it is there. */
-  async function lookAgain() {
-    if (isDisposed) return;
-    if (!(await isComponentThere())) {
-      again = setTimeout(lookAgain, LOOK_AGAIN_MS);
-      return;
-    }
-    unfollow();
-    terminal.dispose();
-    say("");
-    await begin();
-    paintHead();
-  }
-
-  function follow() {
-    unfollow();
-    unfollow = app.stream.follow(session.id, from, hear, () =>
-      say("The daemon was started again, and this session is gone."),
-    );
-  }
-
-  async function hear(name, data) {
-    if (name === "output") {
-      const isPlainError = data.stream === "stderr" && !data.chunk.includes("\u001b");
-      await terminal.write(isPlainError ? `\u001b[31m${data.chunk}\u001b[39m` : data.chunk);
-    } else if (name === "gap")
-      await terminal.write(
-        `\r\n\u001b[2m[${format.bytes(data.next_offset - data.offset)} of older output are gone]\u001b[22m\r\n`,
-      );
-    else if (name === "exit") update({ ...current, running: false, exit_code: data.exit_code, signal: data.signal });
-  }
-
-  function showEarlier() {
-    const before = from;
-    from = Math.max(0, from - EARLIER_BYTES);
-    if (from === before) return;
-    terminal.reset();
-    follow();
-    paintHead();
-  }
-
-  function say(text) {
-    note.hidden = !text;
-    note.textContent = text;
-  }
-
-  function update(next) {
-    current = next;
-    paintHead();
-  }
-
-  function paintHead() {
-    dot.className = `dot ${current.running ? "live" : current.exit_code === 0 ? "" : "bad"}`;
-    const how = current.signal ? `ended by ${current.signal}` : `exit ${current.exit_code}`;
-    state.textContent = `${current.running ? `pid ${current.pid}` : how}${current.pty ? " · terminal" : ""}`;
-    interrupt.disabled = stopButton.disabled = !current.running;
-    line.hidden = current.pty && terminal?.kind !== "text";
-    input.disabled = !current.running;
-    earlier.hidden = from === 0;
-  }
-
-  function toggleSearch() {
-    drawer.hidden = !drawer.hidden;
-    if (drawer.hidden) return;
-    const found = h("div", { class: "found", role: "status" });
-    const wanted = h("input", {
-      class: "input",
-      type: "search",
-      placeholder: "Search all that is kept of the output",
-      aria: { label: "Search in the output" },
-    });
-    fill(
-      drawer,
-      h(
-        "form",
-        {
-          class: "row",
-          on: {
-            submit: async (event) => {
-              event.preventDefault();
-              if (!wanted.value) return;
-              const answer = await app.attempt(() =>
-                get(`sessions/${encodeURIComponent(session.id)}/search`, { text: wanted.value }),
-              );
-              if (!answer) return;
-              const isCut = answer.total > answer.matches.length;
-              fill(
-                found,
-                h(
-                  "p",
-                  { class: "small muted" },
-                  answer.total === 0
-                    ? "No line has that."
-                    : format.plural(answer.total, "line") +
-                        (isCut ? `, the last ${answer.matches.length} of them` : ""),
-                ),
-                answer.matches.map((match) =>
-                  h(
-                    "div",
-                    { class: "found-line mono" },
-                    h("span", { class: "muted" }, match.line),
-                    h(
-                      "span",
-                      {},
-                      match.text.slice(0, match.at),
-                      h("mark", {}, match.text.slice(match.at, match.at + wanted.value.length)),
-                      match.text.slice(match.at + wanted.value.length),
-                    ),
-                  ),
-                ),
-              );
-            },
-          },
-        },
-        h("div", { class: "grow" }, wanted),
-        h("button", { class: "button", type: "submit" }, "Search"),
-      ),
-      found,
-    );
-    wanted.focus();
-  }
-
-  paintHead();
-  begin();
-  return {
-    element,
-    update,
-    gone: () => say("This session is not kept any more."),
-    dispose() {
-      isDisposed = true;
-      clearTimeout(again);
-      unfollow();
-      terminal?.dispose();
-    },
-  };
-}
-
-/** Sends what is typed, in order, and as much at once as has come together while the daemon answered. */
-function createKeyboard(id, app) {
-  let waiting = "";
-  let isSending = false;
-  return {
-    async type(text) {
-      waiting += text;
-      if (isSending) return;
-      isSending = true;
-      while (waiting) {
-        const now = waiting;
-        waiting = "";
-        await app.attempt(() => post(`sessions/${encodeURIComponent(id)}/input`, { input: now }));
-      }
-      isSending = false;
-    },
-  };
+function ending(session) {
+  return session.signal ?? `exit ${session.exit_code}`;
 }

@@ -15,10 +15,15 @@ const PRESETS = [
   },
 ];
 const EFFECTS = { read: "Everything that reads", write: "Everything that writes", execute: "Everything that executes" };
+const NO_BROWSER = "No browser is mounted: clients will see no tool.";
 const COLUMNS_KEY = "mcp-agent-columns";
 
 export default { id: "tools", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const searchInput = h("input", {
     class: "input",
@@ -104,7 +109,13 @@ function mount(root, app) {
           "section",
           { class: "card preset" },
           h("span", { class: "badge" }, icon(preset.icon, 20)),
-          h("div", { class: "grow" }, h("h2", {}, preset.title), h("p", {}, preset.text)),
+          h(
+            "div",
+            { class: "grow" },
+            h("h2", {}, preset.title),
+            h("p", {}, preset.text),
+            lacksBrowser(state, preset) && h("p", { class: "small warn-text" }, NO_BROWSER),
+          ),
           isInForce
             ? h("span", { class: "chip good" }, icon("check", 13), "In use")
             : button("Use", () => usePreset(state, preset, profile), {
@@ -116,12 +127,39 @@ function mount(root, app) {
     );
   }
 
+  /** With the shell off, other tools may still run commands: say which, and offer to switch them off as well. */
+  function leftoverRow(state, profile, columns) {
+    const names = stillExecuting(state, profile);
+    if (names.length === 0) return undefined;
+    const text = `The shell tools are off in ${profile.label}, and ${names.join(", ")} can still execute.`;
+    const label = names.length === 1 ? `Switch ${names[0]} off, too` : "Switch them off, too";
+    const off = button(label, () => switchOff(profile, names), { kind: "tiny" });
+    return h(
+      "tr",
+      {},
+      h("td", { class: "leftover", colSpan: columns }, h("p", { class: "note warn row between" }, text, off)),
+    );
+  }
+
+  const switchOff = (profile, targets) => change("switch", { profile: profile.id, targets, enabled: false });
+
+  const switchTool = (profile, target, enabled) => change("switch", { profile: profile.id, target, enabled });
+
+  /** Switch a category or an effect. If every one of its tools is off by its own switch, they go on with it. */
+  function switchGroup(profile, { targets = /** @type {string[]} */ ([]), ...wanted }, tools) {
+    const all = [...targets, ...tools.map((tool) => tool.name)];
+    return change("switch", { profile: profile.id, targets: all, ...wanted });
+  }
+
   async function usePreset(state, preset, profile) {
-    const changes = profile && !isAsShipped(state, profile, preset.id);
-    if (changes) {
-      const text = `This also resets every switch of the profile ${profile.label}. Its deny rules stay.`;
-      if (!(await app.ask({ title: `Use ${preset.title}?`, text, action: "Use" }))) return;
-    }
+    const warnings = [
+      lacksBrowser(state, preset) && `${NO_BROWSER} mcp-agent mount add brings one.`,
+      profile &&
+        !isAsShipped(state, profile, preset.id) &&
+        `This also resets every switch of the profile ${profile.label}. Its deny rules stay.`,
+    ].filter(Boolean);
+    const ask = { title: `Use ${preset.title}?`, text: warnings.join(" "), action: "Use" };
+    if (warnings.length > 0 && !(await app.ask(ask))) return;
     await change("profiles/preset", { preset: preset.id }, `${preset.title} is in use`);
   }
 
@@ -214,10 +252,6 @@ function mount(root, app) {
 
   function profileHead(state, profile) {
     const isActive = profile.id === state.active;
-    const cost = state.categories
-      .flatMap((each) => each.tools)
-      .filter((tool) => profile.visible.includes(tool.name))
-      .reduce((sum, tool) => sum + tool.tokens, 0);
     return h(
       "th",
       { scope: "col", class: active(state, profile) },
@@ -230,7 +264,11 @@ function mount(root, app) {
           h("span", { class: "clip", title: profile.id }, profile.label),
           profileMenu(profile, isActive),
         ),
-        h("span", { class: "small muted nowrap" }, `${profile.visible.length} on · ${format.short(cost)} tokens`),
+        h(
+          "span",
+          { class: "small muted nowrap" },
+          `${profile.visible.length} on · ${format.count(profile.tokens)} tokens`,
+        ),
         !profile.enabled
           ? button("Switch on", () => change("profiles/update", { profile: profile.id, enabled: true }), {
               kind: "tiny",
@@ -343,18 +381,17 @@ function mount(root, app) {
       ),
       h("td", { class: "fact" }),
       h("td", { class: "fact" }, format.plural(tools.length, "tool")),
-      profiles.map((profile) =>
-        h(
+      profiles.map((profile) => {
+        const hasTool = hasToolOn(profile, tools);
+        const label = `${EFFECTS[effect]} in ${profile.label}`;
+        const set = (enabled) => switchGroup(profile, { effects: [effect], enabled }, enabled && !hasTool ? tools : []);
+        const data = { key: `effect-${effect}-${profile.id}` };
+        return h(
           "td",
           { class: active(state, profile) },
-          toggle(
-            profile.effects[effect],
-            `${EFFECTS[effect]} in ${profile.label}`,
-            (enabled) => change("switch", { profile: profile.id, effects: [effect], enabled }),
-            { data: { key: `effect-${effect}-${profile.id}` } },
-          ),
-        ),
-      ),
+          toggle(hasTool && profile.effects[effect], label, set, { data }),
+        );
+      }),
     );
   }
 
@@ -378,17 +415,19 @@ function mount(root, app) {
             mount && h("span", { class: `chip ${mount.state === "failed" ? "bad" : ""}` }, `mounted · ${mount.state}`),
           ),
         ),
-        h("td", { class: "fact" }, format.short(tokens)),
+        h("td", { class: "fact" }, format.count(tokens)),
         h("td", { class: "fact" }),
         profiles.map((profile) => {
-          const isOn = profile.categories[category.id] ?? true;
+          const hasTool = hasToolOn(profile, category.tools);
+          const isOn = hasTool && (profile.categories[category.id] ?? true);
           return h(
             "td",
             { class: active(state, profile) },
             toggle(
               isOn,
               `${category.label} in ${profile.label}`,
-              (enabled) => change("switch", { profile: profile.id, target: category.id, enabled }),
+              (enabled) =>
+                switchGroup(profile, { targets: [category.id], enabled }, enabled && !hasTool ? category.tools : []),
               {
                 class: `switch ${profile.enabled ? "" : "overruled"}`,
                 data: { key: `category-${category.id}-${profile.id}` },
@@ -397,6 +436,7 @@ function mount(root, app) {
           );
         }),
       ),
+      category.id === "shell" && profiles.map((profile) => leftoverRow(state, profile, profiles.length + 3)),
       category.found.map((tool) => toolRow(state, profiles, tool)),
     );
   }
@@ -416,13 +456,13 @@ function mount(root, app) {
       profiles.map((profile) => {
         const isOn = profile.on.includes(tool.name);
         const isOverruled = isOn && !profile.visible.includes(tool.name);
-        const label = `${tool.name} in ${profile.label}${isOverruled ? ", overruled by a switch above it" : ""}`;
+        const label = `${tool.name} in ${profile.label}${isOverruled ? ", off by a switch above it" : ""}`;
         return h(
           "td",
           { class: active(state, profile) },
-          toggle(isOn, label, (enabled) => change("switch", { profile: profile.id, target: tool.name, enabled }), {
+          toggle(isOn && !isOverruled, label, () => switchTool(profile, tool.name, !isOn), {
             class: `switch ${isOverruled ? "overruled" : ""}`,
-            title: isOverruled ? "On, but a switch above it is off" : undefined,
+            title: isOverruled ? "Off by a switch above it, and on again with that" : undefined,
             data: { key: `tool-${tool.name}-${profile.id}` },
           }),
         );
@@ -583,6 +623,27 @@ function mount(root, app) {
   const query = matchMedia("(max-width: 860px)");
   query.addEventListener("change", paint);
   return () => query.removeEventListener("change", paint);
+}
+
+/** Whether one of the tools is on by its own switch; a group without tools is as its switch says. */
+function hasToolOn(profile, tools) {
+  return tools.length === 0 || tools.some((tool) => profile.on.includes(tool.name));
+}
+
+/** Whether the preset would leave its clients without a tool. */
+function lacksBrowser(state, preset) {
+  return (
+    preset.id === "browser-only" && !state.categories.some((each) => each.id === "browser" && each.tools.length > 0)
+  );
+}
+
+/** The tools that still run something in a profile whose shell tools its owner has switched off. */
+function stillExecuting(state, profile) {
+  const shell = state.categories.find((each) => each.id === "shell")?.tools ?? [];
+  const hasShell = shell.some((tool) => profile.visible.includes(tool.name));
+  if (hasShell || profile.shipped || shell.length === 0) return [];
+  const others = state.categories.flatMap((each) => each.tools).filter((tool) => tool.effect === "execute");
+  return others.map((tool) => tool.name).filter((name) => profile.visible.includes(name));
 }
 
 /** Whether every switch is as the preset sets it. */

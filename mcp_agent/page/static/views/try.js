@@ -1,13 +1,22 @@
-// Try: any tool as a form made from its schema, called as a profile or a token would; both forms of the answer, and the
+// Try: any tool as a form made from its schema, called as a profile or a token would; every form of the answer, and the
 // same call as curl and as code.
 
-import { explain, get, post } from "../api.js";
+import { get, post } from "../api.js";
 import { callSamples } from "../call_samples.js";
-import { button, empty, field, fill, h, select } from "../dom.js";
+import { button, empty, fill, h, select, tabs } from "../dom.js";
 import * as format from "../format.js";
+import { createForm } from "../schema_form.js";
+
+const TICK_MS = 100;
+const SAMPLES = { curl: "curl", python: "Python", command: "mcp-agent call" };
+const FORMS = { text: "Text, for models", json: "JSON, for programs", compact: "Compact" };
 
 export default { id: "try", mount };
 
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ */
 function mount(root, app) {
   const as = h("div", { class: "try-as" });
   const picker = h("div", { class: "try-pick" });
@@ -17,6 +26,7 @@ function mount(root, app) {
   let tools = [];
   let chosen;
   let values = new Map();
+  let stopTimer = () => {};
 
   fill(
     root,
@@ -35,68 +45,51 @@ function mount(root, app) {
   );
 
   async function loadCallers() {
-    const board = app.store.state.board;
     const tokens = (await app.attempt(() => get("tokens")))?.tokens ?? [];
+    const profiles = app.store.state.board?.profiles ?? [];
     const options = [
       ["profile:", "As the active profile"],
-      ...(board?.profiles ?? []).map((each) => [`profile:${each.id}`, `As the profile ${each.label}`]),
+      ...profiles.map((each) => [`profile:${each.id}`, `As the profile ${each.label}`]),
       ...tokens.map((each) => [`token:${each.name}`, `As the token ${each.name}`]),
     ];
-    fill(
-      as,
-      select(
-        options,
-        who,
-        (value) => {
-          who = value;
-          loadTools();
-        },
-        { aria: { label: "Call as" } },
-      ),
-    );
+    const choose = (value) => {
+      who = value;
+      loadTools();
+    };
+    fill(as, select(options, who, choose, { aria: { label: "Call as" } }));
   }
 
-  const caller = () => {
-    const [kind, name] = [who.slice(0, who.indexOf(":")), who.slice(who.indexOf(":") + 1)];
-    return name ? { [kind]: name } : {};
-  };
+  /** Which profile or token the call is made as, as the daemon wants it. */
+  function caller() {
+    const colon = who.indexOf(":");
+    const name = who.slice(colon + 1);
+    return name ? { [who.slice(0, colon)]: name } : {};
+  }
 
   async function loadTools() {
     const found = await app.attempt(() => get("try/tools", caller()));
     if (!found) return;
     tools = found.tools;
-    const asked = app.rest()[0];
-    if (!tools.some((tool) => tool.name === chosen))
-      chosen = tools.some((tool) => tool.name === asked)
-        ? asked
-        : (tools.find((tool) => tool.effect === "read") ?? tools[0])?.name;
-    fill(
-      picker,
-      tools.length > 0 &&
-        select(
-          tools.map((tool) => tool.name),
-          chosen,
-          (name) => {
-            chosen = name;
-            values = new Map();
-            paintForm();
-            paintEmpty();
-          },
-          { aria: { label: "Tool" } },
-        ),
-    );
+    if (!tools.some((tool) => tool.name === chosen)) chosen = firstTool()?.name;
+    const names = tools.map((tool) => tool.name);
+    const choose = (name) => {
+      chosen = name;
+      values = new Map();
+      paintForm();
+      paintEmpty();
+    };
+    fill(picker, names.length > 0 && select(names, chosen, choose, { aria: { label: "Tool" } }));
     paintForm();
   }
 
+  function firstTool() {
+    const asked = app.rest()[0];
+    return tools.find((tool) => tool.name === asked) ?? tools.find((tool) => tool.effect === "read") ?? tools[0];
+  }
+
   function paintEmpty() {
-    fill(
-      answer,
-      empty(
-        "try",
-        "No answer yet",
-        "Fill in the form and call the tool. What it does is real: a write writes, a command runs.",
-      ),
-    );
+    const text = "Fill in the form and call the tool. What it does is real: a write writes, a command runs.";
+    fill(answer, empty("try", "No answer yet", text));
   }
 
   function paintForm() {
@@ -105,72 +98,37 @@ function mount(root, app) {
       fill(form, empty("tools", "No tool", "This caller sees no tool: every one is switched off for it."));
       return;
     }
-    const required = new Set(tool.schema.required ?? []);
-    const properties = Object.entries(tool.schema.properties ?? {}).sort(
-      ([a], [b]) => Number(required.has(b)) - Number(required.has(a)),
-    );
-    const inputs = properties.map(([name, schema]) => [
-      name,
-      schema,
-      control(name, schema, required.has(name), values, () => paintCode()),
-    ]);
-    const code = h("div", { class: "stack" });
-    let kind = "curl";
+    const samples = h("div", { class: "stack" });
+    let sample = "curl";
+    const inputs = createForm(tool.schema, values, () => paintSamples());
+    const submit = h("button", { class: "button primary", type: "submit" }, `Call ${tool.name}`);
 
-    const read = () => {
-      const given = {};
-      const problems = [];
-      for (const [name, , input] of inputs) {
-        const { value, problem } = input.read();
-        input.element.setAttribute("aria-invalid", String(Boolean(problem)));
-        if (problem) problems.push(`${name}: ${problem}`);
-        else if (value !== undefined) given[name] = value;
-        else if (required.has(name)) problems.push(`${name} is needed`);
-      }
-      return { given, problems };
-    };
-
-    function paintCode() {
-      const { given } = read();
-      const texts = callSamples(tool.name, given);
+    function paintSamples() {
+      const text = callSamples(tool.name, inputs.read())[sample];
+      const choose = (id) => {
+        sample = id;
+        paintSamples();
+      };
       fill(
-        code,
+        samples,
         h(
           "div",
           { class: "row between" },
-          h(
-            "div",
-            { class: "tabs", role: "group", aria: { label: "The same as" } },
-            [
-              ["curl", "curl"],
-              ["python", "Python"],
-              ["command", "mcp-agent call"],
-            ].map(([id, text]) =>
-              button(
-                text,
-                () => {
-                  kind = id;
-                  paintCode();
-                },
-                { aria: { pressed: String(kind === id) } },
-              ),
-            ),
-          ),
-          button(
-            "Copy",
-            () =>
-              navigator.clipboard.writeText(texts[kind]).then(
-                () => app.say("Copied"),
-                () => app.say("The browser does not let the page copy", "bad"),
-              ),
-            { icon: "copy", kind: "ghost" },
-          ),
+          tabs("The same as", SAMPLES, sample, choose),
+          button("Copy", () => app.copy(text), { icon: "copy", kind: "ghost" }),
         ),
-        h("pre", { class: "code" }, texts[kind]),
+        h("pre", { class: "code" }, text),
       );
     }
 
-    const run = h("button", { class: "button primary", type: "submit" }, `Call ${tool.name}`);
+    async function run(event) {
+      event.preventDefault();
+      if (!inputs.check()) return;
+      submit.disabled = true;
+      await callTool(tool.name, inputs.read());
+      submit.disabled = false;
+    }
+
     fill(
       form,
       h(
@@ -186,73 +144,56 @@ function mount(root, app) {
       ),
       h(
         "form",
-        {
-          class: "body stack",
-          noValidate: true,
-          on: {
-            submit: async (event) => {
-              event.preventDefault();
-              const { given, problems } = read();
-              if (problems.length) {
-                app.say(problems.join("; "), "bad");
-                return;
-              }
-              run.disabled = true;
-              fill(answer, h("p", { class: "empty" }, "Running…"));
-              const found = await app.attempt(() => post("try", { tool: tool.name, arguments: given, ...caller() }));
-              run.disabled = false;
-              if (found) paintAnswer(found);
-              else paintEmpty();
-            },
-          },
-        },
-        inputs.map(([name, schema, input]) =>
-          field(`${name}${required.has(name) ? "" : " (optional)"}`, input.element, schema.description),
-        ),
-        inputs.length === 0 && h("p", { class: "muted" }, "It takes no arguments."),
-        h("div", { class: "row" }, run),
+        { class: "body stack", noValidate: true, on: { submit: run } },
+        inputs.elements,
+        inputs.elements.length === 0 && h("p", { class: "muted" }, "It takes no arguments."),
+        h("div", { class: "row" }, submit),
       ),
-      h("div", { class: "body try-code" }, h("h3", {}, "The same elsewhere"), code),
+      h("div", { class: "body try-code" }, h("h3", {}, "The same elsewhere"), samples),
     );
-    paintCode();
+    paintSamples();
+  }
+
+  async function callTool(tool, given) {
+    const id = Array.from(crypto.getRandomValues(new Uint32Array(4)), (each) => each.toString(36)).join("");
+    const timer = h("span", { class: "number", aria: { live: "off" } }, format.duration(0));
+    const began = Date.now();
+    const ticking = setInterval(() => fill(timer, format.duration(Date.now() - began)), TICK_MS);
+    stopTimer = () => clearInterval(ticking);
+    const cancel = button("Cancel", () => app.attempt(() => post(`try/${id}/cancel`)), {
+      icon: "stop",
+      kind: "danger",
+    });
+    fill(answer, h("div", { class: "body row between running" }, h("span", {}, "Running… ", timer), cancel));
+    answer.scrollIntoView({ block: "nearest" });
+    const found = await app.attempt(() => post("try", { id, tool, arguments: given, ...caller() }));
+    stopTimer();
+    if (found) paintAnswer(found);
+    else paintEmpty();
+    answer.scrollIntoView({ block: "nearest" });
   }
 
   function paintAnswer(found) {
-    const forms = found.forms ?? {};
-    const names = { text: "Text, for models", json: "JSON, for programs", compact: "Compact" };
-    let which = Object.keys(forms)[0];
+    const names = Object.keys(found.forms ?? {});
     const body = h("div", { class: "body stack" });
-    const paint = () =>
+    const paint = (which) => {
+      const labels = Object.fromEntries(names.map((name) => [name, FORMS[name]]));
+      const size = which && found.sizes[which];
       fill(
         body,
         found.message && h("p", { class: "note bad" }, found.message),
-        which &&
+        which && [
           h(
             "div",
             { class: "row between" },
-            h(
-              "div",
-              { class: "tabs", role: "group", aria: { label: "Form of the answer" } },
-              Object.keys(forms).map((name) =>
-                button(
-                  names[name],
-                  () => {
-                    which = name;
-                    paint();
-                  },
-                  { aria: { pressed: String(which === name) } },
-                ),
-              ),
-            ),
-            h(
-              "span",
-              { class: "small muted" },
-              `${format.count(found.sizes[which].tokens)} tokens · ${format.bytes(found.sizes[which].bytes)}`,
-            ),
+            tabs("Form of the answer", labels, which, paint),
+            h("span", { class: "small muted" }, `${format.count(size.tokens)} tokens · ${format.bytes(size.bytes)}`),
           ),
-        which && h("pre", { class: "code wrap answer" }, forms[which]),
+          h("pre", { class: "code wrap answer" }, found.forms[which]),
+        ],
         found.cut && h("p", { class: "hint" }, "Only the beginning is shown here."),
       );
+    };
     fill(
       answer,
       h(
@@ -268,113 +209,19 @@ function mount(root, app) {
       ),
       body,
     );
-    paint();
+    paint(names[0]);
   }
 
-  app.watch(["board"], () => loadCallers());
   let seen;
   app.watch(["board"], () => {
-    const now = app.store.state.board && JSON.stringify(app.store.state.board.profiles.map((each) => each.visible));
+    const { board } = app.store.state;
+    loadCallers();
+    const now = board && JSON.stringify(board.profiles.map((each) => each.visible));
     if (now && now !== seen) {
       seen = now;
       loadTools();
     }
   });
   paintEmpty();
-}
-
-/** An input for one argument, and how its value is read. */
-function control(name, schema, isRequired, values, onInput) {
-  const kept = values.get(name);
-  const type = Array.isArray(schema.type) ? schema.type.find((each) => each !== "null") : schema.type;
-  const listen = (element, read) => {
-    element.addEventListener("input", () => {
-      values.set(name, element.type === "checkbox" ? element.checked : element.value);
-      onInput();
-    });
-    return { element, read: () => read(element) };
-  };
-  if (schema.enum) {
-    return listen(
-      select(
-        [
-          ["", isRequired ? "Choose…" : schema.default === undefined ? "–" : `– (${schema.default})`],
-          ...schema.enum.map((each) => [each, each]),
-        ],
-        kept ?? "",
-        undefined,
-        { name },
-      ),
-      (element) => ({ value: element.value || undefined }),
-    );
-  }
-  if (type === "boolean") {
-    const standard = schema.default === undefined ? "–" : `– (${schema.default})`;
-    return listen(
-      select(
-        [
-          ["", standard],
-          ["true", "true"],
-          ["false", "false"],
-        ],
-        kept ?? "",
-        undefined,
-        { name },
-      ),
-      (element) => ({ value: element.value === "" ? undefined : element.value === "true" }),
-    );
-  }
-  if (type === "integer" || type === "number") {
-    return listen(
-      h("input", {
-        class: "input",
-        type: "text",
-        inputMode: "numeric",
-        name,
-        value: kept ?? "",
-        placeholder: schema.default === undefined ? "" : String(schema.default),
-      }),
-      (element) => {
-        if (element.value.trim() === "") return {};
-        const number = Number(element.value);
-        return Number.isFinite(number) && (type === "number" || Number.isInteger(number))
-          ? { value: number }
-          : { problem: "must be a number" };
-      },
-    );
-  }
-  if (type === "array" || type === "object" || type === undefined) {
-    const example = type === "array" ? "[]" : "{}";
-    return listen(
-      h("textarea", {
-        class: "input",
-        name,
-        value: kept ?? "",
-        placeholder: `JSON, such as ${example}`,
-        spellcheck: false,
-      }),
-      (element) => {
-        if (element.value.trim() === "") return {};
-        try {
-          return { value: JSON.parse(element.value) };
-        } catch (error) {
-          return { problem: `is no JSON: ${explain(error)}` };
-        }
-      },
-    );
-  }
-  const isLong = /content|text|command|input|query/.test(name);
-  return listen(
-    h(isLong ? "textarea" : "input", {
-      class: "input mono",
-      name,
-      value: kept ?? "",
-      placeholder: schema.default ?? "",
-      spellcheck: false,
-      autocomplete: "off",
-    }),
-    (element) => ({
-      value: element.value === "" && !(isRequired && isLong && name !== "command") ? undefined : element.value,
-    }),
-  );
+  return () => stopTimer();
 }

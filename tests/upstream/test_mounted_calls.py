@@ -1,4 +1,4 @@
-"""Calls over the pipe of a mounted server, past the official client: they end as the client's do."""
+"""Calls of tools of a mounted server, by the official client over our transport."""
 
 from __future__ import annotations
 
