@@ -120,6 +120,7 @@ class SharedContext(Struct, frozen=True):
             revs=shared.revs,
             line_indexes=shared.line_indexes,
             listings=shared.listings,
+            image_scaler=shared.image_scaler,
             engine=shared.engine,
             pruner=shared.pruner,
             root=grant.root or shared.root,
