@@ -75,7 +75,7 @@ def caller_of(facts: CallerFacts, gateway: str, access: Access) -> Caller:
         chat=facts.chat,
         user=facts.user,
         token_id=facts.token_id and caller_name(facts.token_id),
-        gateway=gateway,
+        passed_on_by=(("gateway", gateway),),
     )
 
 
