@@ -182,7 +182,7 @@ class Answers:
                 media_type = str(rest[0].get("mimeType") or "application/octet-stream")
         kinds = ", ".join(sorted({str(block.get("type")) for block in rest}))
         kept = self._keep(reply, budget, [data], media_type)
-        where = self._way(kept, budget, is_all=True) if kept.reference else f"lost, because it {kept.loss}"
+        where = f"in {kept.reference}" if kept.reference else f"lost, because it {kept.loss}"
         return f"[{quantity(len(rest), 'block')} ({kinds[:100]}), {len(data):,} bytes, did not fit: {where}]"
 
     def _fit_short(self, reply: ToolReply, value: Object, budget: Budget) -> Fitted | Callable[[], Fitted]:
