@@ -103,6 +103,10 @@ class Gate:
         """Whether a caller may use a tool of `category`, and so may receive its events."""
         return any(tool.category == category for tool in self.visible(access))
 
+    def allows(self, access: Access, name: str) -> bool:
+        """Whether a caller may use the tool of that name."""
+        return any(tool.name == name for tool in self.visible(access))
+
     def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
         """The tool and what the call may use. Raises UnknownTool or ToolDisabled."""
         admitted = self._admitted.get((access, name))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
+from tools.files.images import ImageScaler
 from tools.files.lines import LineIndexes
 from tools.files.paths import OpenPaths, to_wire
 from tools.files.revisions import Revs
@@ -158,6 +159,7 @@ class ToolContext(Struct, eq=False):
     revs: Revs = field(default_factory=Revs)
     line_indexes: LineIndexes = field(default_factory=LineIndexes)
     listings: Listings = field(default_factory=Listings)
+    image_scaler: ImageScaler = field(default_factory=ImageScaler)
     engine: Engine = field(default_factory=find_engine)
     # The caller that owns artifacts and stored texts; other callers cannot read them.
     owner: str = ""

@@ -44,8 +44,8 @@ class Caller(Struct, frozen=True):
     connection: str = ""
     chat: str = ""
     user: str = ""
-    # The gateway of a fleet that the call came by, which vouches for all the rest.
-    gateway: str = ""
+    # What passed the call on and vouches for all the rest, as the audit log names it: its kind and its name.
+    passed_on_by: tuple[tuple[str, str], ...] = ()
 
     def with_client(self, client: str) -> Caller:
         """The same caller, once its program has said what it is called."""
@@ -67,7 +67,7 @@ class Caller(Struct, frozen=True):
 
 
 class Narrowing(Struct, frozen=True):
-    """What a gateway of a fleet adds to the rules of the box: those of its own profile. It can only take away."""
+    """What the daemon that passed a call on adds to the rules here: those of its own profile. It only takes away."""
 
     form: Shape = "auto"
     deny: Deny = NOTHING
@@ -120,6 +120,7 @@ class SharedContext(Struct, frozen=True):
             revs=shared.revs,
             line_indexes=shared.line_indexes,
             listings=shared.listings,
+            image_scaler=shared.image_scaler,
             engine=shared.engine,
             pruner=shared.pruner,
             root=grant.root or shared.root,
@@ -133,7 +134,7 @@ class Success(Struct, frozen=True):
     result: Result
     written: Written
     whole_bytes: int | None = None
-    # The box of the fleet that ran it, on a gateway.
+    # The machine of a fleet that ran it, if that was another one.
     box: str = ""
     remarks: Remarks = NO_REMARKS
 

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_agent.calls.call import Caller
 from mcp_agent.fleet.subjects import box_of_uri
-from mcp_agent.resources.resources import CannotBeRead
+from mcp_agent.resources.resources import FILE_TOOL, CannotBeRead
 from registry.gate import Gate
 from tools.kit.errors import ToolError
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway
-
-# Who may use no tool of the category may read nothing of it either.
-_CATEGORIES = {"session": "shell", "undo": "filesystem"}
 
 
 class BoxResources:
@@ -44,8 +41,9 @@ class BoxResources:
         return None
 
     def _may_read(self, caller: Caller, scheme: str) -> bool:
-        category = _CATEGORIES.get(scheme)
-        if scheme == "undo" and self._gate.deny(caller.access).paths is not None:
+        """As the box itself decides: who may not use the tools may not read what they would show."""
+        if scheme == "undo":
             # The path is known to the box alone, and the rule to the gateway alone.
-            return False
-        return category is None or self._gate.offers(caller.access, category)
+            has_rules = self._gate.deny(caller.access).paths is not None
+            return not has_rules and self._gate.allows(caller.access, FILE_TOOL)
+        return scheme != "session" or self._gate.offers(caller.access, "shell")

@@ -73,7 +73,7 @@ def caller_of(facts: CallerFacts, gateway: str, access: Access) -> Caller:
         connection=facts.connection,
         chat=facts.chat,
         user=facts.user,
-        gateway=gateway,
+        passed_on_by=(("gateway", gateway),),
     )
 
 

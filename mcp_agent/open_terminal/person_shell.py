@@ -117,6 +117,8 @@ class PersonShell:
                     return
             self.typed_bytes += len(part.data)
             await self.program.child.write(part.data)
+            # A message has many lines, and others have their turn between them.
+            await asyncio.sleep(0)
 
     def _obey(self, said: dict[str, Any]) -> None:
         """What a text message asks for: another size. Anything else is a sign of life."""

@@ -24,6 +24,7 @@ _STATUS = {
     "TOO_LARGE": 413,
     "TIMEOUT": 408,
     "SESSION_LIMIT": 429,
+    "BUSY": 429,
     "INTERNAL_ERROR": 500,
 }
 

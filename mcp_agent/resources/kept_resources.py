@@ -15,6 +15,7 @@ import orjson
 
 from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.calls.call import Caller
+from mcp_agent.resources.resources import FILE_TOOL
 from mcp_agent.storage.artifact_store import SCHEME, Artifact, ArtifactStore
 from registry.gate import Gate
 from tools.artifacts.artifact_read import text_at
@@ -87,7 +88,7 @@ class ArtifactResources:
 
 
 class UndoResources:
-    """The changes that can be undone, newest first, for every caller that has tools for files.
+    """The changes that can be undone, newest first, for every caller that may read files.
 
     What a rule denies a caller in the file, it denies in the file's old states.
     """
@@ -97,7 +98,7 @@ class UndoResources:
         self._journal = journal
 
     def entries(self, caller: Caller) -> list[dict[str, Any]]:
-        if not self._gate.offers(caller.access, "filesystem"):
+        if not self._gate.allows(caller.access, FILE_TOOL):
             return []
         return [
             {"uri": f"{_UNDO}{entry.id}", "name": entry.id, "description": f"Before a tool {entry.summary}"}
@@ -106,7 +107,7 @@ class UndoResources:
         ]
 
     def templates(self, caller: Caller) -> list[dict[str, Any]]:
-        if not self._gate.offers(caller.access, "filesystem"):
+        if not self._gate.allows(caller.access, FILE_TOOL):
             return []
         return [
             {
@@ -118,12 +119,12 @@ class UndoResources:
         ]
 
     async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
-        if not uri.startswith(_UNDO) or not self._gate.offers(caller.access, "filesystem"):
+        if not uri.startswith(_UNDO) or not self._gate.allows(caller.access, FILE_TOOL):
             return None
         return await asyncio.to_thread(self._read, caller, uri)
 
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
-        if (template, argument) != (_ONE_CHANGE, "id") or not self._gate.offers(caller.access, "filesystem"):
+        if (template, argument) != (_ONE_CHANGE, "id") or not self._gate.allows(caller.access, FILE_TOOL):
             return None
         entries = await asyncio.to_thread(self._journal.entries)
         return [entry.id for entry in entries if entry.image_bytes is not None and entry.id.startswith(value)]

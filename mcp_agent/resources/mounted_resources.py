@@ -1,4 +1,4 @@
-"""The resources of mounted servers, under their own URIs, for callers that have a tool of that server."""
+"""The resources of mounted servers, under their own URIs and never ours, for callers that have a tool of the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import orjson
 
 from mcp_agent.answers.budget import MOST_RESULT_BYTES
 from mcp_agent.calls.call import Caller
-from mcp_agent.resources.resources import CannotBeRead
+from mcp_agent.resources.resources import CannotBeRead, is_ours, scheme
 from mcp_agent.upstream.mounted_servers import Mounts
 from registry.gate import Gate
 from tools.context import ToolContext
@@ -25,13 +25,15 @@ class MountedResources:
         self._context = context
 
     def entries(self, caller: Caller) -> list[dict[str, Any]]:
-        return [entry for name in self._offered(caller) for entry in self._mounts.known(name).resources]
+        listed = (entry for name in self._offered(caller) for entry in self._mounts.known(name).resources)
+        return [entry for entry in listed if not is_ours(str(entry["uri"]))]
 
     def templates(self, caller: Caller) -> list[dict[str, Any]]:
-        return [entry for name in self._offered(caller) for entry in self._mounts.known(name).templates]
+        listed = (entry for name in self._offered(caller) for entry in self._mounts.known(name).templates)
+        return [entry for entry in listed if not is_ours(str(entry["uriTemplate"]))]
 
     async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
-        category = self._mounts.owner_of(uri)
+        category = None if is_ours(uri) else self._mounts.owner_of(uri)
         if category is None or category not in self._offered(caller):
             return None
         try:
@@ -51,7 +53,7 @@ class MountedResources:
         return [name for name in self._mounts.categories if self._gate.offers(caller.access, name)]
 
     def _check_path(self, caller: Caller, uri: str) -> None:
-        if uri.startswith("file:"):
+        if scheme(uri) == "file":
             denied = self._gate.deny(caller.access).paths
             paths = self._context.paths if denied is None else self._context.paths.denying(denied)
             paths.check(paths.resolve(plain_path(uri)))

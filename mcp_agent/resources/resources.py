@@ -23,6 +23,10 @@ from tools.sessions.manager import SessionManager
 from tools.sessions.session import Session
 
 TOOLS_URI = "host://tools"
+# What a resource shows of a file is read with this tool, under its switch and its rules.
+FILE_TOOL = "fs_read"
+# No mounted server answers for them.
+_OUR_SCHEMES = ("host", "session", "ax", "undo")
 _ONE_TOOL = f"{TOOLS_URI}/{{name}}"
 _ONE_SESSION = f"{session_uri('{id}')}{{?since}}"
 _SESSION_URI = re.compile(r"session://(?P<id>[a-z0-9_-]+)(\?since=(?P<since>\d{1,18}))?")
@@ -169,6 +173,16 @@ class SessionResources:
         if (template, argument) != (_ONE_SESSION, "id") or not self._gate.offers(caller.access, "shell"):
             return None
         return [session.id for session in self._sessions.all if session.id.startswith(value)]
+
+
+def scheme(uri: str) -> str:
+    """What a URI begins with; its case does not count."""
+    return uri.partition(":")[0].lower()
+
+
+def is_ours(uri: str) -> bool:
+    """Whether a URI, or a template, names what this host keeps."""
+    return scheme(uri) in _OUR_SCHEMES
 
 
 def _state(session: Session) -> str:

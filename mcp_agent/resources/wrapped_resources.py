@@ -12,7 +12,7 @@ import orjson
 from mcp_agent.answers.reply import ToolReply
 from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.resources.resources import CannotBeRead
+from mcp_agent.resources.resources import FILE_TOOL, CannotBeRead
 from registry.gate import Gate
 from registry.live_catalog import LiveCatalog
 from tools.kit.results import Result
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tools.cli.wrapped_tools import WrappedProgram
 
 
-# A program's file is read with this tool, under its switch and its rules.
-_FILE_TOOL = "fs_read"
 _MOST_BYTES = 800_000
 # What the `_meta` of a resource that was cut says.
 _CUT_FACTS = ("truncated", "size", "missing_bytes", "next_line", "artifactRef", "output_path")
@@ -63,7 +61,7 @@ class WrappedResources:
             if program.agents is None:
                 arguments["cwd"] = str(self._folder)
         else:
-            tool = _FILE_TOOL
+            tool = FILE_TOOL
             folder = program.folder_of(caller.origin.conversations, caller.name) or self._folder
             arguments = {"path": str(folder / Path(document.file or "").expanduser()), "max_bytes": _MOST_BYTES}
         outcome = await self._dispatcher.call(Call(secrets.token_hex(6), caller, tool, arguments))
@@ -81,7 +79,7 @@ class WrappedResources:
             for program in self._catalog.programs
             if program.wrap.id in visible
             for document in program.wrap.resources
-            if document.file is None or _FILE_TOOL in visible
+            if document.file is None or FILE_TOOL in visible
         ]
 
 

@@ -27,7 +27,7 @@ from registry.profiles import Form
 from tools.kit.results import Media
 from tools.kit.spec import Tool
 
-_STATUS = {"INVALID_PARAMS": 422, "TOOL_DISABLED": 403, "TIMEOUT": 408, "INTERNAL_ERROR": 500}
+_STATUS = {"INVALID_PARAMS": 422, "TOOL_DISABLED": 403, "TIMEOUT": 408, "BUSY": 429, "INTERNAL_ERROR": 500}
 _MENDABLE = 400
 _TEXT = "text/plain; charset=utf-8"
 
@@ -56,6 +56,7 @@ _RESPONSES = {
     "413": "The body is too large.",
     "415": "The body is not JSON.",
     "422": "The arguments do not fit; `issues` names each problem.",
+    "429": "Too much work of this kind is asked for at once.",
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,6 @@ from registry.mounts import Mount
 from tools.files import disk
 
 _MOST_LIST_BYTES = 16 * 1024 * 1024
-_MOST_VARIABLES = 3
 # What a model goes by, and what decides which profiles have the tool.
 _SEEN_KEYS = ("title", "description", "inputSchema", "annotations")
 
@@ -44,7 +44,7 @@ class KnownTools:
         self.templates: list[dict[str, Any]] = kept.get("templates", [])
         self.prompts: list[dict[str, Any]] = kept.get("prompts", [])
         self._seen: dict[str, dict[str, Any]] = kept.get("seen", {})
-        self._patterns = [_pattern(str(each["uriTemplate"])) for each in self.templates]
+        self._parts_of_templates = [_fixed_parts(str(each["uriTemplate"])) for each in self.templates]
 
     def learn(
         self,
@@ -61,13 +61,15 @@ class KnownTools:
             self._seen = {str(tool["name"]): _seen_fields(tool) for tool in tools}
         self.tools, self.resources, self.templates, self.prompts = listed
         self.is_known = True
-        self._patterns = [_pattern(str(each["uriTemplate"])) for each in templates]
+        self._parts_of_templates = [_fixed_parts(str(each["uriTemplate"])) for each in templates]
         self._save()
         return True
 
     def offers(self, uri: str) -> bool:
         """Whether a resource is in the list, or is one of a template."""
-        return any(each["uri"] == uri for each in self.resources) or any(each.fullmatch(uri) for each in self._patterns)
+        return any(each["uri"] == uri for each in self.resources) or any(
+            _fits(uri, each) for each in self._parts_of_templates
+        )
 
     @property
     def changes(self) -> list[ToolChange]:
@@ -102,12 +104,26 @@ def _seen_fields(tool: dict[str, Any]) -> dict[str, Any]:
     return {key: tool[key] for key in _SEEN_KEYS if key in tool}
 
 
-def _pattern(template: str) -> re.Pattern[str]:
-    """The URIs of a template, generously: any text may stand for a variable."""
-    parts = re.split(r"\{[^{}]*\}", template)
-    # Matching takes longer with each variable, so only the first ones count.
-    exact = [*parts[:_MOST_VARIABLES], *([""] if len(parts) > _MOST_VARIABLES else [])]
-    return re.compile(".*".join(map(re.escape, exact)), re.DOTALL)
+def _fixed_parts(template: str) -> list[str]:
+    """What is around the variables of a template."""
+    return re.split(r"\{[^{}]*\}", template)
+
+
+def _fits(uri: str, parts: Sequence[str]) -> bool:
+    """Whether a URI has these parts in their order, with any text between them. In linear time: it is a caller's."""
+    first, *others = parts
+    if not others:
+        return uri == first
+    *between, last = others
+    at, end = len(first), len(uri) - len(last)
+    if at > end or not uri.startswith(first) or not uri.endswith(last):
+        return False
+    for part in between:
+        found = uri.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 def _load(file: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tools.kit.tolerance import plain_path
 
 # Every client pays for a description with each message. The whole of a longer one is in host://tools/{name}.
 _MOST_DESCRIPTION = 400
-_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```.*$", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n\n")
 
 # Calls the tool that the server describes so for a caller, and gives what the server answered.
@@ -56,8 +56,8 @@ class MountedResult(Result, frozen=True):
             text: tuple[Block, ...] = ({"type": "text", "text": self.text},) if self.text or not self.others else ()
             blocks = (*text, *self.others)
         # A page of a browser comes as one fenced block, which a pruner of documents would keep or drop as a whole.
-        longest = max((len(block[0]) for block in _FENCED.finditer(self.text)), default=0)
-        return Body("text", "logs" if longest > len(self.text) / 2 else None, content=Content(blocks, self.structured))
+        is_one_block = _longest_fenced_block(self.text) > len(self.text) / 2
+        return Body("text", "logs" if is_one_block else None, content=Content(blocks, self.structured))
 
 
 def mounted_tool(mount: Mount, name: str, entry: Mapping[str, Any], call: CallUpstream) -> Tool:
@@ -96,6 +96,17 @@ def shorten(description: str) -> str:
         return description
     ends = [match.end() for match in _SENTENCE_END.finditer(description, 0, _MOST_DESCRIPTION)]
     return description[: ends[-1]].rstrip() if ends else description[: _MOST_DESCRIPTION - 1].rstrip() + "…"
+
+
+def _longest_fenced_block(text: str) -> int:
+    """The length of the longest block between a line that begins with a fence and the next that is one."""
+    longest, begins = 0, -1
+    for fence in _FENCE.finditer(text):
+        if begins < 0:
+            begins = fence.start()
+        elif fence[0] == "```":
+            longest, begins = max(longest, fence.end() - begins), -1
+    return longest
 
 
 def _effect(annotations: Mapping[str, Any]) -> Effect:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +37,23 @@ def test_a_line_is_what_is_left_when_it_is_sent(typed: list[bytes], line: str) -
 
 def test_each_line_of_a_paste_is_one() -> None:
     assert _lines(b"one\rtwo\nthr", b"ee\r") == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        b"x" * 8_100 + b" a" * 12 + b"\x17" * 12,
+        (b"a " * 4_000 + b"\x17" * 4_000) * 10,
+        b"\x80" * 8_192 + b"\x7f" * 50_000,
+        b"x" * 500_000,
+    ],
+    ids=["a long word", "many words", "bytes of no character", "text"],
+)
+def test_what_is_typed_is_followed_in_linear_time(typed: bytes) -> None:
+    """Seen: the first of these took 14 s, and everybody waited."""
+    began = time.process_time()
+    assert _lines(typed) == []
+    assert time.process_time() - began < 4.0
 
 
 @given(st.lists(st.binary(max_size=40)))

@@ -87,7 +87,27 @@ async def test_an_old_state_of_a_denied_file_is_no_resource(home: Path) -> None:
         assert not [each for each in await _resources(daemon) if each["uri"].startswith("undo://")]
 
 
-async def test_old_states_are_no_resources_to_who_has_no_tools_for_files(home: Path) -> None:
+@pytest.mark.parametrize(
+    "narrow",
+    [
+        {"activeProfile": "browser-only"},
+        {
+            "profiles": [
+                {
+                    "id": "default",
+                    "categories": [
+                        {
+                            "id": "filesystem",
+                            "tools": [{"id": "fs_read", "enabled": False}, {"id": "fs_grep", "enabled": False}],
+                        }
+                    ],
+                }
+            ]
+        },
+    ],
+    ids=["no tools for files", "neither fs_read nor fs_grep"],
+)
+async def test_old_states_are_no_resources_to_who_may_not_read_files(home: Path, narrow: dict[str, Any]) -> None:
     """Seen: a client of the profile `browser-only` was shown what others had changed, and could read it."""
     (home / "tools.json").write_text(json.dumps(_FREE))
     with running(home) as daemon:
@@ -96,7 +116,7 @@ async def test_old_states_are_no_resources_to_who_has_no_tools_for_files(home: P
         (template,) = [each for each in await _templates(daemon) if each.startswith("undo://")]
         asked = {"ref": {"type": "ref/resource", "uri": template}, "argument": {"name": "id", "value": ""}}
         assert (await daemon.rpc("completion/complete", **asked))["result"]["completion"]["values"] == [change["name"]]
-        daemon.save({"activeProfile": "browser-only"})
+        daemon.save(narrow)
         await eventually(lambda: daemon.rpc("resources/read", uri=change["uri"]), lambda answer: "result" not in answer)
         assert not [each for each in await _resources(daemon) if each["uri"].startswith("undo://")]
         assert template not in await _templates(daemon)

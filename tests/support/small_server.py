@@ -1,6 +1,6 @@
 """A small MCP server over stdio that starts quickly and does what a test asks of it. Run it as a program.
 
-    small_server.py [--tools FILE] [--stderr TEXT] [--exit CODE] [--silent] [--odd]
+    small_server.py [--tools FILE] [--template URI] [--stderr TEXT] [--exit CODE] [--silent] [--odd]
 
 FILE holds further tools as JSON: their descriptions are the test's, and each answers with its own name. It is read at
 each tools/list.
@@ -68,6 +68,7 @@ cancelled: list[int] = []
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tools", type=Path)
+    parser.add_argument("--template", default="small://number/{number}")
     parser.add_argument("--stderr", default="")
     parser.add_argument("--exit", type=int)
     parser.add_argument("--silent", action="store_true")
@@ -83,10 +84,10 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message or "method" not in message or options.silent:
             continue
-        answer(message, options.tools)
+        answer(message, options.tools, options.template)
 
 
-def answer(message: dict[str, Any], file: Path | None) -> None:
+def answer(message: dict[str, Any], file: Path | None, template: str) -> None:
     params = message.get("params", {})
     match message["method"]:
         case "initialize":
@@ -101,7 +102,7 @@ def answer(message: dict[str, Any], file: Path | None) -> None:
         case "resources/list":
             result = {"resources": [{"uri": "small://note", "name": "note", "mimeType": "text/plain"}]}
         case "resources/templates/list":
-            result = {"resourceTemplates": [{"uriTemplate": "small://number/{number}", "name": "number"}]}
+            result = {"resourceTemplates": [{"uriTemplate": template, "name": "number"}]}
         case "resources/read":
             result = {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": f"of {params['uri']}"}]}
         case "prompts/list":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_agent.calls.call import Call, Caller, Success
-from mcp_agent.upstream.mounted_tools import shorten
+from mcp_agent.upstream.mounted_tools import MountedResult, shorten
 from registry.edits import Switch
 from registry.gate import Access
 from tests.support.shell_host import shell_host
@@ -113,6 +114,15 @@ async def test_a_focus_question_prunes_its_text(tmp_path: Path) -> None:
         assert answer["pruning"]["applied"] is True
         assert "ledger.revert(order)" in answer["text"]
         assert len(answer["text"]) < len("".join(code)) / 2
+
+
+def test_a_page_of_fences_without_end_is_looked_through_once() -> None:
+    page = "```text\n" + "a line of the page\n" * 10 + "```"
+    assert MountedResult(f"Title\n{page}\n").body.kind == "logs"
+    assert MountedResult(f"{page}\n{page}\n{page}").body.kind is None
+    began = time.process_time()
+    assert MountedResult("```text\na line of the page\n" * 60_000).body.kind is None
+    assert time.process_time() - began < 2
 
 
 async def test_its_errors_pass_through(tmp_path: Path) -> None:

@@ -18,8 +18,6 @@ from pathlib import Path
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 NEW_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 WRITE_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-# For a folder in which a file without a name is made.
-NAMELESS_FLAGS = os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC
 FOLDER_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -211,47 +209,31 @@ def copy_file(source: Path, target: Path, *, sync: bool = True) -> None:
         status = os.fstat(reading)
         with open_descriptor(target, NEW_FLAGS) as writing:
             copy_bytes(reading, writing, status.st_size)
-            copy_status(reading, status, writing)
+            _copy_status(source, status, writing)
             if sync:
                 os.fsync(writing)
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def copy_status(reading: int | None, status: os.stat_result, writing: int) -> None:
-    """Give an open new file the owner, the extended attributes and the mode of another.
-
-    Raises PermissionError if the owner cannot be kept; attributes are kept as far as the system lets us.
-    """
+def _copy_status(source: Path, status: os.stat_result, writing: int) -> None:
+    """Raises PermissionError if the owner cannot be kept; attributes are kept as far as the system lets us."""
     own = os.fstat(writing)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
         os.fchown(writing, status.st_uid, status.st_gid)
-    if reading is not None and hasattr(os, "listxattr"):
+    if hasattr(os, "listxattr"):
         with contextlib.suppress(OSError):
-            for name in os.listxattr(reading):
+            for name in os.listxattr(source, follow_symlinks=False):
                 with contextlib.suppress(OSError):
-                    os.setxattr(writing, name, os.getxattr(reading, name))
+                    os.setxattr(writing, name, os.getxattr(source, name, follow_symlinks=False))
     os.fchmod(writing, stat.S_IMODE(status.st_mode))
-
-
-def link_anonymous_file(descriptor: int, path: Path) -> None:
-    """Give an open file without a name one; nothing may be there."""
-    # With a folder, which an absolute path does not need, Python follows the link of /proc to the file.
-    os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
 
 
 def give_status(source: Path, status: os.stat_result, writing: int) -> bool:
     """Give an open new file the owner, attributes and mode of `source`; False if the system does not let us."""
     try:
-        reading = os.open(source, READ_FLAGS | os.O_NOFOLLOW)
-    except OSError:
-        reading = None
-    try:
-        copy_status(reading, status, writing)
+        _copy_status(source, status, writing)
     except PermissionError:
         return False
-    finally:
-        if reading is not None:
-            os.close(reading)
     return True
 
 
@@ -281,15 +263,25 @@ def copy_out(image: Path, descriptor: int) -> None:
         copy_bytes(reading, descriptor, os.fstat(reading).st_size)
 
 
-def copy_into(image: Path, target: Path) -> None:
-    """Write the bytes of `image` over those of `target`, which stays the file it is."""
-    with open_descriptor(image) as reading, open_descriptor(target, WRITE_FLAGS) as writing:
+def restore(image: Path, writing: int) -> None:
+    """Write the bytes of `image` over those of an open file, and give it the time of `image`."""
+    with open_descriptor(image) as reading:
         overwrite(reading, writing)
+        status = os.fstat(reading)
+        os.utime(writing, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def cut(writing: int, before: list[int]) -> None:
+    """Give an open file the length and the time that it had, by its `identity` of then."""
+    os.ftruncate(writing, before[2])
+    os.utime(writing, ns=(before[3], before[3]))
+    os.fsync(writing)
 
 
 def overwrite(reading: int, writing: int) -> None:
     """Make what is in one open file the content of another, on disk."""
     size = os.fstat(reading).st_size
+    os.lseek(writing, 0, os.SEEK_SET)
     copy_bytes(reading, writing, size)
     os.ftruncate(writing, size)
     os.fsync(writing)

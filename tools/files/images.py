@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import NamedTuple
 
+from tools.files import image_worker
+from tools.files.image_worker import MOST_BYTES, MOST_PIXELS
 from tools.kit.errors import TooLarge
+from tools.kit.places import Places
 
-# As base64, with what is around it, so much fits a message.
-MOST_BYTES = 700_000
 # More is not read: nobody needs such a picture in a chat.
 MOST_FILE_BYTES = 32 * 1024 * 1024
 # So much of a file has the size of the picture in it.
 HEAD_BYTES = 256 * 1024
 _MAGIC = (b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"\xff\xd8\xff")
-_MOST_PIXELS = 100_000_000
-# The longest side, in pixels: models scale down what is larger.
-_SIDES = (1_568, 1_024, 512)
+_MOST_WAITING = 8
+_DEADLINE_S = 30.0
+_LOOK_S = 0.1
 # JPEG: the segments that begin with the size of the frame.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _HEADERLESS = frozenset((0x01, *range(0xD0, 0xD8)))
@@ -46,37 +51,68 @@ def recognize(data: bytes) -> Picture | None:
     return picture if picture is not None and picture.width and picture.height else None
 
 
-def scale_down(data: bytes, picture: Picture, name: str) -> tuple[bytes, Picture]:
-    """A smaller picture that fits a message. Raises TooLarge, also where Pillow is not installed."""
-    try:
-        # Imported at first use: it is optional, and slow to load.
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise TooLarge(
-            f"{name} is a {picture.kind} image of {len(data)} bytes, and an image may have {MOST_BYTES} bytes",
-            hint="install Pillow beside the daemon (pip install 'mcp-agent-host[images]') and it is scaled down; "
-            "or make a smaller copy with a program",
-        ) from None
-    if picture.width * picture.height > _MOST_PIXELS:
-        raise TooLarge(f"{name} has {picture.width} × {picture.height} pixels, and {_MOST_PIXELS} are read at most")
-    try:
-        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP")) as image:
-            has_alpha = "A" in image.getbands() or "transparency" in image.info
-            flat = image.convert("RGBA" if has_alpha else "RGB")
-    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
-        raise TooLarge(
-            f"{name} is a {picture.kind} image of {len(data)} bytes, which is too large to be sent, and it cannot be "
-            f"scaled down: {str(error)[:100]}"
-        ) from error
-    kinds = (("PNG", "image/png"), ("WEBP", "image/webp")) if has_alpha else (("JPEG", "image/jpeg"),)
-    for side in _SIDES:
-        flat.thumbnail((side, side))
-        for kind, media_type in kinds:
-            written = io.BytesIO()
-            flat.save(written, kind)
-            if written.tell() <= MOST_BYTES:
-                return written.getvalue(), Picture(media_type, *flat.size)
-    raise TooLarge(f"{name} is too large to be sent, also when it is scaled down to {_SIDES[-1]} pixels")
+class ImageScaler:
+    """Scales pictures down, one after the other, each in a process of its own. May be used from any thread."""
+
+    def __init__(self, deadline_s: float = _DEADLINE_S) -> None:
+        self._deadline_s = deadline_s
+        self._places = Places("large images", at_once=1, waiting=_MOST_WAITING)
+
+    def scale_down(
+        self, descriptor: int, size: int, picture: Picture, name: str, check: Callable[[], None]
+    ) -> tuple[bytes, Picture]:
+        """A smaller picture that fits a message, of an open file of `size` bytes. `check` may raise, and ends it.
+
+        Raises TooLarge, also where Pillow is not installed, and Busy.
+        """
+        if size > MOST_FILE_BYTES:
+            limit = f"at most {MOST_FILE_BYTES} bytes of one are read"
+            raise TooLarge(f"{name} is a {picture.kind} image of {size} bytes, and {limit}")
+        if picture.width * picture.height > MOST_PIXELS:
+            raise TooLarge(
+                f"{name} has {picture.width} × {picture.height} pixels, and {MOST_PIXELS} are read at most",
+                hint="make a smaller copy with a program",
+            )
+        if find_spec("PIL") is None:
+            raise TooLarge(
+                f"{name} is a {picture.kind} image of {size} bytes, and an image may have {MOST_BYTES} bytes",
+                hint="install Pillow beside the daemon (pip install 'mcp-agent-host[images]') and it is scaled down; "
+                "or make a smaller copy with a program",
+            )
+        with self._places.take(check):
+            answer, problem = self._ask_worker(descriptor, check)
+        head, _, data = answer.partition(b"\n")
+        if problem or not data:
+            raise TooLarge(
+                f"{name} is a {picture.kind} image of {size} bytes, which is too large to be sent, and it cannot be "
+                f"scaled down: {problem or 'it takes too much memory or time'}"
+            )
+        media_type, width, height = head.decode().split()
+        return data, Picture(media_type, int(width), int(height))
+
+    def _ask_worker(self, descriptor: int, check: Callable[[], None]) -> tuple[bytes, str]:
+        """What the worker answers, and what it says is wrong. Both are empty where it was ended."""
+        ends = time.monotonic() + self._deadline_s
+        worker = subprocess.Popen(
+            [sys.executable, "-I", image_worker.__file__],
+            stdin=descriptor,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            start_new_session=True,
+        )
+        with worker:
+            try:
+                while time.monotonic() < ends:
+                    check()
+                    try:
+                        answer, problem = worker.communicate(timeout=_LOOK_S)
+                    except subprocess.TimeoutExpired:
+                        continue
+                    return answer, problem.decode("utf-8", "replace").strip()
+            finally:
+                worker.kill()
+        return b"", ""
 
 
 def _read_head(data: bytes) -> Picture | None:

@@ -26,7 +26,6 @@ _GUESSED_FROM = 64 * 1024
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\x1b")
 _CONTROLS = bytes(byte for byte in range(0x20) if byte not in _TEXT_CONTROLS)
 _C1 = re.compile(rb"[\x80-\x9f]")
-_FOREIGN_LINES = re.compile(rb"[^\n]*[\x80-\xff][^\n]*\n?")
 _MULTIBYTE = ("cp932", "euc_jp", "gb18030", "big5", "euc_kr")
 _SINGLE_BYTE = ("cp1252", "latin_1", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256")
 _MAGIC = (
@@ -186,7 +185,7 @@ def _utf_16_without_bom(data: bytes) -> Encoding | None:
 def _guess_encoding(data: bytes) -> Encoding:
     """One of the encodings from before Unicode. Where the text is too short to know, it counts as Western European."""
     western = _western(data)
-    foreign = b"".join(_FOREIGN_LINES.findall(data[:_GUESSED_FROM]))
+    foreign = b"\n".join([line for line in data[:_GUESSED_FROM].split(b"\n") if not line.isascii()])
     if len(foreign) - len(re.sub(rb"[\x80-\xff]", b"", foreign)) < _GUESS_BYTES:
         return western
     import charset_normalizer

@@ -10,12 +10,11 @@ from typing import Annotated
 from msgspec.structs import replace
 
 from tools.context import ToolContext
-from tools.files import images
+from tools.files import image_worker, images
 from tools.files.disk import read_up_to
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import OpenFile, Source, is_artifact, is_reference, open_source
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
-from tools.kit.errors import TooLarge
 from tools.kit.params import Field
 from tools.kit.results import (
     ArtifactRange,
@@ -135,7 +134,8 @@ def fs_read(
         wanted = max(max_bytes, HASHED_BYTES if is_hashed else 0) + LOOK_AHEAD_BYTES
         data = read_up_to(descriptor, wanted, status.st_size)
         if images.is_candidate(data) and (picture := images.recognize(os.pread(descriptor, images.HEAD_BYTES, 0))):
-            return _image(ctx, origin, file, picture)
+            whole = data if is_hashed and len(data) <= HASHED_BYTES else None
+            return _image(ctx, origin, file, picture, whole)
         shown = data[:max_bytes] if len(data) > max_bytes else data
         is_cut = len(data) > max_bytes
         # The size of files in /proc is 0, and in /sys one page, whatever they hold: then what was read counts.
@@ -158,25 +158,23 @@ def fs_read(
     )
 
 
-def _image(ctx: ToolContext, origin: Source, file: OpenFile, picture: images.Picture) -> FileImage:
-    size = file.status.st_size
-    if size > images.MOST_FILE_BYTES:
-        limit = f"at most {images.MOST_FILE_BYTES} bytes of one are read"
-        raise TooLarge(f"{origin.shown} is a {picture.kind} image of {size} bytes, and {limit}")
-    data = read_up_to(file.descriptor, images.MOST_FILE_BYTES, size)
-    sent, sent_as = (
-        (data, picture) if len(data) <= images.MOST_BYTES else images.scale_down(data, picture, origin.shown)
-    )
+def _image(ctx: ToolContext, origin: Source, file: OpenFile, picture: images.Picture, whole: bytes | None) -> FileImage:
+    """`whole` is the file where it is small. A larger one is read by the process that scales it down."""
+    size = file.status.st_size if whole is None else len(whole)
+    if whole is not None and size <= image_worker.MOST_BYTES:
+        sent, sent_as = whole, picture
+    else:
+        sent, sent_as = ctx.image_scaler.scale_down(file.descriptor, size, picture, origin.shown, ctx.check)
     rev = None
     if not origin.is_kept:
-        rev = ctx.revs.of_bytes(data) if len(data) <= HASHED_BYTES else rev_of_status(file.status)
+        rev = rev_of_status(file.status) if whole is None else ctx.revs.of_bytes(whole)
     return FileImage(
         path=origin.shown,
         media_type=picture.media_type,
-        size=len(data),
+        size=size,
         width=picture.width,
         height=picture.height,
-        scaled_to=None if sent is data else f"{sent_as.width} × {sent_as.height}",
+        scaled_to=None if sent is whole else f"{sent_as.width} × {sent_as.height}",
         rev=rev,
         _sent=Media(sent_as.media_type, sent),
     )

@@ -17,7 +17,6 @@ from tools.files.paths import to_wire
 from tools.journal.journal_changes import FileChanges
 from tools.journal.journal_records import Action, JournalEntry, Receipt
 from tools.journal.journal_recovery import recover
-from tools.journal.journal_tails import change_tail, previous_content
 from tools.kit.errors import AlreadyExists, IoError, NotFound, StaleRev
 
 _SCHEME = "undo://"
@@ -43,37 +42,34 @@ class Journal(FileChanges):
             return entry, to, self._put(image, to)
         if not overwrite:
             self._check_still(entry, own)
+        path = own
         if entry.action == "create":
             receipt = self.remove(own, permanent=True)
-            self._finish_undo(entry, receipt)
-            return entry, own, receipt
-        if entry.action == "move":
-            assert entry.source is not None, "a move has a source"
-            if entry.image_bytes is not None:
-                # Before anything is changed: what the move replaced must be there to be put back.
-                self._records.file(entry.id, "image").lstat()
-            receipt = self.move(own, Path(entry.source), overwrite=overwrite)
-            if entry.image_bytes is not None:
-                try:
-                    overwritten = self._put(self._records.file(entry.id, "image"), own)
-                except (OSError, IoError) as error:
-                    raise IoError(
-                        f"{to_wire(entry.source)} is back, but not what the move had replaced: {error}",
-                        hint=f"it is undo://{entry.id}",
-                    ) from error
-                self._records.mark_undo(overwritten.undo_id, entry.id)
-            self._finish_undo(entry, receipt)
-            return entry, Path(entry.source), receipt
-        if entry.prefix_bytes is not None:
-            receipt = self._put_tail(entry, own, entry.prefix_bytes)
+        elif entry.source is not None:
+            path = Path(entry.source)
+            receipt = self._move_back(entry, own, path, overwrite=overwrite)
+        elif entry.before is not None and disk.identity(own.lstat()) == entry.after:
+            receipt = self._cut(own, entry.before)
         else:
-            receipt = self._put(self.image_of(f"{_SCHEME}{undo_id}"), own, moves=True)
-        self._finish_undo(entry, receipt)
-        return entry, own, receipt
-
-    def _finish_undo(self, entry: JournalEntry, receipt: Receipt) -> None:
+            receipt = self._put(self.image_of(f"{_SCHEME}{undo_id}"), own, entry)
         self._records.mark_undo(receipt.undo_id, entry.id)
         self._records.forget(entry.id)
+        return entry, path, receipt
+
+    def _move_back(self, entry: JournalEntry, own: Path, source: Path, *, overwrite: bool) -> Receipt:
+        """Undo a move, and put back what it had replaced."""
+        image = None if entry.image_bytes is None else self.image_of(f"{_SCHEME}{entry.id}")
+        receipt = self.move(own, source, overwrite=overwrite)
+        if image is not None:
+            try:
+                overwritten = self._put(image, own)
+            except (OSError, IoError) as error:
+                raise IoError(
+                    f"{to_wire(source)} is back, but not what the move had replaced: {error}",
+                    hint=f"it is undo://{entry.id}",
+                ) from error
+            self._records.mark_undo(overwritten.undo_id, entry.id)
+        return receipt
 
     def entry(self, undo_id: str) -> JournalEntry:
         """Raises NotFound."""
@@ -105,9 +101,12 @@ class Journal(FileChanges):
         """As `path_of`, for putting it back: it may be a link. Raises NotFound."""
         undo_id, _, inner = reference.removeprefix(_SCHEME).partition("/")
         entry = self.entry(undo_id)
-        if entry.prefix_bytes is not None and not inner:
-            return previous_content(self._records, entry)
         image = self._records.file(entry.id, "image")
+        if entry.before is not None and not os.path.lexists(image):
+            raise NotFound(
+                f"{reference[:200]} is the first {entry.before[2]} bytes of {to_wire(entry.path)}; no copy was kept",
+                hint="read the file itself, or undo the change",
+            )
         if not os.path.lexists(image):
             raise NotFound(f"{reference[:200]} {entry.summary}: there was nothing before that to show")
         if not inner:
@@ -124,19 +123,21 @@ class Journal(FileChanges):
         """Finish or take back what a dead process left half done; say what was done, a sentence each."""
         return recover(self._records)
 
-    def _put(self, image: Path, target: Path, *, moves: bool = False) -> Receipt:
+    def _put(self, image: Path, target: Path, undone: JournalEntry | None = None) -> Receipt:
         """Put a kept file or folder to `target`; what is there now is kept in turn.
 
-        With `moves`, a folder is renamed and not copied: the caller forgets the image anyway.
+        If that undoes a change, a folder is renamed and not copied: the caller forgets the image anyway.
         """
         self.protected.check_entry(target)
         existing = disk.lstat(target)
-        if existing is not None and stat.S_ISREG(existing.st_mode) and existing.st_nlink > 1 and image.is_file():
-            return self.write(target, lambda descriptor: disk.copy_out(image, descriptor), seen=existing)
+        is_file = existing is not None and stat.S_ISREG(existing.st_mode) and image.is_file()
+        if existing is not None and is_file and (existing.st_nlink > 1 or (undone is not None and undone.in_place)):
+            with self.lock(target), self._records.change("write", target) as (change, at):
+                return self._change_in_place(change, at, existing, lambda writing: disk.restore(image, writing))
         make_folders(target.parent)
         action: Action = "create" if existing is None else "write"
         with self.lock(target), self._records.change(action, target) as (change, at):
-            if moves and existing is None and image.is_dir() and not image.is_symlink():
+            if undone is not None and existing is None and image.is_dir() and not image.is_symlink():
                 change.note(new=disk.inode(image.lstat()))
                 with suppress(OSError):
                     disk.rename_new(image, at)
@@ -161,20 +162,6 @@ class Journal(FileChanges):
                 raise
             disk.sync_folder(at.parent)
             return self._records.finish(change, at)
-
-    def _put_tail(self, entry: JournalEntry, target: Path, prefix_bytes: int) -> Receipt:
-        """Put back what stood at the end of a file; what stands there now is kept in turn."""
-        self.protected.check_write(target)
-        image = self._records.file(entry.id, "image")
-        with self.lock(target), self._records.change("write", target) as (change, at):
-            return change_tail(
-                self._records,
-                change,
-                at,
-                prefix_bytes,
-                entry.image_bytes or 0,
-                lambda writing: disk.copy_out(image, writing) if entry.image_bytes is not None else None,
-            )
 
     def _check_still(self, entry: JournalEntry, own: Path) -> None:
         now = disk.lstat(own)

@@ -5,7 +5,7 @@ Every change is one entry in the journal's folder, on record before a file is to
     write    a new file is filled beside the target, the old one gets a second name in the journal, one rename
     delete   the target is renamed into the journal
     move     one rename; across file systems copy, verify, rename, remove
-    append   in the file itself; how long it was is on record and synced first (`journal_tails.py`)
+    append   in the file itself; how long it was is on record and synced first
     in place where a rename would break a hard link or change the owner: the image is copied and synced first
 """
 
@@ -15,21 +15,24 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 from tools.files import disk, trees
 from tools.files.exact import exact_descriptor, path_in_open_folder
 from tools.files.paths import to_wire
 from tools.files.protected import Protected
 from tools.journal.journal_records import JournalLimits, Pending, Receipt, Records, megabytes
-from tools.journal.journal_tails import change_tail
 from tools.kit.errors import AlreadyExists, IoError, NotUndoable, StaleRev
 
 _LOCKS = 64
 _MOST_COUNTED = 500_000
+# Before an append, a file that is no larger is copied, to be read as undo://. Of a larger one the length is kept.
+_SHOWN_BYTES = 64 * 1024
 # Renaming cannot work there, or would lose what must be kept; writing into the file itself can.
 _IN_PLACE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOENT)
 
@@ -50,31 +53,41 @@ class FileChanges:
         """Hold it from the look at `target` to its change, so that no other call of this daemon changes it."""
         return self._locks[hash(str(target)) % _LOCKS]
 
-    def write(
-        self,
-        target: Path,
-        fill: Callable[[int], None],
-        *,
-        seen: os.stat_result | None,
-        staged_file: Path | None = None,
-    ) -> Receipt:
+    def write(self, target: Path, fill: Callable[[int], None], *, seen: os.stat_result | None) -> Receipt:
         """Make `target` what `fill` writes into the descriptor it is given. `seen` is the file as it was looked at.
 
         Mode, owner, attributes, hard links and links to it are kept. Raises StaleRev if somebody else has changed
         the file since it was seen, AlreadyExists if it came to be; then, and on any error, nothing is changed.
-        The file `staged_file` has what `fill` would write, and is taken over where that is possible (`place`).
         """
+        return self._write(target, fill, seen)
+
+    def place(self, target: Path, staged_file: Path, *, seen: os.stat_result | None) -> Receipt:
+        """Make `target` the file `staged_file`, in the same folder. It is copied only where it must be.
+
+        Everything else is as with `write`. `staged_file` is gone then; on any error it is still there.
+        """
+        receipt = self._write(target, partial(disk.copy_out, staged_file), seen, staged_file)
+        staged_file.unlink(missing_ok=True)
+        return receipt
+
+    def _write(
+        self,
+        target: Path,
+        fill: Callable[[int], None],
+        seen: os.stat_result | None,
+        staged_file: Path | None = None,
+    ) -> Receipt:
         self.protected.check_write(target)
         with self.lock(target), self._records.change("create" if seen is None else "write", target) as (change, at):
             if seen is not None and (seen.st_nlink > 1 or not stat.S_ISREG(seen.st_mode)):
                 return self._write_in_place(change, at, fill, seen)
-            temporary = change.temporary
-            is_whole = staged_file is not None and _take_over(at.with_name(staged_file.name), temporary)
+            temporary = change.temporary if staged_file is None else at.with_name(staged_file.name)
+            has_name = True
             try:
-                mode = 0o600 if seen is not None else 0o666
-                if is_whole:
-                    descriptor, has_name = os.open(temporary, disk.WRITE_FLAGS), True
+                if staged_file is not None:
+                    descriptor = os.open(temporary, disk.WRITE_FLAGS)
                 else:
+                    mode = 0o600 if seen is not None else 0o666
                     descriptor, has_name = _new_file(temporary, mode, is_on_record=change.descriptor >= 0)
             except OSError as error:
                 if seen is None or error.errno not in _IN_PLACE_ERRORS:
@@ -83,14 +96,16 @@ class FileChanges:
             try:
                 try:
                     change.note(new=disk.inode(os.fstat(descriptor)))
-                    if not is_whole:
+                    if staged_file is None:
                         fill(descriptor)
                     if seen is not None and not disk.give_status(at, seen, descriptor):
-                        temporary.unlink(missing_ok=True)
+                        if staged_file is None:
+                            temporary.unlink(missing_ok=True)
                         return self._write_in_place(change, at, fill, seen)
                     os.fsync(descriptor)
                     if not has_name:
-                        disk.link_anonymous_file(descriptor, temporary)
+                        # With `src_dir_fd`, which an absolute path does not need, the link of /proc is followed.
+                        os.link(f"/proc/self/fd/{descriptor}", temporary, src_dir_fd=descriptor)
                 finally:
                     os.close(descriptor)
                 self._check_unchanged(change, at, seen)
@@ -100,39 +115,51 @@ class FileChanges:
                 else:
                     disk.rename_new(temporary, at)
             except BaseException as error:
-                temporary.unlink(missing_ok=True)
+                if staged_file is None:
+                    temporary.unlink(missing_ok=True)
                 if isinstance(error, FileExistsError):
                     raise AlreadyExists(f"{to_wire(target)} came to be while it was being written") from error
                 raise
             disk.sync_folder(at.parent)
             return self._records.finish(change, at, None if seen is None else seen.st_size)
 
-    def place(self, target: Path, staged_file: Path, *, seen: os.stat_result | None) -> Receipt:
-        """Make `target` the file `staged_file`, in the same folder. It is copied only where it must be.
-
-        Everything else is as with `write`. `staged_file` is gone then; on any error it is still there.
-        """
-        receipt = self.write(target, partial(disk.copy_out, staged_file), seen=seen, staged_file=staged_file)
-        staged_file.unlink(missing_ok=True)
-        return receipt
-
     def append(self, target: Path, data: bytes, *, seen: os.stat_result) -> Receipt:
-        """Put `data` to the end of `target`, which stays the file it is. Raises StaleRev as `write` does."""
+        """Put `data` to the end of `target`, which stays the file it is: a program may have it open for its log.
+
+        Its old length is on record first. Raises StaleRev as `write` does.
+        """
         self.protected.check_write(target)
+        end = seen.st_size + len(data)
         try:
-            with self.lock(target), self._records.change("write", target) as (change, at):
+            with (
+                self.lock(target),
+                self._records.change("write", target) as (change, at),
+                disk.open_descriptor(at, disk.WRITE_FLAGS | os.O_APPEND) as writing,
+            ):
                 self._check_unchanged(change, at, seen)
-                return change_tail(
-                    self._records,
-                    change,
-                    at,
-                    seen.st_size,
-                    len(data),
-                    lambda writing: disk.write_all(writing, data),
-                )
+                if seen.st_size <= _SHOWN_BYTES:
+                    self._keep_copy(change, at, seen.st_size)
+                change.before = disk.identity(seen)
+                change.note(before=change.before, end=end)
+                change.sync()
+                try:
+                    disk.write_all(writing, data)
+                    os.fsync(writing)
+                except OSError:
+                    disk.cut(writing, change.before)
+                    raise
+                if os.fstat(writing).st_size != end:
+                    change.problem = "another program wrote to it at the same time"
+                return self._records.finish(change, at)
         except PermissionError:
             # Its folder may let us put another in its place all the same.
             return self.write(target, lambda writing: _copy_and_append(target, data, writing), seen=seen)
+
+    def _cut(self, target: Path, before: list[int]) -> Receipt:
+        """Take back an append: the file itself gets its old length and time. Earlier changes are known by these."""
+        self.protected.check_write(target)
+        with self.lock(target), self._records.change("write", target) as (change, at):
+            return self._change_in_place(change, at, at.lstat(), lambda writing: disk.cut(writing, before))
 
     def remove(self, target: Path, *, permanent: bool = False) -> Receipt:
         """Remove a file, a link or a folder with all that is in it. It is gone at once or not at all.
@@ -143,36 +170,17 @@ class FileChanges:
         with self.lock(target), self._records.change("delete", target) as (change, at):
             status = at.lstat()
             size = trees.tree_bytes(at, status, self._limits.total_bytes)
-            if change.image is not None and size > self._limits.total_bytes:
-                change.problem = f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
-            if change.problem is None and change.image is not None:
-                try:
-                    os.rename(at, change.image)
-                except OSError as error:
-                    if error.errno == errno.EXDEV:
-                        self._keep_copy(change, at, change.image, size)
-                    elif (failure := self._records.failure(error)) is not None:
-                        change.problem = failure
-                    else:
-                        raise
-                else:
-                    receipt = self._records.finish(change, None, size)
-                    if receipt.undo_id is None and not permanent:
-                        # Until it is back, what is in the journal is all there is of it.
-                        change.is_left = True
-                        try:
-                            disk.rename_new(change.image, at)
-                        except OSError as error:
-                            reason = (error.strerror or str(error)).lower()
-                            raise IoError(
-                                f"{to_wire(target)} was deleted, and the journal failed then: {reason}",
-                                hint=f"it is kept as {to_wire(change.image)}; the next start of the daemon settles it",
-                            ) from error
-                        change.is_left = False
-                        raise _not_undoable(target, status, receipt.not_undoable)
-                    return receipt
-            # Before the original goes: there is a copy of it on another disk, or it may go for good.
+            if change.problem is None and size > self._limits.total_bytes:
+                change.problem = self._too_large()
+            # The entry is written first: until the original is gone, the next start drops it.
             receipt = self._records.finish(change, None, size)
+            if receipt.undo_id is not None:
+                if self._rename_into_journal(change, at):
+                    return receipt
+                self._keep_copy(change, at, size)
+                if change.problem is not None:
+                    self._records.forget(change.id)
+                    receipt = Receipt(not_undoable=change.problem)
             if receipt.undo_id is None and not permanent:
                 raise _not_undoable(target, status, receipt.not_undoable)
             temporary = change.temporary
@@ -213,8 +221,9 @@ class FileChanges:
             try:
                 if existing is None:
                     disk.rename_new(source_at, at)
-                elif is_same_file:
-                    self._drop_name(change, source_at, at)
+                elif is_same_file and existing.st_nlink > 1:
+                    # A rename of one hard link onto another of the same file leaves both.
+                    os.unlink(source_at)
                 else:
                     os.replace(source_at, at)
             except FileExistsError as error:
@@ -244,14 +253,29 @@ class FileChanges:
         if image is None:
             return
         if status.st_size > self._limits.total_bytes:
-            change.problem = f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
+            change.problem = self._too_large()
             return
         try:
             os.link(target, image, follow_symlinks=False)
         except OSError:
-            self._keep_copy(change, target, image, status.st_size)
+            self._keep_copy(change, target, status.st_size)
 
-    def _keep_copy(self, change: Pending, target: Path, image: Path, size: int) -> None:
+    def _rename_into_journal(self, change: Pending, at: Path) -> bool:
+        """False if the journal is on another file system."""
+        assert change.image is not None, "a change with an entry has a place for its image"
+        try:
+            os.rename(at, change.image)
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                return False
+            self._records.forget(change.id)
+            raise
+        return True
+
+    def _keep_copy(self, change: Pending, target: Path, size: int) -> None:
+        image = change.image
+        if image is None:
+            return
         if size > self._limits.copy_bytes:
             change.problem = (
                 f"it is on another file system than the journal and larger than {megabytes(self._limits.copy_bytes)}"
@@ -266,41 +290,34 @@ class FileChanges:
             with suppress(OSError):
                 trees.discard(partial)
 
-    def _write_in_place(self, change: Pending, at: Path, fill: Callable[[int], None], seen: os.stat_result) -> Receipt:
-        """Write into the file itself. The new content is made whole first, and the old one is safe on disk by then."""
-        beside = at.with_name(f".mcp-agent-{change.id}.whole")
-        with ExitStack() as opened:
-            try:
-                whole = self._records.file(change.id, "whole") if change.descriptor >= 0 else beside
-                descriptor = opened.enter_context(_nameless_file(whole))
-            except OSError:
-                descriptor = opened.enter_context(_nameless_file(beside))
-            fill(descriptor)
-            self._check_unchanged(change, at, seen)
-            change.note(in_place=True)
-            image = change.image
-            if image is not None:
-                self._keep_copy(change, at, image, seen.st_size)
-                if change.problem is None:
-                    change.note(phase="verified")
-                    change.sync()
-            with disk.open_descriptor(at, disk.WRITE_FLAGS) as writing:
-                try:
-                    disk.overwrite(descriptor, writing)
-                except OSError:
-                    if image is not None and image.exists():
-                        disk.copy_into(image, at)
-                    raise
-        return self._records.finish(change, at)
+    def _too_large(self) -> str:
+        return f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
 
-    def _drop_name(self, change: Pending, source: Path, target: Path) -> None:
-        """Move one hard link onto another of the same file, which a rename leaves both as they are."""
-        os.rename(source, change.temporary)
-        if os.path.lexists(target):
-            change.temporary.unlink()
-        else:
-            # Two paths of one name, by a bind mount.
-            os.rename(change.temporary, target)
+    def _write_in_place(self, change: Pending, at: Path, fill: Callable[[int], None], seen: os.stat_result) -> Receipt:
+        """Write into the file itself. The new content is made whole first."""
+        with _unnamed_file(change, at) as whole:
+            fill(whole.fileno())
+            return self._change_in_place(change, at, seen, partial(disk.overwrite, whole.fileno()))
+
+    def _change_in_place(self, change: Pending, at: Path, seen: os.stat_result, make: Callable[[int], None]) -> Receipt:
+        """Let `make` change the open file. What is there now is safe on disk by then."""
+        self._check_unchanged(change, at, seen)
+        change.in_place = True
+        change.note(in_place=True)
+        image = change.image
+        if image is not None:
+            self._keep_copy(change, at, seen.st_size)
+            if change.problem is None:
+                change.note(phase="verified")
+                change.sync()
+        with disk.open_descriptor(at, disk.WRITE_FLAGS) as writing:
+            try:
+                make(writing)
+            except OSError:
+                if image is not None and image.exists():
+                    disk.restore(image, writing)
+                raise
+        return self._records.finish(change, at)
 
     def _move_across(self, change: Pending, source: Path, target: Path, *, is_new: bool) -> None:
         temporary = change.temporary
@@ -330,25 +347,16 @@ def _new_file(path: Path, mode: int, *, is_on_record: bool) -> tuple[int, bool]:
     """
     if not is_on_record:
         with suppress(OSError):
-            return os.open(path.parent, disk.NAMELESS_FLAGS, mode), False
+            return os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, mode), False
     return os.open(path, disk.NEW_FLAGS, mode), True
 
 
-@contextmanager
-def _nameless_file(path: Path) -> Iterator[int]:
-    """A new file that is open and has no name any more."""
-    with disk.open_descriptor(path, disk.NEW_FLAGS) as descriptor:
-        path.unlink()
-        yield descriptor
-
-
-def _take_over(staged_file: Path, temporary: Path) -> bool:
-    """Give a file its second name; False where the file system has none."""
-    try:
-        os.link(staged_file, temporary, follow_symlinks=False)
-    except OSError:
-        return False
-    return True
+def _unnamed_file(change: Pending, at: Path) -> IO[bytes]:
+    """A new file that is gone when it is closed: in the journal, or beside the target if that fails."""
+    if change.image is not None:
+        with suppress(OSError):
+            return TemporaryFile(dir=change.image.parent)
+    return TemporaryFile(dir=at.parent)
 
 
 def _not_undoable(target: Path, status: os.stat_result, problem: str | None) -> NotUndoable:

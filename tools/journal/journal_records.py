@@ -25,7 +25,7 @@ from msgspec.structs import asdict
 from tools.files import disk, trees
 from tools.files.exact import path_in_open_folder
 from tools.files.paths import to_wire
-from tools.kit.errors import IoError, NotFound
+from tools.kit.errors import NotFound
 
 Action = Literal["write", "create", "delete", "move"]
 
@@ -68,8 +68,10 @@ class JournalEntry(Struct, frozen=True):
     source: str | None = None
     image_bytes: int | None = None
     after: list[int] | None = None
-    # Of a change to the end of a file: what was there before is so much of its beginning, and the image.
-    prefix_bytes: int | None = None
+    # Of an append, the identity of the file before it: undoing it gives the file its length and time of then.
+    before: list[int] | None = None
+    # Whether the file itself was written. Then undoing it does so, too.
+    in_place: bool = False
     # Of a change that takes another one back: the id of that one.
     undoes: str | None = None
 
@@ -88,7 +90,8 @@ class Pending(Struct, eq=False):
     action: Action
     path: str
     source: str | None = None
-    prefix_bytes: int | None = None
+    before: list[int] | None = None
+    in_place: bool = False
     # Where what was there before is kept; None if nothing can be.
     image: Path | None = None
     descriptor: int = -1
@@ -98,8 +101,6 @@ class Pending(Struct, eq=False):
     problem: str | None = None
     # Whether the change can be undone: its entry is written.
     is_kept: bool = False
-    # Whether the next start must finish it: the record and the image stay.
-    is_left: bool = False
 
     @property
     def temporary(self) -> Path:
@@ -117,8 +118,8 @@ class Pending(Struct, eq=False):
             except OSError as error:
                 self.problem = _not_writable(error)
 
-    def mark_done(self) -> None:
-        """Put on record that nothing is left to settle: for a record that cannot be removed now."""
+    def note_done(self) -> None:
+        """Nothing is left to settle: for the next start, which removes a record that cannot be removed now."""
         with suppress(OSError):
             disk.write_all(self.descriptor, b'{"done": true}\n')
 
@@ -139,9 +140,6 @@ class Records:
         self._kept_entries = 0
         self._book = threading.Lock()
         self._last_ms = 0
-        # What could not be removed when it should have been, in the order in which it goes.
-        self._unremoved: list[Path] = []
-        self._removing = threading.Lock()
 
     @contextmanager
     def change(self, action: Action, target: Path, source: Path | None = None) -> Iterator[tuple[Pending, Path]]:
@@ -149,54 +147,21 @@ class Records:
 
         The path is that of the target through its open folder: it is changed there and nowhere else.
         """
-        self._remove()
         change = Pending(self._new_id(), action, str(target), None if source is None else str(source))
         record = self._open_record(change)
         try:
             with path_in_open_folder(target) as change.at:
                 yield change, change.at
-        except OSError as error:
-            if (failure := self.failure(error)) is None:
-                raise
-            raise IoError(f"{failure}; nothing was changed") from error
         finally:
             if record is not None:
-                if not change.is_left:
-                    # The record first: with the image alone, the next start does nothing but remove it.
-                    self._remove(record)
-                    if self._unremoved:
-                        change.mark_done()
-                    if change.image is not None and not change.is_kept:
-                        self._remove(change.image)
-                os.close(change.descriptor)
-
-    def failure(self, error: OSError) -> str | None:
-        """What to say if it was the journal that failed. None if it was the caller's own file."""
-        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-        if self._folder is None or not any(name.startswith(f"{self._folder}/") for name in names):
-            return None
-        if len(names) > 1 and os.access(self._folder, os.R_OK | os.W_OK | os.X_OK):
-            # Of a rename between the two, the other one is to blame.
-            return None
-        return _not_writable(error)
-
-    def _remove(self, *paths: Path) -> None:
-        """Remove what is no longer needed. What cannot be removed now goes before the next change."""
-        if not paths and not self._unremoved:
-            return
-        with self._removing:
-            self._unremoved += paths
-            while self._unremoved:
-                oldest = self._unremoved[0]
                 try:
-                    # Nearly always a file.
-                    if oldest.is_dir() and not oldest.is_symlink():
-                        trees.remove_tree(oldest)
-                    else:
-                        oldest.unlink(missing_ok=True)
+                    # The record first: with the image alone, the next start does nothing but remove it.
+                    record.unlink(missing_ok=True)
+                    if not change.is_kept:
+                        trees.discard(self.file(change.id, "image"))
                 except OSError:
-                    break
-                del self._unremoved[0]
+                    change.note_done()
+                os.close(change.descriptor)
 
     def _open_record(self, change: Pending) -> Path | None:
         """Put a change on record; if that fails, its `problem` says why."""
@@ -266,7 +231,8 @@ class Records:
             change.source,
             size,
             disk.identity(after) if after is not None else None,
-            change.prefix_bytes,
+            change.before,
+            change.in_place,
         )
         path, temporary = self.file(change.id, "json"), self.file(change.id, "new")
         with disk.replacing(path, temporary=temporary, sync=False) as descriptor:
@@ -305,7 +271,9 @@ class Records:
 
     def forget(self, undo_id: str) -> None:
         """Remove an entry. Its record goes first: an image without a record is litter, the reverse would be a lie."""
-        self._remove(*(self.file(undo_id, kind) for kind in ("json", "image", "view")))
+        with suppress(OSError):
+            for kind in ("json", "image"):
+                trees.discard(self.file(undo_id, kind))
 
     def leftovers(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """The records that dead processes left, with their facts. Each is locked while the caller has it.
@@ -349,8 +317,8 @@ class Records:
         """Remove images whose record is gone, and copies that were never finished."""
         assert self._folder is not None, "only a journal with a folder is pruned"
         for path in list(self._folder.iterdir()):
-            undo_id, _, kind = path.name.partition(".")
-            if kind in ("image", "partial", "new", "whole", "view") and not (
+            undo_id = path.stem
+            if path.suffix in (".image", ".partial", ".new") and not (
                 self.file(undo_id, "json").exists() or self.file(undo_id, "begun").exists()
             ):
                 with suppress(OSError):

@@ -10,7 +10,6 @@ from typing import Any
 from tools.files import disk, trees
 from tools.files.paths import to_wire
 from tools.journal.journal_records import Pending, Records
-from tools.journal.journal_tails import recover_tail
 
 
 def recover(records: Records) -> list[str]:
@@ -40,7 +39,7 @@ def recover(records: Records) -> list[str]:
 
 
 def _finish_or_take_back(records: Records, facts: dict[str, Any]) -> str:
-    change = Pending(facts["id"], facts["action"], facts["path"], facts.get("source"), facts.get("prefix"))
+    change = Pending(facts["id"], facts["action"], facts["path"], facts.get("source"), facts.get("before"))
     target, image = Path(change.path), records.file(change.id, "image")
     is_made = _settle(change, facts, target, image)
     if is_made:
@@ -52,12 +51,13 @@ def _finish_or_take_back(records: Records, facts: dict[str, Any]) -> str:
 
 def _settle(change: Pending, facts: dict[str, Any], target: Path, image: Path) -> bool:
     """Bring the files into the state before the change or after it. True if it is the one after."""
-    if "prefix" in facts:
-        return recover_tail(facts, target, image)
+    if change.before is not None:
+        return _settle_append(target, change.before, facts["end"])
     is_verified = facts.get("phase") == "verified"
     if facts.get("in_place"):
         if image.exists() and is_verified:
-            disk.copy_into(image, target)
+            with disk.open_descriptor(target, disk.WRITE_FLAGS) as writing:
+                disk.restore(image, writing)
         return False
     if change.action == "delete":
         trees.discard(change.temporary)
@@ -70,6 +70,17 @@ def _settle(change: Pending, facts: dict[str, Any], target: Path, image: Path) -
         is_made = is_made and os.path.lexists(image) and not disk.is_same(image, target)
     trees.discard(change.temporary)
     return is_made
+
+
+def _settle_append(target: Path, before: list[int], end: int) -> bool:
+    """An append is cut off where it was not whole. A file that is another one by now is left alone."""
+    now = disk.lstat(target)
+    if now is None or disk.inode(now) != before[:2] or now.st_size < before[2]:
+        return False
+    if now.st_size < end:
+        with disk.open_descriptor(target, disk.WRITE_FLAGS) as writing:
+            disk.cut(writing, before)
+    return now.st_size >= end
 
 
 def _settle_move(source: Path, target: Path, temporary: Path, is_verified: bool) -> bool:

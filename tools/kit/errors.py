@@ -31,6 +31,7 @@
     ├── SessionNotFound    SESSION_NOT_FOUND   no session has that id, or it ended too long ago
     ├── SessionEnded       SESSION_ENDED       the session has ended, or has closed its input
     ├── SessionLimit       SESSION_LIMIT       the limit of running sessions is reached
+    ├── Busy               BUSY                too much work of this kind is asked for at once
     ├── Timeout            TIMEOUT             the call took longer than its deadline
     ├── TooLarge           TOO_LARGE           the result does not fit one message
     └── InternalError      INTERNAL_ERROR      our fault; the log has the call id
@@ -248,6 +249,10 @@ class SessionEnded(ToolError):
 
 class SessionLimit(ToolError):
     code = "SESSION_LIMIT"
+
+
+class Busy(ToolError):
+    code = "BUSY"
 
 
 class Timeout(ToolError):

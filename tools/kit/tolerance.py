@@ -36,7 +36,7 @@ def plain_path(path: str) -> str:
     """The path that is meant by a file URL, by a path in quotes, or by one that begins with $HOME."""
     if len(path) > 2 and path[0] in _QUOTES and path[-1] == path[0]:
         path = path[1:-1]
-    if path.startswith("file:/"):
+    if path[:6].lower() == "file:/":
         from urllib.parse import unquote, urlsplit
 
         url = urlsplit(path)

@@ -6,7 +6,9 @@ the cache still holds. A folder that was changed a moment ago is not cached: wit
 change again and look the same. Only folders on the device that the caller names are cached, because not every file
 system keeps such times.
 
-It halves the time of a walk through 100,000 files: 1.8 s without, 0.74 s with it, where `rg --files` takes 0.27 s.
+It halves the time of a walk through 100,000 files: 0.60 s without, 0.28 s with it, where `rg --files` takes 0.13 s. The
+names of `rg --files` with folders from a walk of our own take 1.95 times as long as `rg --files` for the first 200 and
+2.96 times for all, before any glob or rule: `rg` gives them without an order, so all must be there before the first.
 """
 
 from __future__ import annotations

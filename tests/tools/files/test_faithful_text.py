@@ -3,6 +3,7 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,10 @@ def test_a_file_keeps_its_owner(bench: Bench) -> None:
     bench.call("fs_write", path="theirs", content="y")
     status = path.stat()
     assert (status.st_uid, status.st_gid, path.read_text()) == (1234, 2345, "y")
+
+
+def test_a_long_line_before_old_letters_costs_no_time(bench: Bench) -> None:
+    path = bench.file("text", b"a" * 30_000 + b"\n" + "Grüße ".encode("latin-1") * 100)
+    began = time.process_time()
+    assert bench.call("fs_read", path=str(path))["encoding"] == "latin-1"
+    assert time.process_time() - began < 2
