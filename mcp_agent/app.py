@@ -17,7 +17,7 @@ from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace, Metrics, RecentResults
 from mcp_agent.config import Config
-from mcp_agent.daemon import Daemon, pin_profile
+from mcp_agent.daemon import Daemon, Elsewhere, pin_profile
 from mcp_agent.events.hub import EventHub
 from mcp_agent.host import Host
 from mcp_agent.process.logs import event
@@ -177,7 +177,7 @@ def compose_daemon(
         refusals=Refusals(lambda facts: audit.note("login_refused", **facts)),
         paths=paths,
         recent_results=recent_results,
-        gateway=gateway,
+        elsewhere=Elsewhere() if gateway is None else gateway.elsewhere(hub, gate, artifacts),
     )
 
 

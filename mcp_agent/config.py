@@ -203,6 +203,11 @@ def _older_places() -> list[Path]:
     return older
 
 
+def gateway_places() -> dict[str, str]:
+    """Where the gateway of this user has its state and its tools.json: a daemon may run beside it, with its own."""
+    return {"state_dir": str(state_folder() / "gateway"), "tools_file": str(config_folder() / "gateway-tools.json")}
+
+
 def state_folder() -> Path:
     """The default state folder."""
     import platformdirs

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcp_agent import __version__
@@ -33,7 +33,9 @@ from tools.journal.journal import Journal
 from tools.search.engine import Engine
 
 if TYPE_CHECKING:
-    from mcp_agent.fleet.gateway import Gateway
+    from mcp_agent.page.endpoints import Routes
+    from mcp_agent.transports.artifact_download import ArtifactDownload
+    from mcp_agent.transports.events import EventsWire
     from registry.edits import Edit
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,19 @@ class Pinned(UserError):
         super().__init__(f"{self.message} ({self.hint})")
 
 
+class Elsewhere(Struct, frozen=True):
+    """What a daemon serves in the place of its own where its tools run on other machines; nothing of it by default."""
+
+    # False: no wire reads files of this machine or runs anything on it.
+    has_machine: bool = True
+    # What the page shows beside its name.
+    name: str | None = None
+    events: EventsWire | None = None
+    artifacts: ArtifactDownload | None = None
+    # Further endpoints of /api, made when they are first asked for.
+    routes: Callable[[], Routes] = dict
+
+
 class Daemon(Host):
     """A host that puts every valid state of tools.json into force, and counts reloads and rejections for the owner."""
 
@@ -69,8 +84,7 @@ class Daemon(Host):
     refusals: Refusals
     paths: OpenPaths
     recent_results: RecentResults
-    # Of a daemon that has the tools of boxes instead of its own.
-    gateway: Gateway | None = None
+    elsewhere: Elsewhere = Elsewhere()
     # What /health shows of the fleet that it is in.
     fleet_facts: Callable[[], dict[str, Any]] | None = None
     started_at: float = field(default_factory=time.time)

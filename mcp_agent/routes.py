@@ -16,7 +16,7 @@ from mcp_agent.security.browser_logins import BrowserLogins
 from mcp_agent.security.guard import Guard
 from mcp_agent.transports.artifact_download import ArtifactDownload
 from mcp_agent.transports.connection import WEBSOCKET_PATH
-from mcp_agent.transports.events import Events, EventsWire
+from mcp_agent.transports.events import Events
 from mcp_agent.transports.http import PathTable, header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
 from mcp_agent.transports.openapi import OpenApi
@@ -64,7 +64,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         "/rpc": Rpc(daemon.methods),
         "/prune": Prune(daemon.gate, daemon.pruner),
         "/openapi.json": openapi.describe,
-        "/events": _events(daemon),
+        "/events": daemon.elsewhere.events or Events(daemon.hub, daemon.gate),
         "/health": health,
         "/metrics": MetricsPage(
             daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.followers}
@@ -84,7 +84,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
             routes=[
                 Route("/mcp/{profile}", streamable),
                 Route("/tools/{name}", _App(openapi.call)),
-                Route("/artifacts/{domain}/{id}", _artifacts(daemon)),
+                Route("/artifacts/{domain}/{id}", daemon.elsewhere.artifacts or ArtifactDownload(daemon.artifacts)),
                 Route("/api/{rest:path}", api),
                 Route("/ui/{rest:path}", page),
                 Route("/open-terminal/{rest:path}", open_terminal),
@@ -106,22 +106,6 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         origins=config.allow_origin,
         uploads={"/open-terminal/files/upload": MOST_UPLOAD_BYTES},
     )
-
-
-def _events(daemon: Daemon) -> EventsWire:
-    if daemon.gateway is None:
-        return Events(daemon.hub, daemon.gate)
-    from mcp_agent.fleet.fleet_events import FleetEvents
-
-    return FleetEvents(daemon.hub, daemon.gate, daemon.gateway)
-
-
-def _artifacts(daemon: Daemon) -> ArtifactDownload:
-    if daemon.gateway is None:
-        return ArtifactDownload(daemon.artifacts)
-    from mcp_agent.fleet.fleet_artifacts import FleetArtifacts
-
-    return FleetArtifacts(daemon.artifacts, daemon.gateway)
 
 
 class _AtFirstUse:

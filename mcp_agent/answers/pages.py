@@ -80,7 +80,7 @@ def is_cursor(text: str) -> bool:
 class Pages:
     """Reads pages for callers, of what is theirs. May be used from any thread.
 
-    `box` is the name of this machine in a fleet: it ends every cursor, and a gateway finds the machine by it.
+    `box` is the name of this machine in a fleet: it ends every cursor, so that a call with one finds it.
     """
 
     def __init__(self, store: ArtifactStore, box: str = "") -> None:

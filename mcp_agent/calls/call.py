@@ -44,16 +44,23 @@ class Caller(Struct, frozen=True):
     connection: str = ""
     chat: str = ""
     user: str = ""
-    # The gateway of a fleet that the call came by, which vouches for all the rest.
-    gateway: str = ""
+    # Of a token that has one.
+    token_id: str = ""
+    # What passed the call on and vouches for all the rest, as the audit log names it: its kind and its name.
+    passed_on_by: tuple[tuple[str, str], ...] = ()
 
     def with_client(self, client: str) -> Caller:
         """The same caller, once its program has said what it is called."""
         return replace(self, client=client)
 
     @property
+    def owner(self) -> str:
+        """What its artifacts and sessions belong to. A later token of the same name owns none of them."""
+        return self.token_id or self.name
+
+    @property
     def origin(self) -> Origin:
-        return Origin(self.name, self.connection, self.user, self.chat)
+        return Origin(self.owner, self.connection, self.user, self.chat)
 
     @property
     def is_on_mcp(self) -> bool:
@@ -67,7 +74,7 @@ class Caller(Struct, frozen=True):
 
 
 class Narrowing(Struct, frozen=True):
-    """What a gateway of a fleet adds to the rules of the box: those of its own profile. It can only take away."""
+    """What the daemon that passed a call on adds to the rules here: those of its own profile. It only takes away."""
 
     form: Shape = "auto"
     deny: Deny = NOTHING
@@ -111,9 +118,9 @@ class SharedContext(Struct, frozen=True):
             commands=deny.commands,
             report=call.report or shared.report,
             tell=call.tell or shared.tell,
-            owner=caller.name,
+            owner=caller.owner,
             origin=caller.origin,
-            artifacts=CallerArtifacts(self.artifacts, caller.name),
+            artifacts=CallerArtifacts(self.artifacts, caller.owner),
             yield_ms=shared.yield_ms if caller.transport in _MODELS else 0,
             sessions=shared.sessions,
             journal=shared.journal,
@@ -134,7 +141,7 @@ class Success(Struct, frozen=True):
     result: Result
     written: Written
     whole_bytes: int | None = None
-    # The box of the fleet that ran it, on a gateway.
+    # The machine of a fleet that ran it, if that was another one.
     box: str = ""
     remarks: Remarks = NO_REMARKS
 

@@ -106,8 +106,7 @@ class AuditObserver(CallObserver):
             "ms": int(took_s * 100_000) / 100,
             "bytes": result_bytes,
         }
-        if caller.gateway:
-            facts["gateway"] = caller.gateway
+        facts |= dict(caller.passed_on_by)
         if caller.user:
             facts["claimed_user"] = caller.user
         whole_bytes: int | None = None

@@ -68,6 +68,11 @@ STOP_SESSIONS = argument("--stop-sessions", action="store_true", help="end every
 DRY_RUN = argument("--dry-run", action="store_true", help="show what would change, and change nothing")
 YES = argument("-y", "--yes", action="store_true", help="do not ask")
 _JSON = argument("--json", action="store_true", help="print it as JSON")
+_GATEWAY = argument(
+    "--gateway", action="store_true", help="of the gateway of a fleet on this machine, not of the daemon here"
+)
+# Commands about the state of a daemon, which a gateway has, too.
+_OF_GATEWAYS = frozenset(("token", "doctor", "profile", "audit", "tools"))
 
 
 class Command(NamedTuple):
@@ -99,6 +104,11 @@ class Command(NamedTuple):
 
     def run(self, options: argparse.Namespace) -> int:
         """Run it, and return its exit code. With `--json` its facts are printed in the place of people's text."""
+        if getattr(options, "gateway", False):
+            from mcp_agent.config import gateway_places
+
+            for name, place in gateway_places().items():
+                setattr(options, name, getattr(options, name, None) or place)
         is_silent = options.json and not self.streams
         with contextlib.redirect_stdout(io.StringIO()) if is_silent else contextlib.nullcontext():
             reply = self.function(options)
@@ -111,7 +121,8 @@ class Command(NamedTuple):
     def parser(self) -> Parser:
         epilog = "\n".join(["examples:", *(f"  {example}" for example in self.examples)])
         parser = Parser(prog=self.prog, usage=self.usage, description=self.description, epilog=epilog)
-        for each in (*self.arguments, _JSON):
+        shared = (_GATEWAY, _JSON) if self.words[0] in _OF_GATEWAYS else (_JSON,)
+        for each in (*self.arguments, *shared):
             parser.add_argument(*each.names, **each.details)
         # A group of their own: the help then shows the command's own flags before the shared ones.
         group = parser.add_argument_group("settings")

@@ -229,12 +229,13 @@ class Bus:
         """
         await self._send(subject, payload, "")
 
-    async def subscribe(self, subject: str, serve: Serve) -> Callable[[], Awaitable[None]]:
+    async def subscribe(self, subject: str, serve: Serve, *, is_quick: bool = False) -> Callable[[], Awaitable[None]]:
         """Serve the messages of a subject side by side, also after a reconnect; the function that is given ends it.
 
+        One that `is_quick` waits for nothing but its answer to be sent, and is served without a task of its own.
         Raises NotPermitted or Disconnected, and then nothing is served. An error of `serve` is logged.
         """
-        served = _ServedSubject(subject, serve, self.publish, self._own)
+        served = _ServedSubject(subject, serve, self.publish, None if is_quick else self._own)
         client = self._connected_client()
         self._refused_subscriptions.discard(subject.lower())
         await served.subscribe(client)
@@ -443,14 +444,14 @@ class Bus:
 
 
 class _ServedSubject:
-    """A subscription that outlives the connections. `own` makes the task of a message that is served."""
+    """A subscription that outlives the connections. `own` makes the task of a message; None: one after another."""
 
     def __init__(
         self,
         subject: str,
         serve: Serve,
         publish: Callable[[str, bytes], Awaitable[None]],
-        own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None,
     ) -> None:
         self._subject, self._serve, self._publish, self._own = subject, serve, publish, own
         self._places = asyncio.Semaphore(_SERVED_AT_ONCE)
@@ -471,8 +472,12 @@ class _ServedSubject:
 
     async def _receive(self, message: Msg) -> None:
         reply = message.reply if message.reply.startswith(_INBOX) else ""
+        answering = self._answer(Message(message.subject, message.data, reply, self._publish))
+        if self._own is None:
+            await answering
+            return
         await self._places.acquire()
-        task = self._own(self._answer(Message(message.subject, message.data, reply, self._publish)))
+        task = self._own(answering)
         task.add_done_callback(lambda _: self._places.release())
 
     async def _answer(self, message: Message) -> None:

@@ -11,13 +11,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
 from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
-from mcp_agent.daemon import Daemon
+from mcp_agent.daemon import Daemon, Elsewhere
+from mcp_agent.events.hub import EventHub
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus, BusError
@@ -42,11 +43,15 @@ from mcp_agent.process import signals
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.resources.resources import Resources
+from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
 from tools.kit.errors import BoxNeeded, BoxUnreachable, InvalidParams, NotFound, ToolDisabled, ToolError
 from tools.kit.spec import Tool
+
+if TYPE_CHECKING:
+    from mcp_agent.page.endpoints import Routes
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +113,19 @@ class Gateway:
 
     def resources(self, gate: Gate) -> Resources:
         return BoxResources(gate, self)
+
+    def elsewhere(self, hub: EventHub, gate: Gate, artifacts: ArtifactStore) -> Elsewhere:
+        """What its daemon serves in the place of its own: the output and the artifacts of boxes, and views of them."""
+        # They know the gateway.
+        from mcp_agent.fleet.fleet_artifacts import FleetArtifacts
+        from mcp_agent.fleet.fleet_events import FleetEvents
+
+        def routes() -> Routes:
+            from mcp_agent.fleet.box_views import BoxViews
+
+            return BoxViews(self).routes
+
+        return Elsewhere(False, self.name, FleetEvents(hub, gate, self), FleetArtifacts(artifacts, self), routes)
 
     async def join(self, daemon: Daemon) -> None:
         """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError.
@@ -393,7 +411,7 @@ def labels_of(text: str) -> Mapping[str, str]:
 
 def _places(caller: Caller) -> tuple[str, ...]:
     """Where the default of a caller is kept, closest first."""
-    return *(f"conversation {each}" for each in caller.origin.conversations), f"token {caller.name}"
+    return *(f"conversation {each}" for each in caller.origin.conversations), f"token {caller.owner}"
 
 
 def _invalid_box(message: str) -> InvalidParams:

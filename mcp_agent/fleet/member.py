@@ -122,9 +122,13 @@ class Member:
         try:
             ends.append(await bus.subscribe(who_subject(self.box), self._serve_who))
             await self._check_name(bus)
+            # In the order in which they come: a cancellation does not overtake its call.
             for subject, serve in (
                 (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
                 (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
+            ):
+                ends.append(await bus.subscribe(subject, serve, is_quick=True))
+            for subject, serve in (
                 (verb_subject(self.box, self.boot, "read", "*"), self._output.serve),
                 (verb_subject(self.box, self.boot, "copy", "*"), self._tools.copies.serve),
                 (WHO, self._serve_question),

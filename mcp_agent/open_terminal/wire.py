@@ -4,7 +4,7 @@ A person sees the machine's files, a live tab for each command and session of th
 tools. All of it comes through Open WebUI's own server: no browser reaches the daemon. Open WebUI knows one key for all
 of its users and says in headers whom it asks for.
 
-A gateway of a fleet has the tools of its boxes. It shows no files and gives no shell: those would be of its own
+A daemon whose tools run elsewhere shows no files and gives no shell: those would be of its own
 machine, which is none of the boxes.
 """
 
@@ -45,7 +45,7 @@ class OpenTerminal:
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
-        self._has_machine = daemon.gateway is None
+        self._has_machine = daemon.elsewhere.has_machine
         self._openapi = OpenApi(daemon.gate, daemon.dispatcher, transport=OPEN_TERMINAL, form="text")
         self._files = Files(daemon.dispatcher, daemon.gate, daemon.directory)
         self._searches = Searches(self._files)
@@ -88,7 +88,7 @@ class OpenTerminal:
         if not self._has_machine and (parts[0] == "files" or parts[:2] == ["api", "terminals"]):
             raise TerminalRefusal(
                 501,
-                "a gateway shows no files and has no shell",
+                "the tools run on other machines, so there are no files and no shell here",
                 "use the tools with `box`, or connect to the box itself",
             )
         match "GET" if request.scope["method"] == "HEAD" else request.scope["method"], parts:

@@ -55,8 +55,8 @@ class FileViews:
             ("GET", "artifacts"): self._list_artifacts,
             ("GET", "artifacts/<domain>/<id>"): self._artifact,
         }
-        if self._daemon.gateway is not None:
-            # The files that its tools reach are those of the boxes.
+        if not self._daemon.elsewhere.has_machine:
+            # The files that its tools reach are on other machines.
             return artifacts
         return {("GET", "files/start"): self._start, ("GET", "files/content"): self._content, **artifacts}
 

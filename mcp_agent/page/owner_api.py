@@ -35,9 +35,6 @@ def owner_api(
         JournalViews(daemon.journal, trail, calls).routes,
         FileViews(daemon).routes,
         Connections(daemon, tokens, logins, connected).routes,
+        daemon.elsewhere.routes(),
     ]
-    if daemon.gateway is not None:
-        from mcp_agent.page.box_views import BoxViews
-
-        groups.append(BoxViews(daemon.gateway).routes)
     return Api(groups, str(daemon.file.path))

@@ -5,7 +5,7 @@ output of the sessions it shows, the lines of the audit log, and the news that t
 
     GET /ui/stream?sessions=ID:OFFSET,ID:OFFSET
 
-    event: hello     first; the id of this start of the daemon, and its name if it is the gateway of a fleet
+    event: hello     first; the id of this start of the daemon, and its name if its tools run on other machines
     event: changed   {"topic": "tools" | "sessions"}: ask again
     event: line      one line of the audit log
     event: missed    lines were left out, because the page was too slow: ask again
@@ -50,7 +50,7 @@ class PageStream:
         except ValueError:
             await send_error(send, 400, "sessions must be a list such as ID:0,ID:1024")
             return
-        hub, audit, gateway = self._daemon.hub, self._daemon.audit, self._daemon.gateway
+        hub, audit = self._daemon.hub, self._daemon.audit
         feed = _Feed()
         cursor = OutputCursor(frozenset(places))
         for log in hub.logs:
@@ -61,8 +61,7 @@ class PageStream:
         def take() -> list[bytes]:
             return [*feed.take(), *(_output(log, item) for log, item in cursor.take(AT_ONCE_BYTES))]
 
-        name = None if gateway is None else gateway.name
-        hello = _frame("hello", {"boot": hub.boot, "version": __version__, "gateway": name})
+        hello = _frame("hello", {"boot": hub.boot, "version": __version__, "elsewhere": self._daemon.elsewhere.name})
         hub.follow(cursor, lambda: True)
         hub.observe(feed.add_topic)
         audit.listeners.add(feed.add_line)

@@ -50,7 +50,10 @@ async def test_open_terminal_of_a_gateway_has_no_files_and_no_shell(
 ) -> None:
     async with terminal(gateway) as client:
         answer = await client.request(method, path, **asked)
-    assert (answer.status_code, answer.json()["detail"]) == (501, "a gateway shows no files and has no shell")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        501,
+        "the tools run on other machines, so there are no files and no shell here",
+    )
     assert (gateway.home / "own.txt").read_text() == "of the gateway\n"
     assert not (gateway.home / "made").exists()
 

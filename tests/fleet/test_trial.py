@@ -103,7 +103,7 @@ def test_it_ends_and_says_so_when_a_part_of_it_ends(home: Path, place: Path) -> 
     with trial(home, place) as (process, _):
         (server,) = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _is_nats_server(folder, place)]
         os.kill(server, signal.SIGKILL)
-        assert process.wait(60) == 2
+        assert process.wait(60) == 1
         assert process.stderr is not None
         assert b"nats-server has ended" in process.stderr.read()
         eventually_sync(lambda: processes_of(place), lambda found: not found)
@@ -166,6 +166,14 @@ def test_boxes_are_listed_for_the_gateway_of_this_user(home: Path, tmp_path: Pat
         assert command(home, "fleet", "boxes", "gpu=2", "--json").stdout.strip() == "[]"
         assert command(home, "fleet", "boxes").stdout.startswith("gpu1\tgpu=1\t")
         assert command(home, "fleet", "boxes", "gpu=2").stderr == "no box fits: there are gpu1 (gpu=1)\n"
+        assert command(home, "token", "create", "--name", "laptop", "--gateway").returncode == 0
+        assert "laptop" in command(home, "token", "list", "--gateway").stdout
+        assert "laptop" not in command(home, "token", "list").stdout
+        assert "box_run" in command(home, "tools", "--gateway").stdout
+        assert json.loads(command(home, "audit", "--gateway", "--json").stdout.splitlines()[-1])["tool"] == "boxes"
+        for words in (("doctor",), ("profile", "list")):
+            asked = command(home, *words, "--gateway")
+            assert asked.returncode == 0, asked.stderr
 
 
 def _is_nats_server(folder: Path, place: Path) -> bool:

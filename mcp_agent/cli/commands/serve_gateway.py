@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from mcp_agent.cli.commands.serve import QUIET, compose, serve_daemon
 from mcp_agent.cli.declaration import TOKENS, argument, command
-from mcp_agent.config import Config, config_folder, default_box_name, load
-from mcp_agent.config import state_folder as default_state_folder
+from mcp_agent.config import Config, default_box_name, gateway_places, load
 from mcp_agent.process import runtime_file
 from mcp_agent.security import state_folder
 from mcp_agent.settings import BOX_NAME
@@ -20,11 +19,7 @@ from registry.user_error import UsageError
 
 def gateway_config(given: Mapping[str, Any]) -> Config:
     """The settings of a gateway. A daemon of the same user may run on the same machine, with tokens of its own."""
-    own = {
-        "state_dir": str(default_state_folder() / "gateway"),
-        "tools_file": str(config_folder() / "gateway-tools.json"),
-    }
-    return load({**given, **{name: place for name, place in own.items() if given.get(name) is None}})
+    return load({**given, **{name: place for name, place in gateway_places().items() if given.get(name) is None}})
 
 
 def check_gateway_name(name: str) -> None:

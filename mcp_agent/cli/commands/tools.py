@@ -12,7 +12,7 @@ from mcp_agent.cli.commands.mount_status import mount_states, print_mounts, show
 from mcp_agent.cli.commands.policy_change import read_registry
 from mcp_agent.cli.declaration import COMMON, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, argument_default, argument_type, print_table
-from mcp_agent.config import load
+from mcp_agent.config import Config, load
 from mcp_agent.settings import suggest
 from registry.catalog import discover
 from registry.gate import Access, Gate
@@ -38,6 +38,8 @@ def tools(options: Namespace) -> CommandReply:
     """Show the tools that a client would see and what they cost in tokens, or one of them with its arguments."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
+    if options.gateway and not options.changed:
+        return _tools_of_boxes(config, daemon, options.tool)
     _, profiles, catalog = read_registry(config, daemon)
     if options.changed:
         return show_changes(config, profiles, daemon, is_accepted=options.accept)
@@ -69,6 +71,20 @@ def tools(options: Namespace) -> CommandReply:
         print("mounted servers")
         print_mounts(mount_states(config, profiles, catalog, daemon))
     return CommandReply({"tools": [tool_entry(tool) for tool in visible]})
+
+
+def _tools_of_boxes(config: Config, gateway: daemon_client.RunningDaemon | None, name: str | None) -> CommandReply:
+    """What its owner sees of a gateway that runs: only that one knows the tools of its boxes."""
+    if gateway is None:
+        raise daemon_client.NoDaemon(config, ", and only a running gateway knows the tools of its boxes")
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    entries = gateway.ask("POST", "/rpc", message)["result"]["tools"]
+    names = [entry["name"] for entry in entries]
+    if name is not None and name not in names:
+        raise UsageError(f"there is no tool {name!r}{suggest(name, names)}")
+    shown = [entry for entry in entries if name in (None, entry["name"])]
+    print_table([[Cell(each["name"], "cyan"), " ".join(each["description"].split())] for each in shown], "no tools")
+    return CommandReply({"tools": shown})
 
 
 def _print_tool(tool: Tool, profile: str, *, is_visible: bool) -> None:

@@ -59,7 +59,7 @@ export function createStream(store, onLines) {
       if (name === "hello") {
         const isNew = store.state.boot !== data.boot;
         store.set("boot", data.boot);
-        if (store.state.gateway !== (data.gateway ?? undefined)) store.set("gateway", data.gateway ?? undefined);
+        if (store.state.gateway !== (data.elsewhere ?? undefined)) store.set("gateway", data.elsewhere ?? undefined);
         store.set("connection", "live");
         if (isNew) for (const session of followed.values()) session.restarted?.();
         await Promise.all([refresh("tools"), refresh("sessions"), catchUp()]);
