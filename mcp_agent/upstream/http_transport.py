@@ -24,19 +24,22 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream), "it is the stream of an AsyncHTTPTransport"
         if encoding.strip().lower() != "identity":
-            response.stream = _Refused(stream, f"it compressed its answer ({encoding[:40]}), which nobody asked it for")
+            response.stream = _Answer(stream, f"it compressed its answer ({encoding[:40]}), which nobody asked it for")
         elif not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = _Answer(stream)
         return response
 
 
 class _Answer(httpx2.AsyncByteStream):
-    """An answer in one piece, once it is known how large it is."""
+    """An answer in one piece, once it is known how large it is. With a `refusal` it is not read."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, refusal: str = "") -> None:
         self._stream = stream
+        self._refusal = refusal
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._refusal:
+            raise httpx2.StreamError(self._refusal)
         data = bytearray()
         async for part in self._stream:
             data += part
@@ -51,15 +54,3 @@ class _Answer(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-
-class _Refused(_Answer):
-    """An answer that is not read."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, reason: str) -> None:
-        super().__init__(stream)
-        self._reason = reason
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        raise httpx2.StreamError(self._reason)
-        yield b""  # a generator, as the stream of an answer is

@@ -52,7 +52,7 @@ def hostile(answer: Answer, tools: list[dict[str, Any]]) -> Iterator[str]:
         def do_GET(self) -> None:
             self.send_error(405)
 
-        do_DELETE = do_GET
+        do_DELETE = do_GET  # noqa: N815 - as above
 
         def log_message(self, *_: object) -> None:
             pass
