@@ -119,7 +119,7 @@ def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
 
 
 def check_size(data: bytes) -> bytes | None:
-    """Raise MessageTooLarge for JSON that has too many elements or is nested too deep. Gives the skeleton that it made."""
+    """Raise MessageTooLarge for JSON that has too many elements or is nested too deep. Gives the skeleton, if made."""
     if len(data) <= MOST_ELEMENTS and data.count(b"{") + data.count(b"[") <= MOST_DEPTH:
         return None
     skeleton = _skeleton(data)
