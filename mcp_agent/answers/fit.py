@@ -88,7 +88,7 @@ class Answers:
 
     def page(self, cursor: str, tool: Tool, call: Call) -> Compact:
         """The page of an earlier result that a cursor leads to. Raises InvalidParams, NotFound."""
-        return Compact(orjson.dumps(self._pages.at(cursor, tool, call.arguments, call.caller.name)))
+        return Compact(orjson.dumps(self._pages.at(cursor, tool, call.arguments, call.caller.owner)))
 
     def fit(self, reply: ToolReply, budget: Budget) -> Fitted | Callable[[], Fitted]:
         """The answer as it goes out, or the work that is left where that takes long or touches the disk.
@@ -196,7 +196,7 @@ class Answers:
         shown = reply.body.artifact_range
         assert shown is not None, "it was looked at before"
         place = replace(_place(budget), reference=shown.reference, offset=shown.start, fills=True)
-        page = self._pages.of_bytes(place, budget.call.caller.name, shown.end)
+        page = self._pages.of_bytes(place, budget.call.caller.owner, shown.end)
         return Fitted(Compact(orjson.dumps(page)), shown.end - shown.start)
 
     def _cut_short(self, reply: ToolReply, short: Short, budget: Budget) -> Fitted:
@@ -250,7 +250,7 @@ class Answers:
     def _lines_shared(self, shown: str, reference: str, caller: Caller) -> int:
         """How many leading lines `shown` shares with the stored artifact, without its header."""
         text = utf8(shown.partition("\n")[2])
-        with self._store.of(caller.name).path_of(reference).open("rb") as file:
+        with self._store.of(caller.owner).path_of(reference).open("rb") as file:
             return text.count(b"\n") if file.read(len(text)) == text else 0
 
     def _way(self, kept: Kept, budget: Budget, *, is_all: bool) -> str:
@@ -287,7 +287,7 @@ class Answers:
         is_error = budget.tool is None or isinstance(reply.answer, ToolError)
         domain = "errors" if is_error or budget.tool is None else budget.tool.category
         try:
-            return Kept(self._store.of(budget.call.caller.name).keep(domain, parts, media_type=media_type))
+            return Kept(self._store.of(budget.call.caller.owner).keep(domain, parts, media_type=media_type))
         except OSError as error:
             return Kept(None, (error.strerror or str(error)).lower())
 

@@ -44,6 +44,8 @@ class Caller(Struct, frozen=True):
     connection: str = ""
     chat: str = ""
     user: str = ""
+    # Of a token that has one.
+    token_id: str = ""
     # What passed the call on and vouches for all the rest, as the audit log names it: its kind and its name.
     passed_on_by: tuple[tuple[str, str], ...] = ()
 
@@ -52,8 +54,13 @@ class Caller(Struct, frozen=True):
         return replace(self, client=client)
 
     @property
+    def owner(self) -> str:
+        """What its artifacts and sessions belong to. A later token of the same name owns none of them."""
+        return self.token_id or self.name
+
+    @property
     def origin(self) -> Origin:
-        return Origin(self.name, self.connection, self.user, self.chat)
+        return Origin(self.owner, self.connection, self.user, self.chat)
 
     @property
     def is_on_mcp(self) -> bool:
@@ -111,9 +118,9 @@ class SharedContext(Struct, frozen=True):
             commands=deny.commands,
             report=call.report or shared.report,
             tell=call.tell or shared.tell,
-            owner=caller.name,
+            owner=caller.owner,
             origin=caller.origin,
-            artifacts=CallerArtifacts(self.artifacts, caller.name),
+            artifacts=CallerArtifacts(self.artifacts, caller.owner),
             yield_ms=shared.yield_ms if caller.transport in _MODELS else 0,
             sessions=shared.sessions,
             journal=shared.journal,

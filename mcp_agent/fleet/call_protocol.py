@@ -53,6 +53,7 @@ def caller_facts(caller: Caller) -> CallerFacts:
         caller.connection[:200],
         caller.chat[:200],
         caller.user[:200],
+        caller.token_id,
     )
 
 
@@ -73,6 +74,7 @@ def caller_of(facts: CallerFacts, gateway: str, access: Access) -> Caller:
         connection=facts.connection,
         chat=facts.chat,
         user=facts.user,
+        token_id=facts.token_id and caller_name(facts.token_id),
         passed_on_by=(("gateway", gateway),),
     )
 

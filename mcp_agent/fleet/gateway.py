@@ -411,7 +411,7 @@ def labels_of(text: str) -> Mapping[str, str]:
 
 def _places(caller: Caller) -> tuple[str, ...]:
     """Where the default of a caller is kept, closest first."""
-    return *(f"conversation {each}" for each in caller.origin.conversations), f"token {caller.name}"
+    return *(f"conversation {each}" for each in caller.origin.conversations), f"token {caller.owner}"
 
 
 def _invalid_box(message: str) -> InvalidParams:

@@ -173,6 +173,7 @@ class CallerFacts(Struct, frozen=True, omit_defaults=True):
     connection: _Short = ""
     chat: _Short = ""
     user: _Short = ""
+    token_id: _Short = ""
 
 
 class CallContext(Struct, frozen=True, omit_defaults=True):

@@ -72,14 +72,14 @@ class ArtifactResources:
     def _newest(self, caller: Caller, limit: int = 1_000) -> list[Artifact]:
         """The newest artifacts of a caller; none while their disk cannot be read."""
         try:
-            return self._store.newest(caller.name, limit)
+            return self._store.newest(caller.owner, limit)
         except OSError:
             return []
 
     def _read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         reference, _, cursor = uri.partition("?cursor=")
         try:
-            artifact = self._store.find(reference, caller.name)
+            artifact = self._store.find(reference, caller.owner)
         except OSError:
             return None
         if artifact is None or not _is_offset(cursor):

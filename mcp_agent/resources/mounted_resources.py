@@ -38,7 +38,7 @@ class MountedResources:
             return None
         try:
             self._check_path(caller, uri)
-            contents = await self._mounts.read_resource(category, uri, caller.name)
+            contents = await self._mounts.read_resource(category, uri, caller.owner)
         except ToolError as error:
             raise CannotBeRead(f"{uri[:200]} cannot be read: {error.message}") from None
         size = len(orjson.dumps(contents))

@@ -51,7 +51,7 @@ class MountedPrompts:
             return None
         category, entry = found
         try:
-            prompt = await self._mounts.prompt(category, str(entry["name"]), dict(arguments), caller.name)
+            prompt = await self._mounts.prompt(category, str(entry["name"]), dict(arguments), caller.owner)
         except ToolError as error:
             raise CannotBeRead(f"the prompt {name[:100]} cannot be given: {error.message}") from None
         size = len(orjson.dumps(prompt))

@@ -62,7 +62,7 @@ class WrappedResources:
                 arguments["cwd"] = str(self._folder)
         else:
             tool = FILE_TOOL
-            folder = program.folder_of(caller.origin.conversations, caller.name) or self._folder
+            folder = program.folder_of(caller.origin.conversations, caller.owner) or self._folder
             arguments = {"path": str(folder / Path(document.file or "").expanduser()), "max_bytes": _MOST_BYTES}
         outcome = await self._dispatcher.call(Call(secrets.token_hex(6), caller, tool, arguments))
         if not isinstance(outcome, Success):

@@ -43,6 +43,12 @@ class Principal(Struct, frozen=True):
     is_owner: bool = False
     # Seconds since 1970; None: the token is valid until it is revoked.
     expires: int | None = None
+    # What belongs to the token is found by this: a later token may have the same name. Empty: by the name.
+    id: str = ""
+
+    @property
+    def owner(self) -> str:
+        return self.id or self.name
 
     @property
     def is_expired(self) -> bool:
@@ -58,6 +64,8 @@ class ClientToken(Struct, frozen=True):
     sha256: Annotated[str, Meta(pattern="^[0-9a-fA-F]{64}$")]
     created: int
     expires: int | None = None
+    # Stays when the token is rotated. Empty: the token is from before there were ids.
+    id: str = ""
 
     def is_of(self, token: str) -> bool:
         """Whether this is the token itself."""
@@ -89,7 +97,7 @@ class Tokens:
         owner = self._fixed_owner or from_file(self.owner_file)
         accepted = {_hash(owner.encode()): Principal(OWNER, is_owner=True)}
         for client in clients(self.clients_file):
-            principal = Principal(client.name, client.profile, client.form, expires=client.expires)
+            principal = Principal(client.name, client.profile, client.form, expires=client.expires, id=client.id)
             accepted[bytes.fromhex(client.sha256)] = principal
         gone = {principal.name for digest, principal in self._accepted.items() if digest not in accepted}
         self._accepted = accepted
@@ -202,7 +210,7 @@ def create(path: Path, name: str, profile: str | None, form: Form, lifetime_s: i
         known = clients(path)
         if any(client.name == name for client in known):
             raise BadToken(f"there is a token {name!r} already; rotate or revoke it, or choose another name")
-        return _add(path, known, name, profile, form, lifetime_s)
+        return _add(path, known, name, profile, form, lifetime_s, f"{name}#{secrets.token_hex(8)}")
 
 
 def revoke(path: Path, name: str) -> None:
@@ -223,15 +231,21 @@ def rotate(path: Path, name: str) -> str:
         old = find(known, name)
         lifetime_s = None if old.expires is None else old.expires - old.created
         others = [client for client in known if client is not old]
-        return _add(path, others, name, old.profile, old.form, lifetime_s)
+        return _add(path, others, name, old.profile, old.form, lifetime_s, old.id)
 
 
 def _add(
-    path: Path, known: list[ClientToken], name: str, profile: str | None, form: Form, lifetime_s: int | None = None
+    path: Path,
+    known: list[ClientToken],
+    name: str,
+    profile: str | None,
+    form: Form,
+    lifetime_s: int | None,
+    token_id: str,
 ) -> str:
     token, now = _new_token(), int(time.time())
     expires = None if lifetime_s is None else now + lifetime_s
-    _save(path, [*known, ClientToken(name, profile, form, _hash(token.encode()).hex(), now, expires)])
+    _save(path, [*known, ClientToken(name, profile, form, _hash(token.encode()).hex(), now, expires, token_id)])
     return token
 
 

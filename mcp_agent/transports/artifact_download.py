@@ -43,7 +43,7 @@ class ArtifactDownload:
         names = scope["path_params"]
         reference = f"{SCHEME}{names['domain']}/{names['id']}"
         try:
-            async with self._open(reference, principal(scope).name) as artifact:
+            async with self._open(reference, principal(scope).owner) as artifact:
                 if artifact is None:
                     await send_error(send, 404, f"there is no artifact {reference[:200]} of yours")
                     return

@@ -149,7 +149,7 @@ def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None 
     chat = _claim(headers, _CHAT_HEADERS_BESIDE_CONNECTION if connection else _CHAT_HEADERS)
     user = _claim(headers, _USER_HEADERS)
     access = Access(who.profile, narrowed_to, MOUNTED_BY_HEADER not in headers)
-    return Caller(who.name, access, transport, client, form, connection, chat, user)
+    return Caller(who.name, access, transport, client, form, connection, chat, user, token_id=who.id)
 
 
 def _claim(headers: Mapping[bytes, bytes], names: tuple[bytes, ...]) -> str:

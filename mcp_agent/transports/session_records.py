@@ -28,7 +28,7 @@ _LEVELS = (None, *LOG_LEVELS)
 
 
 class SessionRecord(Struct, frozen=True):
-    """The token that a session belongs to, by its name, and what its client said of itself."""
+    """The token that a session belongs to, by its id, and what its client said of itself."""
 
     owner: str
     client: str

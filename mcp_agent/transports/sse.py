@@ -131,7 +131,7 @@ class Sse:
             await send_error(send, 405, "use POST here", headers={"allow": "POST"})
             return
         client = self._clients.get(query_value(scope, "session_id") or "")
-        if client is None or client.who.name != principal(scope).name:
+        if client is None or client.who.owner != principal(scope).owner:
             await send_error(send, 404, "there is no open stream of that session_id", "open one with GET /sse first")
             return
         value: Any = None

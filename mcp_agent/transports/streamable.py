@@ -162,7 +162,7 @@ class StreamableHttp:
     ) -> None:
         session: HttpSession | None = None
         if message.method == "initialize" and message.id is not None:
-            session = self._sessions.open(principal(scope).name)
+            session = self._sessions.open(principal(scope).owner)
             if session is None:
                 await send_error(send, 503, "too many sessions are in use", headers={"retry-after": "5"})
                 return
@@ -269,7 +269,7 @@ class StreamableHttp:
         if session_id is None:
             return None
         spoken = version if version in eras.HANDSHAKE_VERSIONS else eras.LATEST_HANDSHAKE
-        return self._sessions.find(session_id.decode("latin-1"), scope["state"]["principal"].name, spoken)
+        return self._sessions.find(session_id.decode("latin-1"), principal(scope).owner, spoken)
 
 
 def _session_frames(session: HttpSession, after: int | None, may_hear: Condition) -> AsyncGenerator[bytes, None]:

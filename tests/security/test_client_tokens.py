@@ -58,6 +58,26 @@ async def test_a_client_with_a_profile_cannot_steer_the_daemon(daemon: Daemon) -
     assert {tool["annotations"]["readOnlyHint"] for tool in widened.json()["result"]["tools"]} == {True}
 
 
+async def test_a_token_owns_nothing_of_an_earlier_one_of_its_name(daemon: Daemon) -> None:
+    async def status(token: str, path: str) -> int:
+        async with daemon.http(Authorization=f"Bearer {token}") as http:
+            return (await http.get(path)).status_code
+
+    first = _create(daemon, "laptop")
+    assert await _opens(daemon, first)
+    async with daemon.http(Authorization=f"Bearer {first}") as http:
+        printed = (await http.post("/tools/shell_exec", json={"command": "seq 300000"})).json()
+    path = f"/artifacts/{printed['artifactRef'].removeprefix('ax://')}"
+    assert await status(first, path) == 200
+    rotated = daemon.cli("token", "rotate", "laptop").stdout.splitlines()[1]
+    assert await _opens(daemon, rotated)
+    assert await status(rotated, path) == 200
+    assert daemon.cli("token", "revoke", "laptop").returncode == 0
+    second = _create(daemon, "laptop")
+    assert await _opens(daemon, second)
+    assert await status(second, path) == 404
+
+
 @pytest.mark.parametrize("wire", ["/mcp", "/sse"])
 async def test_revoking_ends_open_streams_and_shuts_the_door(daemon: Daemon, wire: str) -> None:
     token = _create(daemon, "leaver")
