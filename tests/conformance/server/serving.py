@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--tools-file", required=True)
     daemons: list[Daemon] = []
     catalog = Catalog([*discover().tools, *discover(tests.conformance.server).tools, _trigger(daemons)])
-    config = load({"config": parser.parse_args().config, "port": "0"})
+    config = load({"tools_file": parser.parse_args().tools_file, "port": "0"})
     daemons.append(compose_daemon(config, catalog, resources=[FixtureResources()], prompts=[FixturePrompts()]))
     tokens = Tokens(config.token_file, config.clients_file, _TOKEN)
     tokens.reload()
