@@ -107,10 +107,7 @@ def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     """
     if len(data) > most_string and any(len(text) > most_string + 2 for text in _STRING.findall(data)):
         raise MessageTooLarge(f"a string in this message is longer than {most_string} bytes", data)
-    skeleton = None
-    if len(data) > MOST_ELEMENTS or data.count(b"{") + data.count(b"[") > MOST_DEPTH:
-        skeleton = _skeleton(data)
-        _check_size(skeleton, data)
+    skeleton = check_size(data)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -119,6 +116,21 @@ def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     if orjson.dumps(value) != data and _has_key_twice(data, skeleton, value):
         raise RpcError(INVALID_REQUEST, "an object in this message has a key twice")
     return value
+
+
+def check_size(data: bytes) -> bytes | None:
+    """Raise MessageTooLarge for JSON that has too many elements or is nested too deep. Gives the skeleton, if made."""
+    if len(data) <= MOST_ELEMENTS and data.count(b"{") + data.count(b"[") <= MOST_DEPTH:
+        return None
+    skeleton = _skeleton(data)
+    if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
+        raise MessageTooLarge(f"this message has more than {MOST_ELEMENTS} elements", data)
+    depth = 0
+    for bracket in _BRACKET.findall(skeleton):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MOST_DEPTH:
+            raise MessageTooLarge(f"this message is nested more than {MOST_DEPTH} levels deep", data)
+    return skeleton
 
 
 def message(value: Any) -> Message | None:
@@ -181,17 +193,6 @@ def _skeleton(data: bytes) -> bytes:
     """
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
     return b"".join(plain.split(b'"')[::2])
-
-
-def _check_size(skeleton: bytes, data: bytes) -> None:
-    """Raise TooLarge for a message that has too many elements or is nested too deep."""
-    if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
-        raise MessageTooLarge(f"this message has more than {MOST_ELEMENTS} elements", data)
-    depth = 0
-    for bracket in _BRACKET.findall(skeleton):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MOST_DEPTH:
-            raise MessageTooLarge(f"this message is nested more than {MOST_DEPTH} levels deep", data)
 
 
 def _find_id(data: bytes) -> RequestId | None:

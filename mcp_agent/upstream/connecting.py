@@ -93,6 +93,8 @@ async def _transport(
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
+        from mcp_agent.upstream.http_transport import BoundedTransport
+
         async def note_error(response: httpx2.Response) -> None:
             if response.status_code >= 400:
                 process.http_error = f"{response.status_code} {response.reason_phrase}".strip()
@@ -100,7 +102,13 @@ async def _transport(
         headers = {**_resolve(mount.headers), MOUNTED_BY_HEADER.decode(): context.boot}
         timeout = httpx2.Timeout(30.0, read=mount.timeout_seconds + 30.0)
         hooks = {"response": [note_error]}
-        http = httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False, event_hooks=hooks)
+        http = httpx2.AsyncClient(
+            headers=headers,
+            timeout=timeout,
+            trust_env=False,
+            transport=BoundedTransport(trust_env=False),
+            event_hooks=hooks,
+        )
         return streamable_http_client(mount.url, http_client=await stack.enter_async_context(http))
     environment = {**_resolve(mount.env), MOUNTED_BY_VARIABLE: context.boot}
     folder = context.folder / Path(os.path.expandvars(mount.cwd)).expanduser()

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from mcp_agent.protocol.jsonrpc import MessageTooLarge, check_size
 from tools.sessions.manager import SessionManager
 from tools.sessions.output_log import Stream
 from tools.sessions.process import Status
@@ -23,7 +24,7 @@ from tools.sessions.program import OwnProgram
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-_MOST_LINE_BYTES = 16 * 1024 * 1024
+MOST_MESSAGE_BYTES = 16 * 1024 * 1024
 _MOST_WAITING_BYTES = 4 * 1024 * 1024
 _GRACE_S = 2.0
 _EXIT_S = 1.0
@@ -75,8 +76,8 @@ class _Lines:
             self._waiting_bytes += len(line)
             self._change.set()
         self._unfinished += rest
-        if len(self._unfinished) > _MOST_LINE_BYTES:
-            raise ValueError(f"it sent a line of more than {_MOST_LINE_BYTES} bytes")
+        if len(self._unfinished) > MOST_MESSAGE_BYTES:
+            raise ValueError(f"it sent a line of more than {MOST_MESSAGE_BYTES} bytes")
         return self._waiting_bytes < _MOST_WAITING_BYTES
 
     def end(self) -> None:
@@ -122,6 +123,14 @@ class _Incoming:
                 # A server that never stops printing would keep the event loop to itself.
                 await asyncio.sleep(0)
             if not line.strip():
+                continue
+            try:
+                check_size(line)
+            except MessageTooLarge as error:
+                if error.request_id is not None:
+                    problem = types.ErrorData(code=error.code, message=error.message)
+                    answer = types.JSONRPCError(jsonrpc="2.0", id=error.request_id, error=problem)
+                    return SessionMessage(answer)
                 continue
             try:
                 return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))

@@ -58,6 +58,7 @@ ODD_TOOLS: dict[str, dict[str, Any]] = {
         "inputSchema": schema(),
     },
     "not_a_number": {"description": "Answer with NaN.", "inputSchema": schema()},
+    "sixty_thousand": {"description": "Answer with that many elements.", "inputSchema": schema()},
 }
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
 PROMPT = {"name": "greet", "description": "Greet somebody.", "arguments": [{"name": "who", "required": True}]}
@@ -168,6 +169,8 @@ def call(message: dict[str, Any], name: str, arguments: dict[str, Any]) -> dict[
             return text("a \ud83d")
         case "not_a_number":
             return {"content": [], "structuredContent": {"value": float("nan")}}
+        case "sixty_thousand":
+            return {"content": [], "structuredContent": {"value": [[]] * 60_000}}
         case "link":
             return {"content": [{"type": "resource_link", "uri": "small://hidden", "name": "hidden"}]}
         case "echo":

@@ -155,7 +155,7 @@ async def test_a_server_that_floods_delays_nobody_and_costs_bounded_memory(tmp_p
     async with mounted(tmp_path, {"flooding": small(), "small": small(only=["echo"])}) as host:
         flooding = asyncio.create_task(host.call("flood"))
         await eventually(lambda: host.daemon.mounts._upstreams["flooding", ""].calls_under_way)
-        before = _memory_kb()
+        before = memory_kb()
         waits: list[float] = []
         for number in range(30):
             began = time.monotonic()
@@ -163,12 +163,12 @@ async def test_a_server_that_floods_delays_nobody_and_costs_bounded_memory(tmp_p
             waits.append(time.monotonic() - began)
         # A daemon that is kept from its work would answer none of them.
         assert sorted(waits)[15] < 2.0
-        assert _memory_kb() - before < 60_000
+        assert memory_kb() - before < 60_000
         flooding.cancel()
         await asyncio.wait([flooding])
 
 
-def _memory_kb() -> int:
+def memory_kb() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from mcp_agent.calls.contract import Refused
 from tools.context import ToolContext
 from tools.kit.errors import ToolError
-from tools.kit.results import Block, Result
+from tools.kit.results import Block, Body, Content, Result
 from tools.kit.spec import tool
 
 # One red pixel, and no sound at all.
@@ -31,8 +30,9 @@ class Blocks(Result, frozen=True):
     def render(self) -> str:
         return f"[{len(self.content)} blocks]"
 
-    def blocks(self) -> Sequence[Block]:
-        return self.content
+    @property
+    def body(self) -> Body:
+        return Body(content=Content(self.content))
 
 
 class Intended(ToolError):
