@@ -23,19 +23,20 @@ from mcp_agent.fleet.call_protocol import caller_facts, outcome_of, run_message
 from mcp_agent.fleet.directory import Box, Directory
 from mcp_agent.fleet.messages import (
     HOLD_S,
-    Answer,
     Ask,
     BadMessage,
-    Busy,
+    BoxAnswer,
+    BoxBusy,
+    CallCancelled,
     CallRefused,
     Cancel,
-    Cancelled,
     Contents,
     Misunderstood,
     Ran,
     ReadResource,
     ResultTooLarge,
-    Running,
+    RunOutcome,
+    StillRunning,
     Unknown,
     encode,
     read_answer,
@@ -61,7 +62,6 @@ _SETTLE_S = 5.0
 _RETRY_S = 0.05
 _T = TypeVar("_T")
 _now = time.monotonic
-Found = Ran | CallRefused | Contents
 _ANOTHER_BOX = "choose another box, see `boxes`, or try again"
 _RUN_AGAIN = "look at what it did before you call it again"
 _LIMIT = "the NATS server sets the limit: `max_payload` in nats-server.conf, up to 8MB"
@@ -95,7 +95,7 @@ class BoxCalls:
         return await self._ask(box, call_id, encode(ReadResource(call_id, uri, caller_facts(caller))), _contents)
 
     async def _ask(
-        self, box: Box, call_id: str, data: bytes, read: Callable[[Found], _T], call: Call | None = None
+        self, box: Box, call_id: str, data: bytes, read: Callable[[RunOutcome], _T], call: Call | None = None
     ) -> _T:
         asking = _Asking(self._bus, self._directory, box, self._gateway, call_id, data, call)
         try:
@@ -143,7 +143,7 @@ class _Asking:
         self._is_taken = False
         self._began_at = self._heard_at = _now()
 
-    async def answer(self) -> Found:
+    async def answer(self) -> RunOutcome:
         """What the box has to say in the end."""
         if self._directory.is_away(self._box):
             await self._check_alive()
@@ -171,11 +171,11 @@ class _Asking:
                 if found is not None:
                     return found
 
-    async def _ask(self) -> Answer:
+    async def _ask(self) -> BoxAnswer:
         """Send the call, or ask for it once the box has it."""
         return await self._request(encode(Ask(self._id)) if self._is_taken else self._data, _ANSWER_S)
 
-    async def _request(self, data: bytes, timeout_s: float) -> Answer:
+    async def _request(self, data: bytes, timeout_s: float) -> BoxAnswer:
         subject = verb_subject(self._box.name, self.boot, "call", self._gateway)
         try:
             return read_answer(await self._bus.request(subject, data, timeout_s))
@@ -185,22 +185,22 @@ class _Asking:
                 f"the call has {len(data)} bytes, and one to a box may have {limit}; it has not run", hint=_LIMIT
             ) from None
 
-    def _take(self, answer: Answer) -> Found | None:
+    def _take(self, answer: BoxAnswer) -> RunOutcome | None:
         """What came of the call; None if it is still running."""
         name = self._box.name
         match answer:
             case Ran() | CallRefused() | Contents():
                 return answer
-            case Running():
+            case StillRunning():
                 self._is_sent = self._is_taken = True
                 self._pass_on(answer)
                 return None
             case ResultTooLarge():
                 message = f"the result of {name} has {answer.size} bytes, and one to a gateway may have {answer.limit}"
                 raise CallTooLarge(f"{message}; the call has run", hint=f"ask for less of it; {_LIMIT}")
-            case Cancelled():
+            case CallCancelled():
                 raise OutcomeUnknown(f"{name} cancelled the call while it ran", hint=_RUN_AGAIN)
-            case Busy():
+            case BoxBusy():
                 raise self._unreachable(f"{name} has {answer.running} calls under way and takes no more")
             case Unknown():
                 raise OutcomeUnknown(f"{name} does not remember the outcome of the call", hint=_RUN_AGAIN)
@@ -211,7 +211,7 @@ class _Asking:
                     may_have_run=False,
                 )
 
-    def _pass_on(self, news: Running) -> None:
+    def _pass_on(self, news: StillRunning) -> None:
         """Progress and log messages of the tool, to the client."""
         if self._call is None:
             return
@@ -256,7 +256,7 @@ class _Asking:
         else:
             # Any answer is one; whatever it says, the next question gets it again.
             self._heard_at = _now()
-            if isinstance(answer, Running):
+            if isinstance(answer, StillRunning):
                 self._is_taken = True
                 self._pass_on(answer)
             elif isinstance(answer, Unknown):
@@ -276,7 +276,7 @@ class _Asking:
         return BoxUnreachable(f"{message}; the call has not run", hint=hint, may_have_run=False)
 
 
-def _contents(answer: Found) -> list[dict[str, Any]] | None:
+def _contents(answer: RunOutcome) -> list[dict[str, Any]] | None:
     if not isinstance(answer, Contents):
         raise BadMessage("the contents of a resource were asked for")
     return answer.contents

@@ -17,14 +17,14 @@ from mcp_agent.fleet.messages import (
     LEASE_S,
     Ask,
     BadMessage,
-    Busy,
-    Cancelled,
+    BoxBusy,
+    CallCancelled,
     Contents,
     Misunderstood,
     ReadResource,
     ResultTooLarge,
-    Running,
     RunTool,
+    StillRunning,
     Unknown,
     encode,
     read_cancel,
@@ -45,7 +45,7 @@ _MOST_PROGRESS = 50
 _PROGRESS_EVERY_S = 0.05
 _SWEEP_EVERY_S = 5.0
 
-_CANCELLED = encode(Cancelled())
+_CANCELLED = encode(CallCancelled())
 
 
 class _RunningCall:
@@ -64,7 +64,7 @@ class _RunningCall:
 
     def take_news(self) -> bytes:
         """That it runs, with what was reported since the last answer."""
-        news = Running(tuple(self.progress), tuple(self.logs))
+        news = StillRunning(tuple(self.progress), tuple(self.logs))
         self.progress, self.logs = [], []
         return encode(news)
 
@@ -121,7 +121,7 @@ class MemberCalls:
             if isinstance(question, Ask) or self._answers.is_seen(key):
                 return encode(Unknown())
             if len(self._calls) >= _MOST_RUNNING:
-                return encode(Busy(len(self._calls)))
+                return encode(BoxBusy(len(self._calls)))
             call = self._start(key, question)
         call.asked_at = self._loop.time()
         if call.progress or call.logs or (isinstance(question, Ask) and question.is_urgent):

@@ -13,10 +13,10 @@ running. Then the gateway asks again under the same id. That is the retry, the d
 one: a box runs an id once, and cancels what nobody has asked for in `LEASE_S`.
 
     gateway               box
-    RunTool            →  Running, with what the tool reported, or Ran, or CallRefused
-    ReadResource       →  Running or Contents
+    RunTool            →  StillRunning, with what the tool reported, or Ran, or CallRefused
+    ReadResource       →  StillRunning or Contents
     Ask                →  the same, or Unknown
-                          Busy, Cancelled, ResultTooLarge or Misunderstood instead of any of them
+                          BoxBusy, CallCancelled, ResultTooLarge or Misunderstood instead of any of them
     Cancel on `cancel`    no answer
 
 Output, on `output`: a box publishes Output while a gateway has read some in the last `WANTED_S`. Who missed some reads
@@ -212,7 +212,7 @@ class Cancel(Struct, frozen=True):
     id: _CallId
 
 
-class Running(Struct, frozen=True, tag="running", omit_defaults=True):
+class StillRunning(Struct, frozen=True, tag="running", omit_defaults=True):
     """The call runs. With what the tool has reported since the last answer."""
 
     progress: tuple[tuple[float, float | None, str | None], ...] = ()
@@ -259,13 +259,13 @@ class ResultTooLarge(Struct, frozen=True, tag="too-large"):
     limit: int
 
 
-class Busy(Struct, frozen=True, tag="busy"):
+class BoxBusy(Struct, frozen=True, tag="busy"):
     """So many calls run already, and this one was not begun."""
 
     running: int
 
 
-class Cancelled(Struct, frozen=True, tag="cancelled"):
+class CallCancelled(Struct, frozen=True, tag="cancelled"):
     """The call was cancelled while it ran."""
 
 
@@ -391,12 +391,12 @@ ReadAnswer = Output | OutputOff | NoSession | ArtifactPiece | ArtifactGone | Mis
 
 CopyQuestion = ReadPiece | WritePiece
 CopyAnswer = CopyPiece | PieceWritten | CopyGone | CopyFailed
-Question = RunTool | ReadResource | Ask
-Outcome = Ran | CallRefused | Contents
-Answer = Outcome | Running | ResultTooLarge | Busy | Cancelled | Unknown | Misunderstood
+CallQuestion = RunTool | ReadResource | Ask
+RunOutcome = Ran | CallRefused | Contents
+BoxAnswer = RunOutcome | StillRunning | ResultTooLarge | BoxBusy | CallCancelled | Unknown | Misunderstood
 
-read_question: Callable[[bytes], Question] = _decoder(Question)
-read_answer: Callable[[bytes], Answer] = _decoder(Answer)
+read_question: Callable[[bytes], CallQuestion] = _decoder(CallQuestion)
+read_answer: Callable[[bytes], BoxAnswer] = _decoder(BoxAnswer)
 read_cancel: Callable[[bytes], Cancel] = _decoder(Cancel)
 read_read_question: Callable[[bytes], ReadQuestion] = _decoder(ReadQuestion)
 read_read_answer: Callable[[bytes], ReadAnswer] = _decoder(ReadAnswer)

@@ -27,7 +27,7 @@ _READY_S = 60.0
 _END_S = 15.0
 
 
-class Running(Struct, frozen=True):
+class RunningTrial(Struct, frozen=True):
     """How the fleet is reached."""
 
     url: str
@@ -47,7 +47,7 @@ class Trial:
         self._nats = NatsServer(self._folder / "nats", self._keys.server_accounts())
         self._programs: dict[str, asyncio.subprocess.Process] = {}
 
-    async def start(self) -> Running:
+    async def start(self) -> RunningTrial:
         """Raises FleetError if a part of it does not come up."""
         nats = await self._nats.start()
         members = [
@@ -63,7 +63,7 @@ class Trial:
             "--quiet",
         )  # fmt: skip
         ready = orjson.loads(line)
-        return Running(ready["url"], Path(ready["token_file"]).read_text().strip(), ready["token_file"], nats)
+        return RunningTrial(ready["url"], Path(ready["token_file"]).read_text().strip(), ready["token_file"], nats)
 
     async def wait(self) -> str:
         """Until a part of the fleet ends by itself; what is then to be told."""

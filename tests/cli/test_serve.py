@@ -95,7 +95,7 @@ def test_a_second_daemon_with_the_same_state_folder_is_refused(home: Path) -> No
         assert (second.returncode, second.stdout) == (1, "")
         assert second.stderr == (
             f"mcp-agent: mcp-agent runs already: another daemon uses the state folder {folder} "
-            f"({first.url}, pid {first.process.pid}); use that one as it is, or end it with: kill {first.process.pid}. "
+            f"({first.url}, pid {first.process.pid}); use that one as it is, or end it with: mcp-agent stop. "
             "A second one needs a folder and a port of its own: --state-dir, --port\n"
         )
         assert _status(first)["status"] == "ok"
@@ -212,8 +212,8 @@ def test_a_call_goes_through_the_daemon_and_paths_count_from_here(home: Path) ->
         assert failed.stderr.startswith(f"[NOT_FOUND] {home / 'here' / 'nowhere'} does not exist\n")
         narrowed = daemon.cli("call", "fs_read", "path=here/x", "--profile", "browser-only")
         assert (narrowed.returncode, narrowed.stderr.splitlines()[0]) == (1, "[TOOL_DISABLED] Tool fs_read is disabled")
-        assert daemon.cli("call", "shell_exec", "command=pwd").stdout.splitlines()[-1] == str(home)
-        assert daemon.cli("call", "bash", "command=pwd", "cwd=here").stdout.splitlines()[-1] == str(home / "here")
+        assert daemon.cli("call", "shell_exec", "command=pwd").stdout.split()[-1] == str(home)
+        assert daemon.cli("call", "bash", "command=pwd", "cwd=here").stdout.split()[-1] == str(home / "here")
         unknown = daemon.cli("call", "fs_raed")
         assert (unknown.returncode, unknown.stderr) == (2, "mcp-agent: Unknown tool: fs_raed (did you mean fs_read?)\n")
         # A tools.json of its own is not what the daemon goes by.

@@ -16,17 +16,17 @@ from mcp_agent.config import load
 from mcp_agent.fleet.bus import Bus
 from mcp_agent.fleet.member import Member
 from mcp_agent.fleet.messages import (
-    Answer,
     Ask,
+    BoxAnswer,
+    CallCancelled,
     CallContext,
     CallerFacts,
     Cancel,
-    Cancelled,
     Misunderstood,
     Ran,
     ResultTooLarge,
-    Running,
     RunTool,
+    StillRunning,
     Unknown,
     encode,
     read_answer,
@@ -48,7 +48,7 @@ class _Asker:
         self._bus = bus
         self._member = member
 
-    async def ask(self, question: object) -> Answer:
+    async def ask(self, question: object) -> BoxAnswer:
         subject = verb_subject(self._member.box, self._member.boot, "call", "gw")
         return read_answer(await self._bus.request(subject, encode(question), _ANSWER_S))
 
@@ -103,8 +103,10 @@ async def test_an_id_runs_once_however_often_it_is_asked_for(tmp_path: Path) -> 
 
 async def test_what_runs_longer_is_said_to_be_running_and_is_answered_later(tmp_path: Path) -> None:
     async with _member(tmp_path) as asker:
-        assert await asker.ask(_run("call-0002", "while ! test -e go; do sleep 0.02; done; echo done")) == Running()
-        assert await asker.ask(Ask("call-0002", is_urgent=True)) == Running()
+        assert (
+            await asker.ask(_run("call-0002", "while ! test -e go; do sleep 0.02; done; echo done")) == StillRunning()
+        )
+        assert await asker.ask(Ask("call-0002", is_urgent=True)) == StillRunning()
         (tmp_path / "go").touch()
         answer = await asker.ask(Ask("call-0002"))
         assert isinstance(answer, Ran)
@@ -120,8 +122,8 @@ async def test_a_call_that_is_cancelled_ends_and_is_not_run_again(tmp_path: Path
         asked = asyncio.create_task(asker.ask(call))
         await eventually(asker.ran)
         await asker.cancel("call-0003")
-        assert await asked == Cancelled()
-        assert await asker.ask(call) == Cancelled()
+        assert await asked == CallCancelled()
+        assert await asker.ask(call) == CallCancelled()
         assert asker.ran() == ["x"]
 
 
@@ -138,15 +140,15 @@ async def test_a_call_that_is_cancelled_at_once_is_over(tmp_path: Path) -> None:
         asked = asyncio.create_task(asker.ask(call))
         cancelled = asyncio.create_task(asker.cancel("call-0012"))
         await cancelled
-        assert await asked == Cancelled()
-        assert await asker.ask(call) == Cancelled()
+        assert await asked == CallCancelled()
+        assert await asker.ask(call) == CallCancelled()
 
 
 async def test_a_call_that_nobody_asks_for_any_more_is_cancelled(tmp_path: Path) -> None:
     async with _member(tmp_path, lease_s=0.2) as asker:
         asked = asyncio.create_task(asker.ask(_run("call-0005", "echo $$ >> ran.log; exec sleep 600")))
         (pid,) = await eventually(asker.ran)
-        assert isinstance(await asked, Running | Cancelled)
+        assert isinstance(await asked, StillRunning | CallCancelled)
         await eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 

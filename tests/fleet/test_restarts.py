@@ -8,7 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from mcp_agent.fleet.bus import Bus, Message
-from mcp_agent.fleet.messages import About, Answer, Beat, CallRefused, Running, ToolEntry, digest, encode, pack_tools
+from mcp_agent.fleet.messages import (
+    About,
+    Beat,
+    BoxAnswer,
+    CallRefused,
+    StillRunning,
+    ToolEntry,
+    digest,
+    encode,
+    pack_tools,
+)
 from tests.support.daemon import Daemon
 from tests.support.fleet import call, running_fleet
 from tests.support.nats import nats_server
@@ -26,7 +36,7 @@ class _Box:
         # The boot id that each call was sent to.
         self.asked: list[str] = []
         self.is_asked = asyncio.Event()
-        self.answer: Answer = Running()
+        self.answer: BoxAnswer = StillRunning()
 
     async def join(self, boot: str) -> None:
         await self._bus.subscribe("agent.one.who", self._serve_who)

@@ -17,7 +17,7 @@ from mcp_agent.cli.commands.serve_gateway import gateway_config
 from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.fleet.nats_address import FleetError
-from mcp_agent.fleet.trial import BOXES, Running, Trial
+from mcp_agent.fleet.trial import BOXES, RunningTrial, Trial
 from mcp_agent.process.printing import paint, write_painted
 from registry.user_error import UserError
 from tools.kit.results import quantity
@@ -64,7 +64,7 @@ async def _try(port: int, *, as_json: bool) -> int:
     return 0
 
 
-def _announce(fleet: Running, *, as_json: bool) -> None:
+def _announce(fleet: RunningTrial, *, as_json: bool) -> None:
     if as_json or not sys.stdout.isatty():
         facts = {"event": "ready", "url": fleet.url, "token_file": fleet.token_file, "nats": fleet.nats, "boxes": BOXES}
         sys.stdout.buffer.write(orjson.dumps(facts) + b"\n")
