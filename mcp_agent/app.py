@@ -174,7 +174,11 @@ def compose_daemon(
         journal=journal,
         engine=engine,
         metrics=metrics,
-        refusals=Refusals(lambda facts: audit.note("login_refused", **facts)),
+        refusals=Refusals(
+            lambda each: audit.note(
+                "login_refused", reason=each.reason, address=each.source, path=each.subject, count=each.count
+            )
+        ),
         paths=paths,
         recent_results=recent_results,
         elsewhere=Elsewhere() if gateway is None else gateway.elsewhere(hub, gate, artifacts),

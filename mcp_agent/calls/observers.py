@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from msgspec import Struct, field
 
@@ -19,9 +19,10 @@ from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Refusal, Succes
 from mcp_agent.calls.contract import ContractError
 from mcp_agent.process.logs import event
 from mcp_agent.process.memory import exact_copy
+from mcp_agent.security.refusals import Refusals, Refused
 from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
-from tools.kit.errors import InternalError, InvalidParams, Timeout, ToolError
+from tools.kit.errors import InternalError, InvalidParams, Timeout, ToolDisabled, ToolError
 from tools.kit.params import Field
 from tools.kit.results import NO_FACTS, Media, ResultFacts
 
@@ -33,6 +34,8 @@ _TEXT_CHARS = 300
 # The first word of a command, unless it sets a variable: a value of one may be a secret.
 _PROGRAM = re.compile(r"\s*([\w./+-]{1,60})(?=\s|$)")
 _MOST_ARGUMENTS = 20
+# Of one caller, in a second; the rest is counted.
+_MOST_REFUSED_LINES = 10
 _UNDECLARED = Field()
 # The largest result in compact mode. Larger results are counted before they are cut.
 LARGE_BYTES = 10_000
@@ -83,16 +86,19 @@ class AuditObserver(CallObserver):
 
     Of the arguments it keeps the shape: numbers and booleans as they are, the text of those that the tool declares as
     `audited`, and of any other text the length. Of a command it keeps the first word, the program. It keeps no hash of
-    arguments, because a short secret can be found by trying.
+    arguments, because a short secret can be found by trying. Calls that are refused without end are counted.
     """
 
     def __init__(self, audit: AuditLog, gate: Gate) -> None:
         self._audit = audit
         self._gate = gate
+        self._refusals = Refusals(self._note_refused, _MOST_REFUSED_LINES)
 
     def observe(self, ended: EndedCall) -> None:
         call, outcome, took_s, result_bytes, result_facts, saved_bytes, form = ended
         caller = call.caller
+        if _is_refused(outcome) and not self._refusals.is_first(outcome.code, caller.name, call.tool[:100]):
+            return
         tool = self._gate.catalog.by_name.get(call.tool)
         facts: dict[str, Any] = {
             "req": call.id,
@@ -128,6 +134,15 @@ class AuditObserver(CallObserver):
             facts["box"] = outcome.box
         self._audit.write(facts)
 
+    def _note_refused(self, refused: Refused) -> None:
+        self._audit.note(
+            "calls_refused",
+            client=refused.source,
+            outcome=refused.reason,
+            tool=refused.subject,
+            count=refused.count,
+        )
+
     def observe_client(self, caller: Caller, client_version: str, protocol: str) -> None:
         """A client has introduced itself."""
         self._audit.note(
@@ -140,6 +155,11 @@ class AuditObserver(CallObserver):
             form=choose_form(self._gate.form(caller.access), caller) if caller.is_on_mcp else "json",
             profile=caller.access.narrowed_to or caller.access.profile or self._gate.profiles.active,
         )
+
+
+def _is_refused(outcome: Outcome | None) -> TypeGuard[Refusal | Failure]:
+    """Whether the call reached no tool: such calls cost nothing, and so there may be any number of them."""
+    return isinstance(outcome, Refusal) or (isinstance(outcome, Failure) and isinstance(outcome.error, ToolDisabled))
 
 
 class CallTrace(CallObserver):

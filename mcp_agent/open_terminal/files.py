@@ -14,12 +14,14 @@ from typing import Any, Literal, TypeVar
 
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest, text_field
+from mcp_agent.transports.http import while_connected
 from registry.gate import Gate
 from tools.context import ToolContext
 from tools.files.paths import from_wire, to_wire
 from tools.filesystem import raw_files
 from tools.filesystem.raw_files import RawFile
 from tools.kit.errors import ToolError
+from tools.kit.places import Places
 from tools.kit.results import Result
 from tools.kit.spec import Tool
 
@@ -29,6 +31,7 @@ _MOST_ENTRIES = 20_000
 # What is shown can be edited and saved: a part of a file must not take the place of the whole.
 _MOST_TEXT_BYTES = 16 * 1024 * 1024
 _MOST_CHATS = 1_000
+_ARCHIVES_AT_ONCE = 2
 
 
 class _Listing(Result, frozen=True):
@@ -55,6 +58,7 @@ class Files:
         self._dispatcher = dispatcher
         self._gate = gate
         self._directory = to_wire(directory)
+        self._archives = Places("archives", _ARCHIVES_AT_ONCE, waiting=0)
         self._folders: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
     def folder(self, request: TerminalRequest) -> str:
@@ -113,7 +117,12 @@ class Files:
         if not isinstance(paths, list) or not paths or not all(isinstance(each, str) and each for each in paths):
             raise TerminalRefusal(400, "the body must have 'paths', a list of texts")
         places = [self.path(request, each) for each in paths]
-        return await self.run(request, "fs_read", lambda ctx, _: raw_files.make_archive(ctx, places), paths=places)
+
+        def work(ctx: ToolContext, _: Tool) -> RawFile:
+            with self._archives.take(ctx.check):
+                return raw_files.make_archive(ctx, places)
+
+        return await self.run(request, "fs_read", work, paths=places)
 
     async def make_folder(self, request: TerminalRequest) -> dict[str, Any]:
         path = self.path(request, text_field(await request.body(), "path"))
@@ -144,9 +153,10 @@ class Files:
     async def run(
         self, request: TerminalRequest, tool: str, work: Callable[[ToolContext, Tool], _R], **arguments: Any
     ) -> _R:
-        """Do `work` as a call of `tool`. Raises TerminalRefusal."""
+        """Do `work` as a call of `tool`, as long as the client waits for it. Raises TerminalRefusal, ClientLeft."""
+        call = self._dispatcher.run_as(request.call(tool, **arguments), work)
         try:
-            return await self._dispatcher.run_as(request.call(tool, **arguments), work)
+            return await while_connected(request.receive, call)
         except ToolError as error:
             raise TerminalRefusal.of(error) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -77,11 +78,17 @@ class TerminalRequest(Struct, frozen=True):
         return value
 
     def number(self, name: str, default: float) -> float:
-        """A parameter of the URL that is a number and not negative."""
+        """A parameter of the URL that is a finite number; a negative one counts as 0."""
+        text = self.query.get(name)
+        if not text:
+            return default
         try:
-            return max(0.0, float(self.query[name])) if self.query.get(name) else default
+            value = float(text)
         except ValueError:
-            raise TerminalRefusal(400, f"{name} is {self.query[name][:40]!r} and must be a number") from None
+            value = math.nan
+        if not math.isfinite(value):
+            raise TerminalRefusal(400, f"{name} is {text[:40]!r} and must be a number")
+        return max(0.0, value)
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "").lower() in ("true", "1")

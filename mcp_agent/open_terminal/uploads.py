@@ -25,6 +25,9 @@ async def upload(files: Files, request: TerminalRequest) -> dict[str, Any]:
     from starlette.formparsers import MultiPartException, MultiPartParser
 
     folder = files.path(request, request.query.get("directory") or ".")
+    if not files.can_write(request):
+        # Refused before the body is read, and in the audit log as every refused call.
+        await files.run(request, "fs_write", lambda ctx, _: raw_files.find_folder(ctx, folder), path=folder)
     headers = Headers(scope=request.scope)
     parser = MultiPartParser(
         headers, _body(request.receive), max_files=1, max_fields=8, max_part_size=_MOST_FIELD_BYTES

@@ -25,13 +25,14 @@ from mcp_agent.open_terminal.searches import Searches
 from mcp_agent.open_terminal.terminals import Terminals
 from mcp_agent.open_terminal.uploads import upload
 from mcp_agent.protocol.instructions import instructions
-from mcp_agent.transports.http import ClientLeft, send_json, send_object
+from mcp_agent.transports.http import ClientLeft, send_json, send_object, wait_until_left
 from mcp_agent.transports.openapi import OpenApi
 from tools.filesystem.raw_files import RawFile
 from tools.kit.results import Result
 
 PREFIX = "/open-terminal"
 _CHUNK_BYTES = 256 * 1024
+_PLAIN_IN_A_HEADER = frozenset(map(chr, range(0x20, 0x7F))) - {'"', "\\"}
 # What a file holds must do nothing in a browser: it is shown by the page that asked for it.
 _INERT = [
     (b"x-content-type-options", b"nosniff"),
@@ -74,7 +75,7 @@ class OpenTerminal:
             await refused.send(send)
             return
         if isinstance(answer, RawFile):
-            await _send_file(answer, scope, send)
+            await _send_file(answer, scope, receive, send)
         elif isinstance(answer, Result):
             content = answer.body.content
             media = None if content is None else content.media
@@ -141,23 +142,28 @@ class OpenTerminal:
         return instructions(self._daemon.gate, request.person.access, directory)
 
 
-async def _send_file(raw: RawFile, scope: Scope, send: Send) -> None:
-    """Send an open file in pieces, each read in a thread, and close it."""
+async def _send_file(raw: RawFile, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send an open file in pieces, each read in a thread, as long as the client takes them, and close it."""
     kind = mimetypes.guess_type(raw.path)[0] or "application/octet-stream"
     headers = [(b"content-type", kind.encode("latin-1")), *_INERT]
     if raw.size:
         # Files in /proc have no size and yet something in them.
         headers.append((b"content-length", b"%d" % raw.size))
     if raw.path.endswith(".zip"):
-        name = raw.path.rpartition("/")[2].encode("ascii", "replace").replace(b'"', b"_")
-        headers.append((b"content-disposition", b'attachment; filename="%b"' % name))
-    with raw.file as file:
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        left = raw.size or None
-        while scope["method"] != "HEAD" and (left is None or left > 0):
-            data = await asyncio.to_thread(file.read, _CHUNK_BYTES if left is None else min(_CHUNK_BYTES, left))
-            if not data:
-                break
-            left = None if left is None else left - len(data)
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        # A file name may hold anything, and a line end would end the header.
+        shown = (each if each in _PLAIN_IN_A_HEADER else "_" for each in raw.path.rpartition("/")[2])
+        headers.append((b"content-disposition", b'attachment; filename="%b"' % "".join(shown).encode()))
+    leaving = asyncio.create_task(wait_until_left(receive))
+    try:
+        with raw.file as file:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            left = raw.size or None
+            while scope["method"] != "HEAD" and (left is None or left > 0):
+                data = await asyncio.to_thread(file.read, _CHUNK_BYTES if left is None else min(_CHUNK_BYTES, left))
+                if not data or leaving.done():
+                    break
+                left = None if left is None else left - len(data)
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+    finally:
+        leaving.cancel()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
-from mcp_agent.transports.http import principal, send_error
+from mcp_agent.transports.http import principal, send_error, wait_until_left
 from tools.files import disk
 
 _CHUNK_BYTES = 256 * 1024
@@ -78,7 +78,7 @@ class ArtifactDownload:
 
 async def _send_bytes(artifact: OpenArtifact, receive: Receive, send: Send) -> None:
     """Send it piece by piece, as fast as the client takes it, and no more of it when the client has left."""
-    leaving = asyncio.create_task(_wait_until_left(receive))
+    leaving = asyncio.create_task(wait_until_left(receive))
     try:
         offset = 0
         while offset < artifact.size and not leaving.done() and (data := await artifact.read(offset)):
@@ -86,11 +86,6 @@ async def _send_bytes(artifact: OpenArtifact, receive: Receive, send: Send) -> N
             await send({"type": "http.response.body", "body": data, "more_body": True})
     finally:
         leaving.cancel()
-
-
-async def _wait_until_left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _headers(size: int) -> list[tuple[bytes, bytes]]:

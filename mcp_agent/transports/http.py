@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import orjson
@@ -17,6 +17,8 @@ from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.guard import MOST_BODY_BYTES
 from registry.gate import Access
 from registry.profiles import Form
+
+_T = TypeVar("_T")
 
 _LARGE_BODY_BYTES = 256 * 1024
 _JSON_TYPE = (b"content-type", b"application/json")
@@ -51,6 +53,25 @@ class PathTable:
 
 class ClientLeft(Exception):
     """The client closed the connection before its request was complete."""
+
+
+async def wait_until_left(receive: Receive) -> None:
+    """Until the client of a request, whose body has been read, closes the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def while_connected(receive: Receive, work: Awaitable[_T]) -> _T:
+    """What `work` gives. It is cancelled when the client leaves: raises ClientLeft. The body must have been read."""
+    working, leaving = asyncio.ensure_future(work), asyncio.create_task(wait_until_left(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientLeft
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
 
 
 async def read_body(receive: Receive) -> bytes:

@@ -49,6 +49,18 @@ def test_the_screen_asks_three_questions(home: Path, project: Path) -> None:
     assert not (home / ".copilot").exists()
 
 
+def test_no_link_of_a_project_leads_out_of_it(home: Path, project: Path) -> None:
+    own = home / ".bashrc"
+    own.write_text("# mine\n")
+    (project / "AGENTS.md").symlink_to(own)
+    (project / ".vscode").symlink_to(home)
+    done = command(home, "init", "-y", "--write-mcp-vscode", cwd=project)
+    assert done.returncode == 1
+    assert done.stdout.count("which is not in the project") == 2
+    assert own.read_text() == "# mine\n"
+    assert not (home / "mcp.json").exists()
+
+
 def test_the_end_of_input_is_no_consent(home: Path, project: Path) -> None:
     assert _init(home, project, "\n").count("⊘ Skipped") == 2
     assert [path.name for path in project.iterdir()] == ["AGENTS.md"]

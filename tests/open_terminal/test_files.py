@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.support.daemon import Daemon, running
 from tests.support.open_terminal import get, post, terminal
+from tests.support.waiting import eventually
+from tools.context import Cancelled, ToolContext
+from tools.files.paths import OpenPaths
+from tools.filesystem.raw_files import MOST_ARCHIVE_BYTES, make_archive
 
 
 @pytest.fixture(scope="module")
@@ -266,3 +273,96 @@ async def test_rules_and_profiles_hold_and_the_audit_log_names_the_user(home: Pa
         shown = daemon.cli("audit", "--json").stdout
     assert '"claimed_user":"u-1"' in shown.replace(" ", "")
     assert (home / "open.txt").read_text() == "open"
+
+
+def _sparse(path: Path, size: int) -> Path:
+    """A file that takes no room on the disk and long to compress."""
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+async def test_an_archive_that_is_too_large_is_refused_before_it_is_made(browsed: Daemon, folder: Path) -> None:
+    _sparse(folder / "src" / "large", MOST_ARCHIVE_BYTES + 1)
+    began = time.monotonic()
+    async with terminal(browsed) as page:
+        refused = await page.post("/files/archive", json={"paths": [str(folder)]})
+    assert (refused.status_code, "files of 1073741824 bytes together" in refused.text) == (413, True)
+    assert time.monotonic() - began < 3
+
+
+async def test_archives_that_are_broken_off_are_ended_and_of_many_at_once_most_are_refused(
+    browsed: Daemon, folder: Path
+) -> None:
+    large = str(_sparse(folder / "large", 1_000_000_000))
+    async with terminal(browsed) as page:
+        asked = [asyncio.create_task(page.post("/files/archive", json={"paths": [large]})) for _ in range(8)]
+        done, pending = await asyncio.wait(asked, timeout=2)
+        assert {each.result().status_code for each in done} == {429}
+        assert len(pending) == 2
+        for each in pending:
+            each.cancel()
+        await asyncio.wait(pending)
+
+        async def small() -> int:
+            return (await page.post("/files/archive", json={"paths": [str(folder / "src")]})).status_code
+
+        # Long before the large ones would have been made.
+        assert await eventually(small, lambda status: status == 200, within_s=3) == 200
+
+
+async def test_making_an_archive_ends_in_the_middle_of_a_file(tmp_path: Path) -> None:
+    context = ToolContext("a-call", OpenPaths(tmp_path))
+    making = asyncio.create_task(
+        asyncio.to_thread(make_archive, context, [str(_sparse(tmp_path / "large", 1_000_000_000))])
+    )
+    await asyncio.sleep(0.5)
+    context.is_cancelled = True
+    with pytest.raises(Cancelled):
+        await asyncio.wait_for(making, 3)
+
+
+async def test_a_name_with_control_characters_is_no_header_of_its_own(browsed: Daemon, folder: Path) -> None:
+    odd = folder / 'a\r\nx-evil: "1\x1b\x7fé.zip'
+    odd.write_bytes(b"bytes")
+    async with terminal(browsed) as page:
+        for answer in (
+            await page.get("/files/view", params={"path": os.fspath(odd)}),
+            await page.post("/files/archive", json={"paths": [os.fspath(odd)]}),
+        ):
+            assert answer.status_code == 200
+            assert answer.headers["content-disposition"].startswith('attachment; filename="a__x-evil: _1___.zip')
+            assert "x-evil" not in answer.headers
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e999", "one"])
+async def test_a_number_that_is_none_is_told(browsed: Daemon, number: str) -> None:
+    async with terminal(browsed) as page:
+        for path in (f"/files/search?query=a&limit={number}", f"/files/matches?query=a&offset={number}"):
+            answer = await page.get(path)
+            assert (answer.status_code, "must be a number" in answer.text) == (400, True)
+
+
+async def test_an_upload_that_is_not_allowed_is_refused_before_it_is_read(browsed: Daemon, folder: Path) -> None:
+    shown = browsed.cli("token", "create", "--name", "uploader", "--profile", "read-only").stdout.splitlines()[1]
+    read = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal read
+        for _ in range(600):
+            read += 100_000
+            yield b"x" * 100_000
+            await asyncio.sleep(0.01)
+
+    async with terminal(browsed, token=shown) as viewer:
+        request = viewer.build_request(
+            "POST",
+            "/files/upload",
+            params={"directory": str(folder)},
+            content=body(),
+            headers={"content-type": "multipart/form-data; boundary=b"},
+        )
+        with suppress(httpx2.TransportError):
+            refused = await viewer.send(request)
+            assert refused.status_code == 403
+    assert read < 30_000_000

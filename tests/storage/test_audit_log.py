@@ -7,15 +7,19 @@ import json
 import os
 import stat
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcp_agent.calls.call import Call, Caller
 from mcp_agent.calls.observers import argument_shapes
-from mcp_agent.security.refusals import Refusals
+from mcp_agent.security.refusals import Refusals, Refused
 from mcp_agent.storage.audit_log import AuditLog
+from registry.gate import Access
 from tests.support.daemon import Daemon, command, running
+from tests.support.shell_host import shell_host
 from tests.support.waiting import eventually
 from tools.kit.params import Field
 
@@ -193,7 +197,7 @@ async def test_a_refused_login_is_on_record_without_the_token(daemon: Daemon) ->
 
 
 def test_refusals_from_everywhere_cost_bounded_memory_and_lines() -> None:
-    noted: list[dict[str, Any]] = []
+    noted: list[Refused] = []
     refusals = Refusals(noted.append)
     for number in range(5_000):
         refusals.add("wrong_token", f"10.0.{number // 250}.{number % 250}", "/")
@@ -201,5 +205,25 @@ def test_refusals_from_everywhere_cost_bounded_memory_and_lines() -> None:
         refusals.add("no_token", "10.0.0.1", "/")
     refusals.flush()
     assert refusals.counts == {"wrong_token": 5_000, "no_token": 10_000}
-    assert sum(fact["count"] for fact in noted) == 15_000
+    assert sum(each.count for each in noted) == 15_000
     assert len(noted) < 100
+
+
+async def test_calls_that_are_refused_are_bounded_and_counted(tmp_path: Path) -> None:
+    """Seen: a client with no tools called unknown ones, and washed 300 MB of audit lines out in a minute."""
+    async with shell_host(tmp_path) as host:
+        caller = Caller("guest", Access("browser-only"), "rpc")
+        for tool in ("fs_read", "no_such_tool"):
+            for _ in range(2_000):
+                await host.daemon.dispatcher.call(Call("a-call", caller, tool, {"path": "x" * 200}))
+        written = host.daemon.config.audit_dir / "audit.jsonl"
+        assert written.read_text().count('"guest"') < 200
+        refused = await eventually(
+            lambda: [line for line in map(json.loads, written.read_text().splitlines()) if line["client"] == "guest"],
+            lambda lines: sum(line.get("count", 1) for line in lines) == 4_000,
+        )
+    counts: Counter[str] = Counter()
+    for line in refused:
+        counts[line["outcome"]] += line.get("count", 1)
+    assert counts == {"TOOL_DISABLED": 2_000, "REFUSED -32602": 2_000}
+    assert {line["event"] for line in refused if "count" in line} == {"calls_refused"}

@@ -7,7 +7,6 @@ no process is ever ended.
 
 from __future__ import annotations
 
-import os
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
@@ -143,7 +142,7 @@ class Agents:
             facts["warning"] = "No agent_id linked to MCP session. Agent should call goodbye via shell."
             facts["hint"] = f"Use {self._identity.name}-set_agent with agent_id from shell-based orient call"
         elif self._ours.get(link.agent_id) == self._registry(link.cwd):
-            self._unregister(link.cwd, link.agent_id)
+            self._unregister(ctx, link.cwd, link.agent_id)
             self._links[link.handle] = replace(link, agent_id=None)
             facts["terminated"] = False
             facts["warning"] = "Cannot terminate agent via MCP. Agent should self-terminate."
@@ -174,14 +173,15 @@ class Agents:
         except FileNotFoundError:
             return []
 
-    def _unregister(self, cwd: Path, agent_id: str) -> None:
-        lines = self._registry_lines(cwd)
-        kept = [line for line in lines if _agent_of(line) != agent_id]
-        if len(kept) < len(lines):
-            path = self._registry(cwd).resolve()
-            with disk.replacing(path) as descriptor:
-                os.fchmod(descriptor, path.stat().st_mode & 0o777)
-                disk.write_all(descriptor, b"".join(kept))
+    def _unregister(self, ctx: ToolContext, cwd: Path, agent_id: str) -> None:
+        """Take the agent out of the registry, under the rules for files and with an entry in the journal."""
+        path = ctx.paths.real(self._registry(cwd))
+        with ctx.journal.lock(path):
+            seen = disk.lstat(path)
+            lines = self._registry_lines(cwd)
+            kept = b"".join(line for line in lines if _agent_of(line) != agent_id)
+            if len(kept) < sum(map(len, lines)):
+                ctx.journal.write(path, lambda descriptor: disk.write_all(descriptor, kept), seen=seen)
         self._ours.pop(agent_id, None)
 
 

@@ -105,18 +105,19 @@ def make_archive(ctx: ToolContext, paths: list[str]) -> RawFile:
     import tempfile
     import zipfile
 
+    chosen, left = [], MOST_ARCHIVE_BYTES
+    for source, name in _files_to_archive(ctx, paths):
+        ctx.check()
+        chosen.append((source, name))
+        left -= _size(source)
+        if left < 0 or len(chosen) > _MOST_ARCHIVE_FILES:
+            raise _archive_too_large()
     archive = tempfile.TemporaryFile()  # noqa: SIM115 - who is given it closes it
     try:
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as written:
             left = MOST_ARCHIVE_BYTES
-            for number, (source, name) in enumerate(_files_to_archive(ctx, paths)):
-                ctx.check()
-                left -= _add(written, source, name)
-                if left < 0 or number >= _MOST_ARCHIVE_FILES:
-                    raise TooLarge(
-                        f"an archive may have {_MOST_ARCHIVE_FILES} files of {MOST_ARCHIVE_BYTES} bytes together",
-                        hint="take fewer folders at once",
-                    )
+            for source, name in chosen:
+                left -= _add(ctx, written, source, name, left)
         size = archive.tell()
         archive.seek(0)
     except BaseException:
@@ -144,20 +145,40 @@ def _files_to_archive(ctx: ToolContext, paths: list[str]) -> Iterator[tuple[Path
                     yield Path(folder, name), str(Path(base.name or "root") / below / name)
 
 
-def _add(archive: ZipFile, source: Path, name: str) -> int:
-    """Add a file; returns its size. What is no regular file, or cannot be read, is left out."""
+def _size(source: Path) -> int:
+    try:
+        return source.stat(follow_symlinks=False).st_size
+    except OSError:
+        return 0
+
+
+def _add(ctx: ToolContext, archive: ZipFile, source: Path, name: str, most_bytes: int) -> int:
+    """Add a file; returns how much was read. What is no regular file, or cannot be read, is left out."""
+    ctx.check()
     try:
         descriptor = open_exact(str(source), disk.READ_FLAGS)
     except OSError:
         return 0
     with open(descriptor, "rb") as content:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return 0
+        added = 0
         with archive.open(name.encode("utf-8", "replace").decode(), "w", force_zip64=True) as target:
             while data := content.read(_COPY_BYTES):
+                ctx.check()
+                added += len(data)
+                # It may have grown since it was counted, and files in /proc have no size.
+                if added > most_bytes:
+                    raise _archive_too_large()
                 target.write(data)
-        return status.st_size
+        return added
+
+
+def _archive_too_large() -> TooLarge:
+    return TooLarge(
+        f"an archive may have {_MOST_ARCHIVE_FILES} files of {MOST_ARCHIVE_BYTES} bytes together",
+        hint="take fewer folders at once",
+    )
 
 
 def _archive_name(paths: list[str]) -> str:

@@ -165,6 +165,15 @@ class Change(Struct, frozen=True):
         return backup
 
 
+def project_file(project: Path, name: str) -> Path:
+    """A file of a project. Raises UserError for one that a link of the project leads out of it."""
+    path = project / name
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(project)):
+        raise UserError(f"{path} is left alone: a link leads to {real}, which is not in the project")
+    return path
+
+
 def short_path(path: Path) -> str:
     """The path as a person writes it, with ~ for the home folder."""
     home = Path.home()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from mcp_agent.cli.clients.config_file import ConfigEntry, Format
+from mcp_agent.cli.clients.config_file import ConfigEntry, Format, project_file
 from registry.user_error import UserError
 
 # How an entry carries the token: as a command that prints the header, as the path of a file, as a variable of the
@@ -54,7 +54,7 @@ class Client(Struct, frozen=True):
         if project is not None:
             if self.project_file is None:
                 raise UserError(f"{self.title} has no file for a project")
-            return ConfigEntry(project / self.project_file, self.format, (*self.keys, name))
+            return ConfigEntry(project_file(project, self.project_file), self.format, (*self.keys, name))
         if self.moved_by is not None and (folder := os.environ.get(self.moved_by[0])):
             return ConfigEntry(Path(folder) / self.moved_by[1], self.format, (*self.keys, name))
         paths = [Path.home() / file for file in self.files]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mcp_agent.cli.clients import agents_md, reach
-from mcp_agent.cli.clients.config_file import Change, short_path
+from mcp_agent.cli.clients.config_file import Change, project_file, short_path
 from mcp_agent.cli.clients.known_clients import find_client
 from mcp_agent.cli.commands.connect import DEFAULT_NAME
 from mcp_agent.cli.declaration import CommandReply, argument, command
@@ -85,7 +85,7 @@ def _ask(question: str, screen: TextIO) -> bool:
 
 
 def _plan_agents_md() -> Change:
-    path = Path.cwd() / _AGENTS_MD
+    path = project_file(Path.cwd(), _AGENTS_MD)
     try:
         before = disk.read_small_file(path).decode()
     except FileNotFoundError:

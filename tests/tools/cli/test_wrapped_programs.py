@@ -236,6 +236,31 @@ async def test_goodbye_of_an_agent_registered_through_us_removes_it_and_ends_no_
     assert again["warning"] == "No agent_id linked to MCP session. Agent should call goodbye via shell."
 
 
+async def test_goodbye_does_not_change_a_denied_file_behind_the_registry(host: ShellHost) -> None:
+    await set_agent(host)
+    agent = (await host.call("binnacle-orient"))["agent_id"]
+    registry, secret = host.folder / "repo" / ".binnacle" / "agents.jsonl", host.folder / "secret"
+    registry.rename(secret)
+    registry.symlink_to(secret)
+    document = json.loads((host.folder / "tools.json").read_text())
+    rule = {"id": "secrets", "pattern": "secret", "reason": "private"}
+    for profile in document["profiles"]:
+        profile["deny"] = {"paths": [rule]}
+    (host.folder / "tools.json").write_text(json.dumps(document))
+    host.daemon.apply(host.daemon.file.load_or_create())
+    assert (await host.call("binnacle-goodbye"))["error"]["code"] == "DENIED"
+    assert agent in secret.read_text()
+
+
+async def test_what_goodbye_changes_can_be_undone(host: ShellHost) -> None:
+    await set_agent(host)
+    agent = (await host.call("binnacle-orient"))["agent_id"]
+    assert (await host.call("binnacle-goodbye"))["terminated"] is False
+    (entry, *_) = host.daemon.journal.entries()
+    host.daemon.journal.undo(entry.id)
+    assert agent in (host.folder / "repo" / ".binnacle" / "agents.jsonl").read_text()
+
+
 async def test_goodbye_knows_an_agent_that_registered_through_us_after_set_agent(host: ShellHost) -> None:
     await set_agent(host)
     oriented = await host.call("binnacle-orient")
