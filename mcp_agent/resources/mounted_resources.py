@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from mcp_agent.answers.budget import MOST_RESULT_BYTES
 from mcp_agent.calls.call import Caller
 from mcp_agent.resources.resources import CannotBeRead, is_ours, scheme
-from mcp_agent.upstream.mounted_servers import Mounts
 from registry.gate import Gate
 from tools.context import ToolContext
 from tools.kit.errors import ToolError
 from tools.kit.tolerance import plain_path
+
+if TYPE_CHECKING:
+    from mcp_agent.upstream.mounted_servers import Mounts
 
 
 class MountedResources:

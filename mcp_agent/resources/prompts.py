@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
 from mcp_agent.answers.budget import MOST_RESULT_BYTES
 from mcp_agent.calls.call import Caller
 from mcp_agent.resources.resources import CannotBeRead
-from mcp_agent.upstream.mounted_servers import Mounts
 from registry.gate import Gate
 from tools.kit.errors import ToolError
+
+if TYPE_CHECKING:
+    from mcp_agent.upstream.mounted_servers import Mounts
 
 
 class Prompts(Protocol):
