@@ -137,6 +137,11 @@ class Config(Struct, frozen=True):
         return self.state_dir / "fleet"
 
     @property
+    def lock_file(self) -> Path:
+        """Locked by the one `serve` of the state folder."""
+        return self.state_dir / "serve.lock"
+
+    @property
     def closed_paths(self) -> tuple[Path, ...]:
         """The paths that the filesystem tools must not touch, as written and with links resolved."""
         own = (
@@ -147,6 +152,7 @@ class Config(Struct, frozen=True):
             self.artifacts_dir,
             self.audit_dir,
             self.runtime_file,
+            self.lock_file,
             self.mcp_sessions_file,
             self.mounts_dir,
             self.copies_dir,

@@ -32,6 +32,8 @@ _CODES = {
     409: "CONFLICT",
     503: "IO_ERROR",
 }
+# For every answer: it is about the owner's machine, and it is JSON and nothing else.
+_PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
 class BadRequest(Exception):
@@ -132,16 +134,16 @@ class Api:
             is_content = not isinstance(error, UnusableFile)
             message = f"{self._origin} is broken: {listed}" if is_content else error.problems[0].message
             error_object = {"code": _CODES[409], "message": message, "problems": problems}
-            await send_object(send, 409, {"error": error_object})
+            await send_object(send, 409, {"error": error_object}, _PRIVATE)
         except UserError as error:
             await _send_error(send, 400, str(error))
         except ToolError as error:
-            await send_object(send, 400, error.as_object())
+            await send_object(send, 400, error.as_object(), _PRIVATE)
         except OSError as error:
             # The state folder is full or closed to us; the next request may find it mended.
             await _send_error(send, 503, f"the disk has failed: {error}")
         else:
-            await (_send_file(send, answer) if isinstance(answer, File) else send_object(send, 200, answer))
+            await (_send_file(send, answer) if isinstance(answer, File) else send_object(send, 200, answer, _PRIVATE))
 
     def _find(self, scope: Scope) -> tuple[Endpoint, dict[str, str]]:
         path = scope["path"].removeprefix("/api/").rstrip("/")
@@ -187,7 +189,7 @@ async def _body(receive: Receive) -> dict[str, Any]:
 
 async def _send_error(send: Send, status: int, message: str, hint: str | None = None) -> None:
     error = {"code": _CODES[status], "message": message}
-    await send_object(send, status, {"error": error if hint is None else {**error, "hint": hint}})
+    await send_object(send, status, {"error": error if hint is None else {**error, "hint": hint}}, _PRIVATE)
 
 
 async def _send_file(send: Send, file: File) -> None:

@@ -48,7 +48,7 @@ def claim_state_dir(config: Config) -> None:
 
     Only `serve` claims the folder: clients start several `stdio` and `mcp-pruner` side by side, which share it.
     """
-    path = config.state_dir / "serve.lock"
+    path = config.lock_file
     try:
         # Never closed. The kernel releases the lock when the process ends, however it ends.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)

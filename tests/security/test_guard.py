@@ -263,3 +263,17 @@ def test_a_client_that_leaves_in_the_middle_is_nobodys_trouble(shared_daemon: Da
         with socket.create_connection((str(parts.hostname), parts.port or 0)) as leaving:
             leaving.sendall(data)
     assert request(shared_daemon).object["status"] == "ok"
+
+
+@pytest.mark.parametrize("path", ["/api/status", "/api/no-such-thing"])
+def test_no_answer_of_the_api_is_stored_or_guessed_at(shared_daemon: Daemon, path: str) -> None:
+    answer = request(shared_daemon, path=path)
+    assert (answer.header("cache-control"), answer.header("x-content-type-options")) == ("no-store", "nosniff")
+
+
+async def test_the_lock_of_the_state_folder_is_closed_to_the_filesystem_tools(shared_daemon: Daemon) -> None:
+    """Seen: it was deleted, and a second daemon started on the same folder."""
+    lock = next(shared_daemon.home.rglob("serve.lock"))
+    answer = await shared_daemon.rpc("tools/call", name="fs_delete", arguments={"path": str(lock)})
+    assert answer["result"]["structuredContent"]["error"]["code"] == "DENIED"
+    assert lock.exists()
