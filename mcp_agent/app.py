@@ -30,10 +30,10 @@ from mcp_agent.resources.resources import HostResources, Resources, SessionResou
 from mcp_agent.resources.wrapped_resources import WrappedResources
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.open_streams import OpenStreams
-from mcp_agent.security.refusals import Refusals
 from mcp_agent.settings import BUILT_IN, BadConfig
 from mcp_agent.storage.artifact_store import PRUNED_QUOTAS, ArtifactStore, Quotas
 from mcp_agent.storage.audit_log import AuditLog
+from mcp_agent.storage.refusals import Refusals
 from mcp_agent.upstream.mounted_servers import Mounts
 from registry.catalog import Catalog, discover
 from registry.gate import Gate

@@ -19,8 +19,8 @@ from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Refusal, Succes
 from mcp_agent.calls.contract import ContractError
 from mcp_agent.process.logs import event
 from mcp_agent.process.memory import exact_copy
-from mcp_agent.security.refusals import Refusals, Refused
 from mcp_agent.storage.audit_log import AuditLog
+from mcp_agent.storage.refusals import RefusalCount, Refusals
 from registry.gate import Gate
 from tools.kit.errors import InternalError, InvalidParams, Timeout, ToolDisabled, ToolError
 from tools.kit.params import Field
@@ -134,7 +134,7 @@ class AuditObserver(CallObserver):
             facts["box"] = outcome.box
         self._audit.write(facts)
 
-    def _note_refused(self, refused: Refused) -> None:
+    def _note_refused(self, refused: RefusalCount) -> None:
         self._audit.note(
             "calls_refused",
             client=refused.source,

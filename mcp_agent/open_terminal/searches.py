@@ -38,13 +38,13 @@ class Searches:
         query = request.query.get("query", "").strip().lower()
         base = self._files.path(request, request.query.get("path") or ".")
         kind = request.query.get("type", "any")
+        limit = min(max(int(request.number("limit", 20)), 1), _PAGE)
         found = await self._names(request, base, f"*{_any_case(query)}*" if query else "*")
         ranked = sorted(
             (_rank(path, query, base), len(path), path, type_)
             for path, type_ in found
             if kind in ("any", type_) and (request.flag("show_hidden") or not _is_hidden(path, base))
         )
-        limit = min(max(int(request.number("limit", 20)), 1), _PAGE)
         return {"results": [_describe(path, type_) for _, _, path, type_ in ranked[:limit]]}
 
     async def by_content(self, request: TerminalRequest) -> dict[str, Any]:
@@ -53,6 +53,7 @@ class Searches:
         if not query:
             raise TerminalRefusal(400, "the query is empty")
         base = self._files.path(request, request.query.get("path") or ".")
+        offset = int(request.number("offset", 0))
         kinds = dict(await self._names(request, base, "**"))
         lines = await self._lines(request, base, query)
         ranked = sorted(
@@ -61,7 +62,6 @@ class Searches:
             if ((rank := _rank(path, query.lower(), base)) < _NO_MATCH or path in lines)
             and (request.flag("show_hidden") or not _is_hidden(path, base))
         )
-        offset = int(request.number("offset", 0))
         page = ranked[offset : offset + _PAGE]
         return {
             "results": [

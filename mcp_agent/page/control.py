@@ -103,7 +103,7 @@ class Control:
         return len(self._daemon.gate.visible(access))
 
     async def _status(self, _: ApiRequest) -> dict[str, Any]:
-        return self._health.report()
+        return self._health.report(is_owner=True)
 
     async def _list_profiles(self, _: ApiRequest) -> dict[str, Any]:
         return self._profiles()

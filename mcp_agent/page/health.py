@@ -1,4 +1,4 @@
-"""/health: two fields for everybody, the state of the daemon for clients with a token."""
+"""/health: two fields for everybody, the state of the daemon for clients with a token, all of it for its owner."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent import __version__
 from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.daemon import Daemon
+from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.guard import MOST_BODY_BYTES
 from mcp_agent.transports.events import MOST_CLIENTS
 from mcp_agent.transports.http import send_error, send_object
@@ -26,12 +27,12 @@ class HealthRoute:
         if scope["method"] not in ("GET", "HEAD"):
             await send_error(send, 405, "use GET here", headers={"allow": "GET"})
             return
-        is_known = scope["state"]["principal"] is not None
-        await send_object(send, 200, self.report() if is_known else self._brief())
+        who: Principal | None = scope["state"]["principal"]
+        await send_object(send, 200, self._brief() if who is None else self.report(is_owner=who.is_owner))
 
-    def report(self) -> dict[str, Any]:
+    def report(self, *, is_owner: bool) -> dict[str, Any]:
         daemon = self._daemon
-        profiles = daemon.gate.profiles
+        profiles, service = daemon.gate.profiles, daemon.config.pruner_url
         return {
             **self._brief(),
             "pid": os.getpid(),
@@ -45,10 +46,15 @@ class HealthRoute:
             "search": {"engine": daemon.engine.kind, "program": daemon.engine.program, "origin": daemon.engine.origin},
             "pruning": {
                 "engine": "remote" if daemon.config.pruner_url else "built-in",
-                "service": daemon.config.pruner_url,
+                # Its query may have a key in it.
+                "service": service and service.partition("?")[0],
             },
             "sessions": {"running": len(daemon.sessions.live), "kept": len(daemon.sessions.all)},
-            "mounts": daemon.mounts.facts,
+            "mounts": {
+                # What a server prints may have in it whatever it was given.
+                name: facts if is_owner else {key: value for key, value in facts.items() if key != "stderr"}
+                for name, facts in daemon.mounts.facts.items()
+            },
             **({} if daemon.fleet_facts is None else {"fleet": daemon.fleet_facts()}),
             "refusals": dict(daemon.refusals.counts),
             "clients": {"sessions": len(self._sessions), "streams": daemon.hub.clients},

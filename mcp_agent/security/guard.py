@@ -27,7 +27,7 @@ from mcp_agent.security.authority import Authority, is_origin, is_same_origin, p
 from mcp_agent.security.browser_logins import PAGE_HEADER, BrowserLogins, is_page_path, needs_login
 from mcp_agent.security.cors import AllowedOrigins
 from mcp_agent.security.open_streams import OpenStreams
-from mcp_agent.security.refusals import RefusalReason, Refusals
+from mcp_agent.storage.refusals import RefusalReason, Refusals
 
 log = logging.getLogger(__name__)
 

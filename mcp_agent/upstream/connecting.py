@@ -110,7 +110,11 @@ async def _transport(
             event_hooks=hooks,
         )
         return streamable_http_client(mount.url, http_client=await stack.enter_async_context(http))
-    environment = {**_resolve(mount.env), MOUNTED_BY_VARIABLE: context.boot}
+    given = _resolve(mount.env)
+    process.secrets = [
+        given[name] for name, value in mount.env.items() if isinstance(value, SecretPlace) and given[name]
+    ]
+    environment = {**given, MOUNTED_BY_VARIABLE: context.boot}
     folder = context.folder / Path(os.path.expandvars(mount.cwd)).expanduser()
     if not folder.is_dir():
         raise UserError(f"its folder {folder} is not there")

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +38,8 @@ class ServerProcess:
 
     def __init__(self) -> None:
         self.stderr = ""
+        # What the owner keeps in a file or a variable: it is in none of the lines that are shown.
+        self.secrets: Collection[str] = ()
         self.status: Status | None = None
         # Whether it ended by itself, and not because we ended it.
         self.has_ended_itself = False
@@ -51,7 +53,10 @@ class ServerProcess:
 
     @property
     def last_lines(self) -> str:
-        return "\n".join(self.stderr.splitlines()[-5:])
+        shown = self.stderr
+        for secret in self.secrets:
+            shown = shown.replace(secret, "…")
+        return "\n".join(shown.splitlines()[-5:])
 
 
 class _Lines:

@@ -11,7 +11,7 @@ import pytest
 from mcp_agent.page.activity import CallSeries
 from mcp_agent.storage.audit_log import AuditLog
 from mcp_agent.storage.audit_reader import Trail
-from tests.support.daemon import Daemon
+from tests.support.daemon import Daemon, running
 from tests.support.waiting import eventually
 
 
@@ -126,3 +126,26 @@ async def test_the_stream_of_the_page_tells_of_calls_changes_and_output(daemon: 
         assert seen["changed"] == {"topic": "tools"}
         bad = await client.get("/ui/stream", params={"sessions": "x:y"})
         assert bad.status_code == 400
+
+
+async def test_health_shows_what_a_server_printed_to_the_owner_alone_and_no_key_to_anybody(home: Path) -> None:
+    server = {"command": "sh", "args": ["-c", "echo the key is sk-1 >&2; exit 3"]}
+    category = {"id": "broken", "mount": server}
+    document = {"profiles": [{"id": "default", "categories": [category]}]}
+    (home / "tools.json").write_text(json.dumps(document))
+    url = "http://127.0.0.1:9/prune?key=sk-2"
+    with running(home, extra={"PRUNER_URL": url}) as daemon:
+        token = daemon.cli("token", "create", "--name", "reader", "--profile", "read-only").stdout.splitlines()[1]
+        async with daemon.http() as client:
+
+            async def ask(**headers: str) -> dict[str, Any]:
+                answer: dict[str, Any] = (await client.get("/health", headers=headers)).json()
+                return answer
+
+            owner = await eventually(ask, lambda health: "stderr" in health["mounts"]["broken"])
+            reader = await ask(Authorization=f"Bearer {token}")
+    assert owner["mounts"]["broken"]["stderr"] == "the key is sk-1"
+    assert reader["mounts"]["broken"]["state"] == owner["mounts"]["broken"]["state"]
+    assert "sk-" not in json.dumps(reader)
+    for health in (owner, reader):
+        assert health["pruning"] == {"engine": "remote", "service": "http://127.0.0.1:9/prune"}

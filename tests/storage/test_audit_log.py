@@ -15,8 +15,8 @@ import pytest
 
 from mcp_agent.calls.call import Call, Caller
 from mcp_agent.calls.observers import argument_shapes
-from mcp_agent.security.refusals import Refusals, Refused
 from mcp_agent.storage.audit_log import AuditLog
+from mcp_agent.storage.refusals import RefusalCount, Refusals
 from registry.gate import Access
 from tests.support.daemon import Daemon, command, running
 from tests.support.shell_host import shell_host
@@ -197,7 +197,7 @@ async def test_a_refused_login_is_on_record_without_the_token(daemon: Daemon) ->
 
 
 def test_refusals_from_everywhere_cost_bounded_memory_and_lines() -> None:
-    noted: list[Refused] = []
+    noted: list[RefusalCount] = []
     refusals = Refusals(noted.append)
     for number in range(5_000):
         refusals.add("wrong_token", f"10.0.{number // 250}.{number % 250}", "/")

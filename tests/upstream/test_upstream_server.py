@@ -222,6 +222,16 @@ async def test_secrets_come_from_a_file_or_a_variable(tmp_path: Path, monkeypatc
         assert answers == ["from a file", "from a variable", "plain"]
 
 
+async def test_a_secret_that_a_server_prints_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("sk-1234567890\n")
+    env = {"KEY": {"file": str(tmp_path / "secret")}}
+    async with mounted(tmp_path, {"small": small(env=env)}) as host:
+        answer = await host.call("die", last_words="cannot log in with sk-1234567890\nbye")
+        assert answer["stderr"] == "cannot log in with …\nbye"
+        facts = await eventually(lambda: host.daemon.mounts.facts["small"], lambda facts: facts["state"] == "failed")
+        assert facts["stderr"] == "cannot log in with …\nbye"
+
+
 async def test_a_secret_that_is_not_there_is_named_and_not_shown(tmp_path: Path) -> None:
     mounts = {
         "one": small(env={"KEY": {"file": f"{tmp_path}/gone"}}),

@@ -22,7 +22,7 @@ _LINES_OF_ALL = 20
 _SUBJECT_CHARS = 200
 
 
-class Refused(Struct, frozen=True):
+class RefusalCount(Struct, frozen=True):
     """Why, whom, and how many refusals this stands for; `subject` is what the last one asked for.
 
     An empty source stands for several. None of it ever has a token, valid or not.
@@ -37,7 +37,7 @@ class Refused(Struct, frozen=True):
 class Refusals:
     """`note` reports refusals. The sum of the counts is their number. `add` is called on the event loop."""
 
-    def __init__(self, note: Callable[[Refused], None], lines_of_one: int = 3) -> None:
+    def __init__(self, note: Callable[[RefusalCount], None], lines_of_one: int = 3) -> None:
         self.counts: dict[str, int] = {}
         self._note = note
         self._lines_of_one = lines_of_one
@@ -51,7 +51,7 @@ class Refusals:
         """Count a refusal. True if it is reported at once."""
         is_first = self.is_first(reason, source, subject)
         if is_first:
-            self._note(Refused(reason, source, subject[:_SUBJECT_CHARS]))
+            self._note(RefusalCount(reason, source, subject[:_SUBJECT_CHARS]))
         return is_first
 
     def is_first(self, reason: str, source: str, subject: str) -> bool:
@@ -78,4 +78,4 @@ class Refusals:
         rest, subjects = self._rest, self._subjects
         self._lines, self._rest, self._subjects = Counter(), Counter(), {}
         for (source, reason), count in rest.items():
-            self._note(Refused(reason, source, subjects[source, reason], count))
+            self._note(RefusalCount(reason, source, subjects[source, reason], count))
