@@ -9,6 +9,9 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from tools.kit import json_size
+from tools.kit.json_size import JsonTooLarge
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -16,8 +19,6 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 
-MOST_DEPTH = 64
-MOST_ELEMENTS = 50_000
 MOST_STRING = 4 * 1024 * 1024
 MOST_BATCH = 20
 MOST_ID = 1_000
@@ -29,7 +30,6 @@ Payload = dict[str, Any] | orjson.Fragment
 # A string that is not closed reaches to the end. If it did not match, the search would begin again at each quote
 # in it, and a message of nothing but quotes would take the square of its length.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_BRACKET = re.compile(rb"[\[\]{}]")
 _TOKEN = re.compile(_STRING.pattern + rb"|[\[\]{}]", re.DOTALL)
 _ID_VALUE = rb'\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)'
 _ID_AFTER_KEY = re.compile(_ID_VALUE)
@@ -102,12 +102,14 @@ class Message(Struct, frozen=True):
 def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     """The JSON value in `data`. Raises RpcError for bad JSON, and for JSON that is too deep, too wide or ambiguous.
 
-    The size is judged before anything is built, and by counting alone where that is enough: a message has no more
-    elements than bytes and is no deeper than it has brackets.
+    The size is judged before anything is built.
     """
     if len(data) > most_string and any(len(text) > most_string + 2 for text in _STRING.findall(data)):
         raise MessageTooLarge(f"a string in this message is longer than {most_string} bytes", data)
-    skeleton = check_size(data)
+    try:
+        skeleton = json_size.check_size(data)
+    except JsonTooLarge as error:
+        raise MessageTooLarge(f"this message {error}", data) from None
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -116,21 +118,6 @@ def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     if orjson.dumps(value) != data and _has_key_twice(data, skeleton, value):
         raise RpcError(INVALID_REQUEST, "an object in this message has a key twice")
     return value
-
-
-def check_size(data: bytes) -> bytes | None:
-    """Raise MessageTooLarge for JSON that has too many elements or is nested too deep. Gives the skeleton, if made."""
-    if len(data) <= MOST_ELEMENTS and data.count(b"{") + data.count(b"[") <= MOST_DEPTH:
-        return None
-    skeleton = _skeleton(data)
-    if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > MOST_ELEMENTS:
-        raise MessageTooLarge(f"this message has more than {MOST_ELEMENTS} elements", data)
-    depth = 0
-    for bracket in _BRACKET.findall(skeleton):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MOST_DEPTH:
-            raise MessageTooLarge(f"this message is nested more than {MOST_DEPTH} levels deep", data)
-    return skeleton
 
 
 def message(value: Any) -> Message | None:
@@ -185,16 +172,6 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def _skeleton(data: bytes) -> bytes:
-    """`data` without its strings: only brackets, commas, colons and plain values are left.
-
-    Without escaped backslashes and then without escaped quotes, every other piece between quotes is a string. Plain
-    searches take a millisecond for a megabyte, where a regular expression takes ten, on the event loop.
-    """
-    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
-    return b"".join(plain.split(b'"')[::2])
-
-
 def _find_id(data: bytes) -> RequestId | None:
     """The id of a message that is too large to be read: near its beginning, or among the last of it."""
     depth = 0
@@ -231,5 +208,5 @@ def _has_key_twice(data: bytes, skeleton: bytes | None, value: Any) -> bool:
     if skeleton is None:
         if keys == data.count(b":"):
             return False
-        skeleton = _skeleton(data)
+        skeleton = json_size.skeleton(data)
     return keys != skeleton.count(b":")

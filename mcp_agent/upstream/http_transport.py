@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
-from mcp_agent.protocol.jsonrpc import MessageTooLarge, check_size
 from mcp_agent.upstream.process_transport import MOST_MESSAGE_BYTES
+from tools.kit.json_size import JsonTooLarge, check_size
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
@@ -48,8 +48,8 @@ class _Answer(httpx2.AsyncByteStream):
         whole = bytes(data)
         try:
             check_size(whole)
-        except MessageTooLarge as error:
-            raise httpx2.StreamError(error.message) from None
+        except JsonTooLarge as error:
+            raise httpx2.StreamError(f"its answer {error}") from None
         yield whole
 
     async def aclose(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from mcp_agent.protocol.jsonrpc import MessageTooLarge, check_size
+from tools.kit.json_size import JsonTooLarge, check_size
 from tools.sessions.manager import SessionManager
 from tools.sessions.output_log import Stream
 from tools.sessions.process import Status
@@ -70,13 +70,17 @@ class _Lines:
         self._change = asyncio.Event()
 
     def feed(self, data: bytes) -> bool:
-        """Take output. False if there is enough for now. Raises ValueError for a line that is too long."""
+        """Take output. False if there is enough for now. Raises ValueError for a line that is too large."""
         *complete, rest = data.split(b"\n")
         for part in complete:
             line = part
             if self._unfinished:
                 line = bytes(self._unfinished) + part
                 self._unfinished.clear()
+            try:
+                check_size(line)
+            except JsonTooLarge as error:
+                raise ValueError(f"it sent a line that {error}") from None
             self._waiting.append(line)
             self._waiting_bytes += len(line)
             self._change.set()
@@ -128,14 +132,6 @@ class _Incoming:
                 # A server that never stops printing would keep the event loop to itself.
                 await asyncio.sleep(0)
             if not line.strip():
-                continue
-            try:
-                check_size(line)
-            except MessageTooLarge as error:
-                if error.request_id is not None:
-                    problem = types.ErrorData(code=error.code, message=error.message)
-                    answer = types.JSONRPCError(jsonrpc="2.0", id=error.request_id, error=problem)
-                    return SessionMessage(answer)
                 continue
             try:
                 return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
