@@ -135,6 +135,6 @@ def test_open_prints_the_link_and_the_way_there_without_a_display(shared_daemon:
 def test_open_says_that_no_daemon_runs(home: Path) -> None:
     done = command(home, "open")
     assert (done.returncode, done.stderr) == (
-        2,
+        3,
         "mcp-agent: no daemon is running, so there is no page; start one with: mcp-agent serve\n",
     )

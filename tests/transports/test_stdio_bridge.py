@@ -101,7 +101,7 @@ async def test_by_way_of_ssh_sessions_outlive_the_client_and_every_client_sees_t
     assert command(laptop, "connect", "opencode", "--ssh", "box", PATH=path).returncode == 0
     entry = json.loads((laptop / ".config/opencode/opencode.json").read_text())["mcp"]["devbox"]
     assert entry["command"] == [
-        str(tmp_path / "bin" / "ssh"),
+        "ssh",
         "box",
         "mcp-agent",
         "stdio",
