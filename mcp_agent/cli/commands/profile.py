@@ -95,7 +95,7 @@ def show_profile(options: Namespace) -> CommandReply:
     "profile use",
     _id(),
     STOP_SESSIONS,
-    examples=("mcp-agent profile use read-only", "mcp-agent profile use careful --stop-sessions"),
+    examples=("mcp-agent profile use read-only", "mcp-agent profile use lean --stop-sessions"),
 )
 def use_profile(options: Namespace) -> CommandReply:
     """Make a profile the active one."""
@@ -131,7 +131,7 @@ def create(options: Namespace) -> CommandReply:
     _id("the profile to copy"),
     argument("new", metavar="NEW", help="the name of the new profile"),
     _DESCRIPTION,
-    examples=("mcp-agent profile copy lean mine", "mcp-agent profile copy careful night --description 'asks for all'"),
+    examples=("mcp-agent profile copy lean mine", "mcp-agent profile copy read-only night --description 'at night'"),
 )
 def copy(options: Namespace) -> CommandReply:
     """Make a profile that is like another one."""

@@ -44,7 +44,7 @@ QUIET = argument("-q", "--quiet", action="store_true", help="show nothing on the
         help="be reached by the fleet alone, and listen on no port; needs --fleet",
     ),
     settings=EVERY,
-    examples=("mcp-agent serve", "MCP_AGENT_PORT=9000 mcp-agent serve --profile careful"),
+    examples=("mcp-agent serve", "MCP_AGENT_PORT=9000 mcp-agent serve --profile read-only"),
     streams=True,
 )
 def serve(options: Namespace) -> int:
