@@ -82,6 +82,8 @@ async def test_a_change_by_hand_shows_and_a_broken_file_is_explained(browser: Br
         await expect(banner).to_have_count(0)
 
 
+# Beside the other tests a click of it was lost now and then; alone it never was. The cause is not found yet.
+@pytest.mark.alone
 async def test_profiles_are_copied_renamed_used_and_deleted(browser: Browser, daemon: Daemon) -> None:
     async with WIRES["mcp-handshake"](daemon) as peer, opened(browser, daemon) as window:
         page = window.page
