@@ -45,7 +45,7 @@ def test_an_undo_can_be_taken_back_by_its_id(run: Run, home: Path) -> None:
 
 def test_what_somebody_else_has_changed_is_undone_only_by_force(run: Run, home: Path) -> None:
     _write(run, "one", "two")
-    again = run("undo").out.split()[-1]
+    again = run("undo", "--last", "1").out.split()[-1]
     (home / "file").write_text("somebody else")
     refused = run("undo", again)
     assert (refused.code, refused.err.startswith("mcp-agent: [STALE_REV]")) == (1, True)
