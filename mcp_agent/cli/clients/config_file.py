@@ -5,10 +5,12 @@ The old file is kept as a backup. What cannot be read is left alone.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +24,9 @@ from tools.files import disk
 Format = Literal["json", "toml"]
 _MOST_BYTES = 64 * 1024 * 1024
 _BACKUPS = 5
+# A bearer token, and what follows the name of a secret, on its line or as the next argument; not a variable's name.
+_NAMED_SECRET = r"""(?<![\w-])[\w-]*(?:token|secret|passw(?:or)?d|api[-_]?key|authorization)["']?\s*[:=,][\s+-]*["']"""
+_SECRET = re.compile(rf"""(?P<before>\bBearer\s+|{_NAMED_SECRET}(?:Bearer\s+)?+)(?![${{<])[^"'\s\\]+""", re.IGNORECASE)
 
 
 class Unreadable(UserError):
@@ -57,6 +62,21 @@ class ConfigEntry(Struct, frozen=True):
         if original is None and self._set("", entry) == text:
             return Change(self.path, text, None)
         return Change(self.path, text, self._without(text, original))
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the file against other commands of ours: what is changed must be read under the lock.
+
+        Raises UserError.
+        """
+        folder = Path(os.path.realpath(self.path)).parent
+        with contextlib.ExitStack() as stack:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(disk.folder_lock(folder))
+            except OSError as error:
+                raise UserError(f"{self.path} cannot be changed: {(error.strerror or str(error)).lower()}") from None
+            yield
 
     def _text(self) -> str | None:
         try:
@@ -121,8 +141,9 @@ class Change(Struct, frozen=True):
     def is_none(self) -> bool:
         return self.before == self.after
 
-    def diff(self, hidden: Sequence[str] = ()) -> str:
-        """The change as a unified diff, without the secrets `hidden`."""
+    @property
+    def diff(self) -> str:
+        """The change as a unified diff, without the secrets that are in the file: ours and those of others."""
         lines = difflib.unified_diff(
             (self.before or "").splitlines(keepends=True),
             (self.after or "").splitlines(keepends=True),
@@ -130,9 +151,7 @@ class Change(Struct, frozen=True):
             str(self.path) if self.after is not None else os.devnull,
         )
         text = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines).replace("\r\n", "\n")
-        for secret in hidden:
-            text = text.replace(secret, "…")
-        return text
+        return _SECRET.sub(lambda found: found["before"] + "…", text)
 
     def apply(self) -> Path | None:
         """Make the change. Returns the backup of the old content; None if there was none. Raises UserError."""

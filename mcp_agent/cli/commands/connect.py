@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -248,18 +249,18 @@ def _connect(client: Client, wanted: ConnectOptions) -> ClientFacts:
     place.put({})
     how = wanted.reach(client)
     entry = how.entry(client)
-    change = place.put(entry)
-    if change.is_none:
-        print(f"✓ {client.title}: {short_path(place.path)} has it already")
-        return {**facts, "state": "unchanged"}
-    if wanted.is_dry:
-        diff = change.diff(_secrets(how))
-        print(diff, end="")
-        return {**facts, "state": "would change", "diff": diff}
-    if not _by_program(client, wanted, place, entry):
-        backup = change.apply()
-        print(f"✓ {client.title}: wrote {short_path(place.path)}")
-        _print_backup(backup)
+    with contextlib.nullcontext() if wanted.is_dry else place.locked():
+        change = place.put(entry)
+        if change.is_none:
+            print(f"✓ {client.title}: {short_path(place.path)} has it already")
+            return {**facts, "state": "unchanged"}
+        if wanted.is_dry:
+            print(change.diff, end="")
+            return {**facts, "state": "would change", "diff": change.diff}
+        if not _by_program(client, wanted, place, entry):
+            backup = change.apply()
+            print(f"✓ {client.title}: wrote {short_path(place.path)}")
+            _print_backup(backup)
     own = own_tokens.token_path(wanted.config, wanted.token_name(client.id)).absolute()
     if not (isinstance(how, Http) and how.token_file == own):
         # It may have been connected in another way before.
@@ -276,13 +277,15 @@ def _remove(client: Client, wanted: ConnectOptions) -> ClientFacts:
         print(f"✓ {client.title}: there is no {wanted.name} in {short_path(place.path)}")
         return {**facts, "state": "unchanged"}
     if wanted.is_dry:
-        print(change.diff(), end="")
-        return {**facts, "state": "would change", "diff": change.diff()}
-    if not _by_program(client, wanted, place, None):
-        backup = change.apply()
-        verb = "deleted" if change.after is None else f"took {wanted.name} out of"
-        print(f"✓ {client.title}: {verb} {short_path(place.path)}")
-        _print_backup(backup)
+        print(change.diff, end="")
+        return {**facts, "state": "would change", "diff": change.diff}
+    with place.locked():
+        if not _by_program(client, wanted, place, None):
+            change = place.remove()
+            backup = change.apply()
+            verb = "deleted" if change.after is None else f"took {wanted.name} out of"
+            print(f"✓ {client.title}: {verb} {short_path(place.path)}")
+            _print_backup(backup)
     _revoke_token(client, wanted)
     return {**facts, "state": "removed"}
 
@@ -399,10 +402,6 @@ def _print_advice(client: Client, wanted: ConnectOptions, how: Reach, place: Con
 def _print_backup(path: Path | None) -> None:
     if path is not None:
         print(f"  the old file is kept as {short_path(path)}")
-
-
-def _secrets(how: Reach) -> list[str]:
-    return [how.token] if isinstance(how, Http) and how.token and not how.token.startswith("<") else []
 
 
 def _is_printed(name: str) -> bool:
