@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -163,6 +164,30 @@ def test_an_artifact_goes_when_it_is_old(tmp_path: Path) -> None:
     assert aged.find(reference) is None
     _kept(aged, "two", "new")
     assert [artifact.owner for artifact in aged.newest()] == []
+
+
+def test_a_store_opens_while_another_closes(tmp_path: Path) -> None:
+    """SQLite removes the log of an index when its last connection closes."""
+    folder = tmp_path / "artifacts"
+    reference = _kept(ArtifactStore(folder), "one", "text")
+    over = threading.Event()
+
+    def open_and_close() -> None:
+        while not over.is_set():
+            store = ArtifactStore(folder)
+            store.find(reference)
+            store.close()
+
+    other = threading.Thread(target=open_and_close)
+    other.start()
+    try:
+        for _ in range(300):
+            store = ArtifactStore(folder)
+            assert store.find(reference) is not None
+            store.close()
+    finally:
+        over.set()
+        other.join()
 
 
 def test_no_artifact_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
