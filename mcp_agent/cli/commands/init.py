@@ -11,7 +11,7 @@ from typing import TextIO
 from mcp_agent.cli.clients import agents_md, reach
 from mcp_agent.cli.clients.config_file import Change, project_file, short_path
 from mcp_agent.cli.clients.known_clients import find_client
-from mcp_agent.cli.commands.connect import DEFAULT_NAME
+from mcp_agent.cli.commands.connect_options import DEFAULT_NAME
 from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.config import Config, load
 from registry.user_error import UserError
