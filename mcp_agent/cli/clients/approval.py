@@ -19,7 +19,7 @@ Approve = Literal["none", "reads", "all"]
 APPROVALS: tuple[Approve, ...] = get_args(Approve)
 
 
-class Rules(Struct, frozen=True):
+class ApprovalRules(Struct, frozen=True):
     """A list of allowed tools in another file than that of the entry, with a rule for a server and one for a tool."""
 
     file: str
@@ -68,7 +68,7 @@ class Approval(Struct, frozen=True):
     # Those that approve everything, and those that approve the given tools.
     all: dict[str, Any] | None = None
     tools: Callable[[Sequence[str]], dict[str, Any]] | None = None
-    rules: Rules | None = None
+    rules: ApprovalRules | None = None
     # What to do instead, where neither is possible.
     instead: str = ""
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from mcp_agent.cli.clients.approval import Approval, Rules
+from mcp_agent.cli.clients.approval import Approval, ApprovalRules
 from mcp_agent.cli.clients.config_file import ConfigEntry, Format, project_file
 from registry.user_error import UserError
 
@@ -102,7 +102,9 @@ CLIENTS: tuple[Client, ...] = (
         stdio=lambda command, arguments: {"type": "stdio", **_command(command, arguments), "alwaysLoad": True},
         approval=Approval(
             "asks before each tool; `claude -p` refuses them all",
-            rules=Rules(".claude/settings.json", ("CLAUDE_CONFIG_DIR", "settings.json"), ("permissions", "allow")),
+            rules=ApprovalRules(
+                ".claude/settings.json", ("CLAUDE_CONFIG_DIR", "settings.json"), ("permissions", "allow")
+            ),
         ),
         aliases=("claude",),
         long_results="takes up to 131 KB, because our tools say so; then it keeps the rest in a file",
