@@ -26,9 +26,12 @@ class ApprovalRules(Struct, frozen=True):
     moved_by: tuple[str, str]
     keys: tuple[str, ...]
 
-    def change(self, name: str, tools: Sequence[str] | None, project: Path | None = None) -> Change:
-        """What makes our rules those for `tools`; None stands for the whole server. Raises UserError."""
-        place = self._place(project)
+    def change(self, name: str, tools: Sequence[str] | None, project: Path | None, backups: Path) -> Change:
+        """What makes our rules those for `tools`; None stands for the whole server. Raises UserError.
+
+        `backups` is where the old files of a project are kept.
+        """
+        place = self._place(project, backups)
         before = self._rules(place)
         server = f"mcp__{name}"
         others = [rule for rule in before if not _is_of(rule, server)]
@@ -41,12 +44,11 @@ class ApprovalRules(Struct, frozen=True):
         """Our rules that are in force. Raises UserError."""
         return [rule for rule in self._rules(self._place(project)) if _is_of(rule, f"mcp__{name}")]
 
-    def _place(self, project: Path | None) -> ConfigEntry:
-        folder = os.environ.get(self.moved_by[0])
+    def _place(self, project: Path | None, backups: Path | None = None) -> ConfigEntry:
         if project is not None:
-            path = project_file(project, self.file)
-        else:
-            path = Path(folder) / self.moved_by[1] if folder else Path.home() / self.file
+            return ConfigEntry(project_file(project, self.file), "json", self.keys, backups)
+        folder = os.environ.get(self.moved_by[0])
+        path = Path(folder) / self.moved_by[1] if folder else Path.home() / self.file
         return ConfigEntry(path, "json", self.keys)
 
     def _rules(self, place: ConfigEntry) -> list[str]:

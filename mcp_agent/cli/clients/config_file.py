@@ -6,6 +6,7 @@ The old file is kept as a backup. What cannot be read is left alone.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import os
 import re
@@ -44,6 +45,8 @@ class ConfigEntry(Struct, frozen=True):
     path: Path
     format: Format
     keys: tuple[str, ...]
+    # Where old files are kept; None for beside the file.
+    backups: Path | None = None
 
     def entry(self) -> Any:
         """The entry that is there; None if there is none. Raises Unreadable."""
@@ -73,7 +76,7 @@ class ConfigEntry(Struct, frozen=True):
         return self._change(text, self._without(text, original))
 
     def _change(self, before: str | None, after: str | None) -> Change:
-        return Change(self.path, before, after, self.format)
+        return Change(self.path, before, after, self.format, self.backups)
 
     def _text(self) -> str | None:
         try:
@@ -114,7 +117,7 @@ class ConfigEntry(Struct, frozen=True):
 
     def _original(self) -> str | None:
         """The newest backup in which our entry is not; None if there is none."""
-        for path in reversed(_backups(self.path)):
+        for path in reversed(_backups(self.path, self.backups)):
             try:
                 text = path.read_bytes().decode()
                 if self._find(text) is None:
@@ -133,7 +136,9 @@ class Change(Struct, frozen=True):
     path: Path
     before: str | None
     after: str | None
-    format: Format = "json"
+    format: Format | None = "json"
+    # Where the old file is kept; None for beside it. Elsewhere is for the files of a project, which other people see.
+    backups: Path | None = None
 
     @property
     def is_none(self) -> bool:
@@ -150,7 +155,7 @@ class Change(Struct, frozen=True):
         text = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines).replace("\r\n", "\n")
         hidden: dict[str, str] = {}
         for side in filter(None, (self.before, self.after)):
-            hidden.update(_hidden(_read(side, self.format)))
+            hidden.update(_secrets(side, self.format))
         for secret, shown in hidden.items():
             # As it is written in a file; a short one only where it is the whole text.
             for written in (json.dumps(secret), json.dumps(secret, ensure_ascii=False), f"'{secret}'"):
@@ -168,7 +173,8 @@ class Change(Struct, frozen=True):
             if self.after is None:
                 self.path.unlink()
             else:
-                _write(self.path, self.after)
+                is_shared = self.backups is not None and not _secrets(self.after, self.format)
+                _write(self.path, self.after, is_shared=is_shared)
         except OSError as error:
             raise UserError(f"{self.path} cannot be changed: {(error.strerror or str(error)).lower()}") from None
         return backup
@@ -177,15 +183,18 @@ class Change(Struct, frozen=True):
         """Write a backup of the old content, if there is any. Raises OSError."""
         if self.before is None:
             return None
+        folder, name = _backup_place(self.path, self.backups)
+        if self.backups is not None:
+            disk.private_folder(folder)
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        backup = self.path.with_name(f"{self.path.name}.{stamp}.mcp-agent-backup")
+        backup = folder / f"{name}.{stamp}.mcp-agent-backup"
         number = 1
         while backup.exists():
             number += 1
-            backup = self.path.with_name(f"{self.path.name}.{stamp}-{number}.mcp-agent-backup")
+            backup = folder / f"{name}.{stamp}-{number}.mcp-agent-backup"
         with disk.replacing(backup) as descriptor:
             disk.write_all(descriptor, self.before.encode())
-        for old in _backups(self.path)[:-_BACKUPS]:
+        for old in _backups(self.path, self.backups)[:-_BACKUPS]:
             old.unlink(missing_ok=True)
         return backup
 
@@ -207,6 +216,11 @@ def short_path(path: Path) -> str:
 
 def _read(text: str, format: Format) -> Any:
     return toml_text.read(text) if format == "toml" else jsonc.read(text) if text.strip() else {}
+
+
+def _secrets(text: str, format: Format | None) -> dict[str, str]:
+    """What `_hidden` finds in a text; nothing in one that is no configuration."""
+    return {} if format is None else dict(_hidden(_read(text, format)))
 
 
 def _hidden(value: Any, *, is_secret: bool = False) -> Iterator[tuple[str, str]]:
@@ -233,14 +247,25 @@ def _hidden(value: Any, *, is_secret: bool = False) -> Iterator[tuple[str, str]]
                 yield from _hidden(each, is_secret=is_secret or is_behind)
 
 
-def _backups(path: Path) -> list[Path]:
+def _backup_place(path: Path, backups: Path | None) -> tuple[Path, str]:
+    """The folder of the backups of a file, and what their names begin with."""
+    if backups is None:
+        return path.parent, path.name
+    return backups, f"{path.name}.{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
+
+
+def _backups(path: Path, backups: Path | None) -> list[Path]:
     """The backups of a file, oldest first."""
-    found = [each for each in path.parent.glob("*.mcp-agent-backup") if each.name.startswith(f"{path.name}.")]
+    folder, name = _backup_place(path, backups)
+    found = [each for each in folder.glob("*.mcp-agent-backup") if each.name.startswith(f"{name}.")]
     return sorted(found, key=lambda each: (each.stat().st_mtime_ns, each.name))
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace the content. A link, the mode and the owner stay as they are; a new file is its owner's alone."""
+def _write(path: Path, text: str, *, is_shared: bool) -> None:
+    """Replace the content. A link, the mode and the owner stay as they are; a new file is its owner's alone.
+
+    One of a project without a secret is what the user's other new files are.
+    """
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     before = target.stat() if target.exists() else None
@@ -248,3 +273,6 @@ def _write(path: Path, text: str) -> None:
         disk.write_all(descriptor, text.encode())
         if before is not None:
             disk.give_status(target, before, descriptor)
+        elif is_shared:
+            os.umask(mask := os.umask(0))
+            os.fchmod(descriptor, 0o666 & ~mask)

@@ -55,12 +55,15 @@ class Client(Struct, frozen=True):
     # How to see that it works.
     check: str = ""
 
-    def place(self, name: str, project: Path | None = None) -> ConfigEntry:
-        """Where its entry `name` belongs: in the file of its user, or of a project. Raises UserError."""
+    def place(self, name: str, project: Path | None = None, backups: Path | None = None) -> ConfigEntry:
+        """Where its entry `name` belongs: in the file of its user, or of a project. Raises UserError.
+
+        `backups` is where the old files of a project are kept, which is not in it.
+        """
         if project is not None:
             if self.project_file is None:
                 raise UserError(f"{self.title} has no file for a project")
-            return ConfigEntry(project_file(project, self.project_file), self.format, (*self.keys, name))
+            return ConfigEntry(project_file(project, self.project_file), self.format, (*self.keys, name), backups)
         if self.moved_by is not None and (folder := os.environ.get(self.moved_by[0])):
             return ConfigEntry(Path(folder) / self.moved_by[1], self.format, (*self.keys, name))
         paths = [Path.home() / file for file in self.files]

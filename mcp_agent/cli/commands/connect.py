@@ -208,7 +208,7 @@ def _plan(client: Client, wanted: ConnectOptions) -> Plan:
         project = wanted.project(client)
         if wanted.approve is not None:
             tools = None if approve == "all" else reading
-            changes.append(approval.rules.change(wanted.name, tools, project))
+            changes.append(approval.rules.change(wanted.name, tools, project, wanted.config.client_backups_dir))
         elif current := approval.rules.current(wanted.name, project):
             behaviour = (
                 f"{client.title} runs unasked what its rules allow ({', '.join(current)}); --approve none ends it"
@@ -220,7 +220,7 @@ def _plan_removal(client: Client, wanted: ConnectOptions) -> Plan:
     place, rules = wanted.place(client), client.approval.rules
     changes = [place.remove()]
     if rules is not None:
-        changes.append(rules.change(wanted.name, [], wanted.project(client)))
+        changes.append(rules.change(wanted.name, [], wanted.project(client), wanted.config.client_backups_dir))
     return Plan(client, place, tuple(changes))
 
 

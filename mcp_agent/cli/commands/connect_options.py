@@ -69,7 +69,7 @@ class ConnectOptions(Struct, frozen=True):
         return Path.cwd() if self.is_for_project or client.is_of_project else None
 
     def place(self, client: Client) -> ConfigEntry:
-        return client.place(self.name, self.project(client))
+        return client.place(self.name, self.project(client), self.config.client_backups_dir)
 
     def reach(self, client: Client) -> Reach:
         """How this client is to reach the daemon; with a token of its own where it needs one. Raises UserError."""
@@ -77,7 +77,7 @@ class ConnectOptions(Struct, frozen=True):
         if self.ssh is not None:
             return reach.by_ssh(self.ssh, profile)
         if self.is_stdio:
-            return reach.local_stdio(self.config, profile)
+            return reach.local_stdio(self.config, profile, is_shared=self.project(client) is not None)
         return self.http(client.id, profile, needs_token=client.secret == "literal")
 
     def http(self, client: str, profile: str | None, *, needs_token: bool) -> Http:
