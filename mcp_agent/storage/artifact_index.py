@@ -6,7 +6,7 @@ import errno
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,7 +140,9 @@ class ArtifactIndex:
             # SQLite gives its other files the mode of this one.
             os.close(os.open(index, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             for path in self._folder.glob(f"{_NAME}*"):
-                path.chmod(0o600)
+                # Another connection that closes removes its log.
+                with suppress(FileNotFoundError):
+                    path.chmod(0o600)
             connection = sqlite3.connect(index, timeout=5.0, check_same_thread=False)
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = normal")
