@@ -156,7 +156,11 @@ class FileChanges:
                 raise _not_undoable(target, status, receipt.not_undoable)
             temporary = change.temporary
             change.note(phase="verified")
-            os.rename(at, temporary)
+            try:
+                os.rename(at, temporary)
+            except OSError:
+                self._records.forget(change.id)
+                raise
             try:
                 trees.remove_tree(temporary)
             except OSError as error:
@@ -232,12 +236,12 @@ class FileChanges:
             self._keep_copy(change, target, status.st_size)
 
     def _rename_into_journal(self, change: Pending, at: Path) -> bool:
-        """False if the journal is on another file system."""
+        """False if it is still there: the journal is on another file system, or one of the two may not be written."""
         assert change.image is not None, "a change with an entry has a place for its image"
         try:
             os.rename(at, change.image)
-        except OSError as error:
-            if error.errno == errno.EXDEV:
+        except OSError:
+            if disk.lstat(at) is not None:
                 return False
             self._records.forget(change.id)
             raise
