@@ -140,7 +140,7 @@ def compose_daemon(
     every_kind: list[Resources] = [
         HostResources(gate),
         SessionResources(gate, sessions),
-        ArtifactResources(artifacts),
+        ArtifactResources(artifacts, gate, audit),
         UndoResources(gate, journal),
         WrappedResources(gate, live_catalog, dispatcher, directory),
         MountedResources(gate, mounts, shared),
@@ -181,7 +181,7 @@ def compose_daemon(
         ),
         paths=paths,
         recent_results=recent_results,
-        elsewhere=Elsewhere() if gateway is None else gateway.elsewhere(hub, gate, artifacts),
+        elsewhere=Elsewhere() if gateway is None else gateway.elsewhere(hub, gate, artifacts, audit),
     )
 
 
@@ -227,7 +227,7 @@ def _dispatcher(
     kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
     answers = Answers(artifacts, gate.visible, text_bytes=text_bytes, box=config.box_name)
-    return kind(gate, SharedContext(shared, artifacts, is_literal), answers, threads, (CallTrace(), *observers))
+    return kind(gate, SharedContext(shared, artifacts, gate, is_literal), answers, threads, (CallTrace(), *observers))
 
 
 def journal_of(config: Config) -> Journal:

@@ -80,11 +80,12 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         from mcp_agent.open_terminal.wire import OpenTerminal
 
         open_terminal = OpenTerminal(daemon)
+        own_artifacts = ArtifactDownload(daemon.artifacts, daemon.gate, daemon.audit)
         return Router(
             routes=[
                 Route("/mcp/{profile}", streamable),
                 Route("/tools/{name}", _App(openapi.call)),
-                Route("/artifacts/{domain}/{id}", daemon.elsewhere.artifacts or ArtifactDownload(daemon.artifacts)),
+                Route("/artifacts/{domain}/{id}", daemon.elsewhere.artifacts or own_artifacts),
                 Route("/api/{rest:path}", api),
                 Route("/ui/{rest:path}", page),
                 Route("/open-terminal/{rest:path}", open_terminal),

@@ -107,6 +107,13 @@ class Gate:
         """Whether a caller may use the tool of that name."""
         return any(tool.name == name for tool in self.visible(access))
 
+    def opens_artifact(self, access: Access, domain: str) -> bool:
+        """Whether a caller may still use a tool whose results are kept under this domain: the name of its category."""
+        if domain not in self.catalog.categories:
+            return True
+        # What a command printed is of the shell, whichever tool ran it.
+        return self.offers(access, domain) or (domain == "shell" and self.allows(access, "bash"))
+
     def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
         """The tool and what the call may use. Raises UnknownTool or ToolDisabled."""
         admitted = self._admitted.get((access, name))

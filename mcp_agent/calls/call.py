@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from mcp_agent.answers.reply import NO_REMARKS, Blocks, Compact, Remarks, ToolReply, Written
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
-from registry.gate import Access, Grant, Shape
+from registry.gate import Access, Gate, Grant, Shape
 from registry.profiles import Form
 from tools.context import LogLevel, ToolContext
 from tools.kit.errors import ToolError
@@ -106,6 +107,7 @@ class SharedContext(Struct, frozen=True):
 
     tools: ToolContext
     artifacts: ArtifactStore
+    gate: Gate
     # Whether the contract of the pruning tools holds to the letter on every wire, as in `mcp-pruner`.
     is_literal: bool = False
 
@@ -120,7 +122,7 @@ class SharedContext(Struct, frozen=True):
             tell=call.tell or shared.tell,
             owner=caller.owner,
             origin=caller.origin,
-            artifacts=CallerArtifacts(self.artifacts, caller.owner),
+            artifacts=CallerArtifacts(self.artifacts, caller.owner, partial(self.gate.opens_artifact, caller.access)),
             yield_ms=shared.yield_ms if caller.transport in _MODELS else 0,
             sessions=shared.sessions,
             journal=shared.journal,

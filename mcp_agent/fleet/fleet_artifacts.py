@@ -13,7 +13,9 @@ from mcp_agent.fleet.gateway import Gateway
 from mcp_agent.fleet.messages import BadMessage
 from mcp_agent.fleet.subjects import box_of_uri
 from mcp_agent.storage.artifact_store import ArtifactStore
+from mcp_agent.storage.audit_log import AuditLog
 from mcp_agent.transports.artifact_download import ArtifactDownload, OpenArtifact, Unavailable
+from registry.gate import Gate
 
 # A box that is restarted, and a connection that breaks, have so long to come back while an artifact is sent.
 _PATIENCE_S = 15.0
@@ -21,8 +23,8 @@ _RETRY_S = 0.2
 
 
 class FleetArtifacts(ArtifactDownload):
-    def __init__(self, store: ArtifactStore, gateway: Gateway) -> None:
-        super().__init__(store)
+    def __init__(self, store: ArtifactStore, gate: Gate, audit: AuditLog, gateway: Gateway) -> None:
+        super().__init__(store, gate, audit)
         self._gateway = gateway
 
     @asynccontextmanager

@@ -44,6 +44,7 @@ from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.resources.resources import Resources
 from mcp_agent.storage.artifact_store import ArtifactStore
+from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
@@ -114,7 +115,7 @@ class Gateway:
     def resources(self, gate: Gate) -> Resources:
         return BoxResources(gate, self)
 
-    def elsewhere(self, hub: EventHub, gate: Gate, artifacts: ArtifactStore) -> Elsewhere:
+    def elsewhere(self, hub: EventHub, gate: Gate, artifacts: ArtifactStore, audit: AuditLog) -> Elsewhere:
         """What its daemon serves in the place of its own: the output and the artifacts of boxes, and views of them."""
         # They know the gateway.
         from mcp_agent.fleet.fleet_artifacts import FleetArtifacts
@@ -125,7 +126,8 @@ class Gateway:
 
             return BoxViews(self).routes
 
-        return Elsewhere(False, self.name, FleetEvents(hub, gate, self), FleetArtifacts(artifacts, self), routes)
+        downloads = FleetArtifacts(artifacts, gate, audit, self)
+        return Elsewhere(False, self.name, FleetEvents(hub, gate, self), downloads, routes)
 
     async def join(self, daemon: Daemon) -> None:
         """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError.

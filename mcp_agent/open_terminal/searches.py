@@ -17,6 +17,7 @@ _MOST_NAMES = 10_000
 _MOST_LINES = 2_000
 _MOST_LINES_OF_ONE = 3
 _PAGE = 100
+_PART_OF_NAME = 2
 _NO_MATCH = 4
 
 
@@ -43,7 +44,9 @@ class Searches:
         ranked = sorted(
             (_rank(path, query, base), len(path), path, type_)
             for path, type_ in found
-            if kind in ("any", type_) and (request.flag("show_hidden") or not _is_hidden(path, base))
+            if kind in ("any", type_)
+            and _rank(path, query, base) <= _PART_OF_NAME
+            and (request.flag("show_hidden") or not _is_hidden(path, base))
         )
         return {"results": [_describe(path, type_) for _, _, path, type_ in ranked[:limit]]}
 
@@ -127,5 +130,5 @@ def _is_hidden(path: str, base: str) -> bool:
 
 
 def _any_case(query: str) -> str:
-    """A glob for the query in any case; its own characters mean themselves."""
-    return "".join(f"[{each.lower()}{each.upper()}]" if each.isalpha() else f"[{each}]" for each in query)
+    """A glob for all names that can have the query in them: in any case, with `?` for what may be special in a glob."""
+    return "".join(f"[{each.lower()}{each.upper()}]" if each.isalpha() else "?" for each in query)

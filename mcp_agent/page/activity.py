@@ -69,7 +69,8 @@ class CallSeries:
 
     async def points(self, step_s: int, count: int) -> list[dict[str, Any]]:
         """The last `count` steps, oldest first."""
-        if self._loading is None:
+        if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
+            # The first time, or the last time the disk failed.
             self._loading = asyncio.ensure_future(self._load())
         await asyncio.shield(self._loading)
         per_step = step_s // 60
@@ -94,7 +95,11 @@ class CallSeries:
         self._early = []
         self._audit.listeners.add(self._hear)
         since = datetime.now(UTC) - timedelta(minutes=_KEPT_MINUTES)
-        lines = await asyncio.to_thread(self._trail.last, None, LineFilter(tool="*", since=since))
+        try:
+            lines = await asyncio.to_thread(self._trail.last, None, LineFilter(tool="*", since=since))
+        except OSError:
+            self._audit.listeners.discard(self._hear)
+            raise
         early, self._early = self._early, None
         known = {(line["boot"], line["seq"]) for line in early}
         for line in lines:

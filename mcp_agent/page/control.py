@@ -12,11 +12,11 @@ from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Endpoint, Routes
 from mcp_agent.page.health import HealthRoute
-from mcp_agent.security.auth_tokens import BadToken, Tokens
+from mcp_agent.security.auth_tokens import BadToken, Tokens, check_unused
 from registry.catalog import label
 from registry.consequences import describe_change
 from registry.deny_rules import describe_rules
-from registry.edits import EDITS, PRESETS, edit_named
+from registry.edits import EDITS, PRESETS, DeleteProfile, edit_named
 from registry.gate import Access
 from registry.profiles import EFFECTS, SHIPPED, Profile
 from tools.kit.errors import Denied, InvalidParams, SessionNotFound
@@ -68,6 +68,8 @@ class Control:
         """
         daemon = self._daemon
         edit = edit_named(name, request.body)
+        if isinstance(edit, DeleteProfile):
+            await asyncio.to_thread(check_unused, self._tokens.clients_file, request.text("profile"))
         clients = Counter(
             (each.name, each.client, _WIRES.get(each.transport, each.transport), each.access)
             for each in self._connected()

@@ -17,6 +17,7 @@ from mcp_agent import COMMAND_AGENT
 from mcp_agent.daemon import Pinned
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import RpcError
+from mcp_agent.security.auth_tokens import ProfileInUse
 from mcp_agent.security.browser_logins import PAGE_HEADER
 from mcp_agent.transports.http import ClientLeft, header, principal, read_body, send_object
 from registry.profiles import BadRegistry, UnknownName, UnusableFile
@@ -135,6 +136,8 @@ class Api:
             message = f"{self._origin} is broken: {listed}" if is_content else error.problems[0].message
             error_object = {"code": _CODES[409], "message": message, "problems": problems}
             await send_object(send, 409, {"error": error_object}, _PRIVATE)
+        except ProfileInUse as error:
+            await _send_error(send, 409, str(error))
         except UserError as error:
             await _send_error(send, 400, str(error))
         except ToolError as error:

@@ -17,6 +17,7 @@ from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.calls.call import Caller
 from mcp_agent.resources.resources import FILE_TOOL
 from mcp_agent.storage.artifact_store import SCHEME, Artifact, ArtifactStore
+from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
 from tools.artifacts.artifact_read import text_at
 from tools.files import disk
@@ -33,8 +34,10 @@ _PART_BYTES = 800_000
 class ArtifactResources:
     """A caller's own artifacts."""
 
-    def __init__(self, store: ArtifactStore) -> None:
+    def __init__(self, store: ArtifactStore, gate: Gate, audit: AuditLog) -> None:
         self._store = store
+        self._gate = gate
+        self._audit = audit
 
     def entries(self, caller: Caller) -> list[dict[str, Any]]:
         return [
@@ -60,7 +63,10 @@ class ArtifactResources:
     async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         if not uri.startswith(SCHEME):
             return None
-        return await asyncio.to_thread(self._read, caller, uri)
+        contents = await asyncio.to_thread(self._read, caller, uri)
+        if contents is not None:
+            self._audit.note("artifact_read", client=caller.name, transport=caller.transport, ref=uri[:200])
+        return contents
 
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         if template != _ONE_ARTIFACT or argument not in ("domain", "id"):
@@ -72,9 +78,10 @@ class ArtifactResources:
     def _newest(self, caller: Caller, limit: int = 1_000) -> list[Artifact]:
         """The newest artifacts of a caller; none while their disk cannot be read."""
         try:
-            return self._store.newest(caller.owner, limit)
+            found = self._store.newest(caller.owner, limit)
         except OSError:
             return []
+        return [each for each in found if self._gate.opens_artifact(caller.access, each.domain)]
 
     def _read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         reference, _, cursor = uri.partition("?cursor=")
@@ -82,7 +89,7 @@ class ArtifactResources:
             artifact = self._store.find(reference, caller.owner)
         except OSError:
             return None
-        if artifact is None or not _is_offset(cursor):
+        if artifact is None or not self._gate.opens_artifact(caller.access, artifact.domain) or not _is_offset(cursor):
             return None
         return _part(self._store.path(artifact), uri, reference, int(cursor or 0), artifact.media_type)
 

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 
 from mcp_agent.security.state_folder import mode_if_exposed
 from registry.profiles import Form
-from registry.user_error import UsageError
+from registry.user_error import UsageError, UserError
 from tools.files import disk
 
 VARIABLE = "MCP_AGENT_TOKEN"
@@ -32,6 +32,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 class BadToken(UsageError):
     """A token or a token file cannot be used. The message says why and what to do."""
+
+
+class ProfileInUse(UserError):
+    """A profile cannot be removed, because tokens have it."""
 
 
 class Principal(Struct, frozen=True):
@@ -269,6 +273,12 @@ def find(known: list[ClientToken], name: str) -> ClientToken:
             return client
     names = ", ".join(client.name for client in known) or "none"
     raise BadToken(f"there is no token {name!r}; there are: {names}")
+
+
+def check_unused(path: Path, profile: str) -> None:
+    """Raise ProfileInUse if a token has that profile: without it, its holder would be left with nothing."""
+    if holders := ", ".join(each.name for each in clients(path) if each.profile == profile):
+        raise ProfileInUse(f"the profile {profile} is that of the token {holders}; revoke it first")
 
 
 def _create_owner_token(path: Path) -> str:

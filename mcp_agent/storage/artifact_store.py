@@ -19,7 +19,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -323,6 +323,8 @@ class CallerArtifacts(Struct, frozen=True):
 
     store: ArtifactStore
     owner: str
+    # Of a domain: whether the caller may read what is kept under it.
+    opens: Callable[[str], bool] = lambda domain: True
 
     def keep(self, domain: str, parts: Iterable[bytes], *, media_type: str = "text/plain") -> str:
         return self.store.keep(self.owner, domain, parts, media_type).reference
@@ -335,7 +337,7 @@ class CallerArtifacts(Struct, frozen=True):
             artifact = self.store.find(reference, self.owner)
         except OSError as error:
             raise IoError(f"the artifacts cannot be read now: {(error.strerror or str(error)).lower()}") from error
-        if artifact is None:
+        if artifact is None or not self.opens(artifact.domain):
             raise NotFound(
                 f"there is no artifact {reference[:200]} of yours",
                 hint="artifacts are kept for some days; repeat the call that gave this reference",

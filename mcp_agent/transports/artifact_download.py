@@ -15,7 +15,9 @@ from typing import NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
-from mcp_agent.transports.http import principal, send_error, wait_until_left
+from mcp_agent.storage.audit_log import AuditLog
+from mcp_agent.transports.http import caller, send_error, wait_until_left
+from registry.gate import Gate
 from tools.files import disk
 
 _CHUNK_BYTES = 256 * 1024
@@ -33,8 +35,10 @@ class OpenArtifact(NamedTuple):
 
 
 class ArtifactDownload:
-    def __init__(self, store: ArtifactStore) -> None:
+    def __init__(self, store: ArtifactStore, gate: Gate, audit: AuditLog) -> None:
         self._store = store
+        self._gate = gate
+        self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
@@ -42,11 +46,13 @@ class ArtifactDownload:
             return
         names = scope["path_params"]
         reference = f"{SCHEME}{names['domain']}/{names['id']}"
+        who = caller(scope, "artifacts")
         try:
-            async with self._open(reference, principal(scope).owner) as artifact:
-                if artifact is None:
+            async with self._open(reference, who.owner) as artifact:
+                if artifact is None or not self._gate.opens_artifact(who.access, names["domain"]):
                     await send_error(send, 404, f"there is no artifact {reference[:200]} of yours")
                     return
+                self._audit.note("artifact_read", client=who.name, transport=who.transport, ref=reference)
                 await send({"type": "http.response.start", "status": 200, "headers": _headers(artifact.size)})
                 if scope["method"] == "GET":
                     await _send_bytes(artifact, receive, send)

@@ -381,3 +381,15 @@ async def test_archives_that_their_clients_do_not_take_are_bounded_too(browsed: 
         assert (refused.status_code, refused.json()["detail"]) == (429, "too many archives are asked for at once")
         await unread.aclose()
         await eventually(lambda: page.post("/files/archive", **asked), lambda answer: answer.status_code == 200)
+
+
+@pytest.mark.parametrize("query", ["!important", "^a", "a,b", "a{b}c", "[x]", "back\\\\slash"])
+async def test_a_name_is_found_by_characters_that_mean_something_in_globs(
+    browsed: Daemon, folder: Path, query: str
+) -> None:
+    """Seen: a search for `!important` found all that is not `i`."""
+    (folder / f"not {query.upper()}.txt").touch()
+    (folder / "other important.txt").touch()
+    async with terminal(browsed) as page:
+        found = await get(page, "/files/search", query=query, path=str(folder))
+    assert [each["name"] for each in found["results"]] == [f"not {query.upper()}.txt"]

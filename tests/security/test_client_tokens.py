@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -319,3 +320,59 @@ async def test_what_the_owner_does_by_command_has_a_line_in_the_audit_log(daemon
         reference,
         session_id,
     }
+
+
+async def test_a_token_narrowed_since_reads_none_of_its_old_artifacts(daemon: Daemon) -> None:
+    """Seen: what a command had printed stayed readable by URI and over HTTP."""
+    profile: dict[str, Any] = {"id": "narrow", "categories": []}
+    daemon.save({"profiles": [{"id": "default"}, profile]})
+    await eventually(lambda: daemon.cli("profile", "list").stdout, lambda shown: "narrow" in shown)
+    token = _create(daemon, "laptop", "--profile", "narrow")
+    async with daemon.http(Authorization=f"Bearer {token}") as http:
+        printed = (
+            await http.post("/tools/shell_exec", json={"command": "seq 300000", "max_output_bytes": 1_000})
+        ).json()
+        reference = printed["artifactRef"]
+
+        async def read() -> list[bool]:
+            """Over HTTP, as a resource, by the list of resources, and by two tools."""
+            messages = [
+                ("resources/read", {"uri": reference}),
+                ("resources/list", {}),
+                ("tools/call", {"name": "artifact_read", "arguments": {"ref": reference}}),
+                ("tools/call", {"name": "fs_read", "arguments": {"path": reference}}),
+            ]
+            download = await http.get(f"/artifacts/{reference.removeprefix('ax://')}")
+            answers = []
+            for method, params in messages:
+                message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+                answers.append((await http.post("/rpc", json=message)).json())
+            by_uri, listed, *by_tool = answers
+            return [
+                download.status_code == 200,
+                "result" in by_uri,
+                reference in [each["uri"] for each in listed["result"]["resources"]],
+                *("content" in each["result"]["structuredContent"] for each in by_tool),
+            ]
+
+        assert await read() == [True] * 5
+        daemon.save({"profiles": [{"id": "default"}, {**profile, "categories": [{"id": "shell", "enabled": False}]}]})
+        # `bash` is a way to the shell, too.
+        assert await read() == [True] * 5
+        daemon.save({"profiles": [{"id": "default"}, {**profile, "effects": {"execute": False}}]})
+        await eventually(read, lambda seen: not any(seen))
+    lines = [json.loads(line) for line in daemon.cli("audit", "--event", "artifact_read", "--json").stdout.splitlines()]
+    assert {(line["client"], line["transport"]) for line in lines} == {("laptop", "artifacts"), ("laptop", "rpc")}
+
+
+async def test_no_way_removes_a_profile_that_a_token_has(daemon: Daemon) -> None:
+    assert daemon.cli("profile", "create", "mine").returncode == 0
+    _create(daemon, "laptop", "--profile", "mine")
+    told = "the profile mine is that of the token laptop; revoke it first"
+    done = daemon.cli("profile", "remove", "mine")
+    assert (done.returncode, done.stderr) == (1, f"mcp-agent: {told}\n")
+    async with daemon.http() as http:
+        answer = await http.post("/api/profiles/delete", json={"profile": "mine"})
+        assert (answer.status_code, answer.json()["error"]["message"]) == (409, told)
+        assert daemon.cli("token", "revoke", "laptop").returncode == 0
+        assert (await http.post("/api/profiles/delete", json={"profile": "mine"})).status_code == 200

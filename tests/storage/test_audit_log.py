@@ -255,3 +255,17 @@ async def test_every_file_of_the_state_folder_is_its_owners_alone(daemon: Daemon
     found = [path for path in state.rglob("*") if path.is_file() and "journal" not in path.parts]
     assert {"index.sqlite", "index.sqlite-wal", "daemon.log", "owner.json"} < {path.name for path in found}
     assert [path.name for path in found if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+
+
+async def test_the_plots_come_back_when_the_log_could_not_be_read_once(daemon: Daemon) -> None:
+    """Seen: one failed read was remembered, and every later one answered with it."""
+    await _call(daemon, "fs_list", path=".")
+    log = next(daemon.home.rglob("audit.jsonl"))
+    aside = log.rename(log.with_name("aside"))
+    log.mkdir()
+    async with daemon.http() as http:
+        assert (await http.get("/api/activity/series")).status_code == 503
+        log.rmdir()
+        aside.rename(log)
+        points = (await http.get("/api/activity/series")).json()["points"]
+    assert sum(each["calls"] for each in points) == 1

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tools.files.local_disks import LocalMounts
-from tools.kit.errors import Denied, InvalidPath
+from tools.kit.errors import Denied, InvalidPath, replaced_meanwhile
 from tools.kit.rules import PathRules
 
 _ESCAPE = r"x(?:[01][0-9a-f]|5c|7f|[89a-f][0-9a-f])"
@@ -132,19 +132,34 @@ class OpenPaths:
     def _own_files_within(self, folder: Path) -> tuple[Path, ...]:
         return tuple(place for place in self._closed if folder in place.parents or folder == place)
 
-    def check_open(self, descriptor: int) -> None:
-        """Raise Denied if an open file is in a closed or denied place, whatever links led to it."""
+    def check_open(self, descriptor: int, path: Path | str) -> None:
+        """Raise Denied if what was opened at `path` is in a closed or denied place, whatever links led to it."""
         if not self._closed and self._denied is None:
             return
         try:
             place = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - a Path costs as much as the call
         except OSError:
-            # Where there is no /proc, the path was checked before it was opened, and that is all there is.
+            self._check_without_proc(descriptor, path)
             return
         self.check(place)
         if place.endswith(_DELETED):
             # So the system shows a file that was deleted or replaced since it was opened.
             self.check(place.removesuffix(_DELETED))
+
+    def _check_without_proc(self, descriptor: int, path: Path | str) -> None:
+        """The same where the system does not say what is open: by where the path leads, if that is what was opened."""
+        # It knows the paths of the wire.
+        from tools.files.exact import LOOK_FLAGS, exact_descriptor
+
+        real = os.path.realpath(path)
+        self.check(real)
+        try:
+            with exact_descriptor(real, LOOK_FLAGS) as found:
+                is_same = os.path.samestat(os.fstat(found), os.fstat(descriptor))
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise replaced_meanwhile(to_wire(real))
 
     def is_local(self, path: Path) -> bool:
         """Whether looking at `path` cannot hang: by its name it is on a disk of this machine."""

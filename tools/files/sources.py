@@ -68,7 +68,7 @@ def open_source(paths: OpenPaths, origin: Source) -> Iterator[OpenFile]:
         raise from_os_error(error, origin.shown) from error
     try:
         if not origin.is_kept:
-            paths.check_open(descriptor)
+            paths.check_open(descriptor, origin.path)
         status = os.fstat(descriptor)
         refuse(status.st_mode, origin.shown)
         yield OpenFile(descriptor, status)
@@ -94,7 +94,7 @@ def open_existing(paths: OpenPaths, target: Path, shown: str) -> Iterator[OpenFi
     except OSError as error:
         raise from_os_error(error, shown) from error
     try:
-        paths.check_open(descriptor)
+        paths.check_open(descriptor, target)
         yield OpenFile(descriptor, os.fstat(descriptor))
     except OSError as error:
         raise from_os_error(error, shown) from error

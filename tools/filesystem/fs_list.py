@@ -18,7 +18,7 @@ from tools.files import disk
 from tools.files.exact import LOOK_FLAGS, Descent
 from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_folder
-from tools.kit.errors import Denied, InvalidPath
+from tools.kit.errors import InvalidPath, ToolError
 from tools.kit.params import Field
 from tools.kit.results import Body, Item, Result, ResultFacts, quantity, short_path
 from tools.kit.spec import tool
@@ -195,7 +195,7 @@ class _Walk:
         why = None if self._why_closed is None else self._why_closed(relative + name)
         is_link = stat.S_ISLNK(mode)
         if is_link and why is None:
-            status, why = self._target(name, status)
+            status, why = self._target(name, status, shown)
             mode = status.st_mode
         if why is not None:
             return {"path": shown, "type": "directory" if stat.S_ISDIR(mode) else "file", "error": why}, False
@@ -211,16 +211,16 @@ class _Walk:
             entry["special"] = special
         return entry, stat.S_ISDIR(mode) and not is_link
 
-    def _target(self, name: str, link: os.stat_result) -> tuple[os.stat_result, str | None]:
+    def _target(self, name: str, link: os.stat_result, shown: str) -> tuple[os.stat_result, str | None]:
         """The status of what a link leads to, of the link itself if that is nothing; and why it is closed, if it is."""
         try:
             descriptor = os.open(name, LOOK_FLAGS, dir_fd=self._descent.place())
         except OSError:
             return link, None
         try:
-            self._ctx.paths.check_open(descriptor)
+            self._ctx.paths.check_open(descriptor, from_wire(shown))
             return os.fstat(descriptor), None
-        except Denied as error:
+        except ToolError as error:
             return link, error.message
         finally:
             os.close(descriptor)

@@ -189,7 +189,7 @@ class Denied(ToolError):
 
     def as_object(self) -> dict[str, Any]:
         found = super().as_object()
-        return found if self.rule is None else {"error": {**found["error"], "rule": self.rule}}
+        return found if self.rule is None else {**found, "error": {**found["error"], "rule": self.rule}}
 
 
 class PermissionDenied(ToolError):

@@ -31,7 +31,7 @@ def open_confined(ctx: ToolContext, root: ConfinedRoot, path: str) -> Iterator[t
         try:
             descriptor, status = opened.enter_context(root.open(path))
             ctx.paths.check(root.absolute(path))
-            ctx.paths.check_open(descriptor)
+            ctx.paths.check_open(descriptor, root.absolute(path))
         except Denied as error:
             # A rule about a command is another refusal.
             denied = PermissionDenied(f"{path}: {error.message_with_hint}")

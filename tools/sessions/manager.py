@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tools.kit.errors import SessionLimit, SessionNotFound
+from tools.kit.errors import IoError, SessionLimit, SessionNotFound
 from tools.kit.log_events import event
 from tools.sessions import process_end, process_tree
 from tools.sessions.control_groups import ControlGroups, delegated_group
@@ -105,6 +105,8 @@ class SessionManager:
         """
         self._record.clean_up()
         self._record.open()
+        if problem := process_tree.why_nothing_starts():
+            event(log, logging.WARNING, "sessions.impossible", message=problem)
 
     def start(
         self,
@@ -149,6 +151,8 @@ class SessionManager:
 
         `captures` has the size of the head and tail buffer of each stream, in bytes.
         """
+        # After `end_all` nobody would look for it, and the record that would find it after a crash is gone.
+        self._check_open()
         session = self._session(command, cwd, origin)
         session.captures = {stream: HeadTailBuffer(most) for stream, most in captures.items()}
         self._spawn(
@@ -245,6 +249,8 @@ class SessionManager:
         """Start a program of the daemon itself. The caller ends it; `end_all` ends it, too. Raises OSError."""
         if self.is_closed:
             raise OSError("the daemon is stopping and starts no more programs")
+        if problem := process_tree.why_nothing_starts():
+            raise OSError(problem)
         self._record.open()
         tag = f"{self._record.boot}-{name}"
         program: OwnProgram
@@ -337,15 +343,20 @@ class SessionManager:
         return sessions | {program.child.pid for program in self._programs}
 
     def _check_limit(self) -> None:
+        self._check_open()
         live = self.live
-        if self.is_closed:
-            raise SessionLimit("the daemon is stopping and starts no more sessions")
         if len(live) >= self.limits.sessions:
             oldest = ", ".join(f"{each.id} ({each.command[:40]})" for each in live)
             raise SessionLimit(
                 f"{len(live)} sessions are running and there may be {self.limits.sessions}",
                 hint=f"stop one with shell_stop_session: {oldest}",
             )
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise SessionLimit("the daemon is stopping and starts no more commands")
+        if problem := process_tree.why_nothing_starts():
+            raise IoError(problem)
 
     def _session(self, command: str, cwd: Path, origin: Origin) -> Session:
         self._record.open()

@@ -7,6 +7,7 @@ and only then send the signal through the pidfd. So we never signal a process th
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -49,6 +50,20 @@ class _Entry(NamedTuple):
     def has_ended(self) -> bool:
         """Whether it is a zombie. A process whose first thread has ended looks like one while its others run on."""
         return self.state in "ZX" and self.threads <= 1
+
+
+@functools.cache
+def why_nothing_starts() -> str | None:
+    """Why no command can be started on this system; None where they can."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError) as error:
+        why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "it is not Linux 5.3 or newer"
+        return (
+            f"no command can be started: the system refuses pidfd_open ({why}), by which the daemon follows and ends "
+            "what it starts; in a container its seccomp profile must allow it"
+        )
+    return None
 
 
 def start_time(pid: int) -> int | None:

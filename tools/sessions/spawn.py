@@ -169,7 +169,9 @@ def _pidfd(process: subprocess.Popen[bytes], opened: list[int]) -> int:
     try:
         return os.pidfd_open(process.pid)
     except OSError:
-        # Another thread was faster.
+        # Another thread was faster. What the child may have started by now is of its group.
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.wait()
         raise

@@ -190,10 +190,7 @@ def edit(options: Namespace) -> CommandReply:
 )
 def remove(options: Namespace) -> CommandReply:
     """Remove a profile from tools.json; a built-in one is then as it was shipped."""
-    tokens = auth_tokens.clients(load(vars(options)).clients_file)
-    if holders := ", ".join(each.name for each in tokens if each.profile == options.id):
-        advice = "revoke the token first: mcp-agent token revoke NAME"
-        raise UserError(f"the profile {options.id} is that of the token {holders}; {advice}")
+    auth_tokens.check_unused(load(vars(options)).clients_file, options.id)
     report = make_change(options, "profiles/delete", {"profile": options.id})
     print(f"Removed {options.id} from tools.json.")
     print_change(report)

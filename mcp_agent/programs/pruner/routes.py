@@ -26,7 +26,7 @@ def pruner_app(host: Host, tokens: Tokens | None, *, is_open_to_the_network: boo
         "/health": _Health(host),
     }
 
-    artifacts = ArtifactDownload(host.artifacts)
+    artifacts = ArtifactDownload(host.artifacts, host.gate, host.audit)
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         match scope["path"].split("/"):

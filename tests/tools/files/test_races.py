@@ -171,7 +171,7 @@ def test_a_denied_file_that_is_replaced_while_it_is_open_stays_denied(bench: Ben
     with denied.open("rb") as opened:
         denied.unlink()
         with pytest.raises(Denied):
-            paths.check_open(opened.fileno())
+            paths.check_open(opened.fileno(), denied)
 
 
 def _leaks(
