@@ -116,6 +116,11 @@ class Config(Struct, frozen=True):
         return self.state_dir / "program-help.json"
 
     @property
+    def client_backups_dir(self) -> Path:
+        """What was in the files of projects before `connect` and `init` changed them."""
+        return self.state_dir / "client-backups"
+
+    @property
     def mounts_dir(self) -> Path:
         """What mounted servers listed last, and the secrets that they are started with."""
         return self.state_dir / "mounts"
@@ -156,6 +161,7 @@ class Config(Struct, frozen=True):
             self.clients_file,
             self.grants_file,
             self.client_tokens_dir,
+            self.client_backups_dir,
             self.journal_dir,
             self.artifacts_dir,
             self.audit_dir,

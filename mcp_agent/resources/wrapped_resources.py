@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.resources.resources import FILE_TOOL, CannotBeRead
 from registry.gate import Gate
 from registry.live_catalog import LiveCatalog
+from tools.kit.errors import NotInitialized
 from tools.kit.results import Result
 
 if TYPE_CHECKING:
@@ -62,9 +64,11 @@ class WrappedResources:
                 arguments["cwd"] = str(self._folder)
         else:
             tool = FILE_TOOL
-            folder = program.folder_of(caller.origin.conversations, caller.owner) or self._folder
-            arguments = {"path": str(folder / Path(document.file or "").expanduser()), "max_bytes": _MOST_BYTES}
+            arguments = {"path": str(self._file_of(caller, program, document)), "max_bytes": _MOST_BYTES}
         outcome = await self._dispatcher.call(Call(secrets.token_hex(6), caller, tool, arguments))
+        if isinstance(outcome, Failure) and isinstance(outcome.error, NotInitialized):
+            # A client that puts the resource before its model shows what to do, and no fault of the server.
+            return [{"uri": uri, "mimeType": "text/plain", "text": outcome.error.message}]
         if not isinstance(outcome, Success):
             raise CannotBeRead(f"{uri} cannot be read: {_reason(outcome)}")
         return [{"uri": uri, **_contents(outcome.result)}]
@@ -79,8 +83,16 @@ class WrappedResources:
             for program in self._catalog.programs
             if program.wrap.id in visible
             for document in program.wrap.resources
-            if document.file is None or FILE_TOOL in visible
+            # `os.path`: a folder that we may not search has no such file, and is no error.
+            if document.file is None
+            or (FILE_TOOL in visible and os.path.isfile(self._file_of(caller, program, document)))  # noqa: PTH113
         ]
+
+    def _file_of(self, caller: Caller, program: WrappedProgram, document: WrappedDocument) -> Path:
+        """The file of a document, in the folder of the caller's conversation."""
+        assert document.file is not None, "the other documents are output"
+        link = program.agents.link_of(caller.origin) if program.agents else None
+        return (link.cwd if link else self._folder) / Path(document.file).expanduser()
 
 
 def _contents(result: Result) -> dict[str, Any]:

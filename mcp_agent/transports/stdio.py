@@ -11,6 +11,7 @@ import contextlib
 import errno
 import logging
 import os
+import secrets
 import select
 import stat
 import sys
@@ -60,7 +61,7 @@ async def serve_stdio(host: Host) -> None:
 class _StdioServer:
     def __init__(self, host: Host, output: int) -> None:
         self._host = host
-        self._caller = Caller("stdio", Access(), "stdio", connection="stdio")
+        self._caller = Caller("stdio", Access(), "stdio", connection=f"stdio-{secrets.token_hex(8)}")
         self._conversation = Conversation(eras.LATEST_HANDSHAKE)
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import logging
 import os
+import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
@@ -63,6 +64,8 @@ class _Bridge:
         self._session: str | None = None
         self._version: str | None = None
         self._listening: asyncio.Task[None] | None = None
+        # One pipe is one conversation, however many sessions it takes.
+        self._conversation = secrets.token_hex(16)
         # A daemon that has mounted this bridge says who it is, so that loops end.
         by = os.environ.get(MOUNTED_BY_VARIABLE)
         self._mounted_by = {} if by is None else {MOUNTED_BY_HEADER.decode(): by}
@@ -211,6 +214,7 @@ class _Bridge:
             "Authorization": f"Bearer {address.token}",
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
+            "X-Session-Id": self._conversation,
             **self._mounted_by,
         }
         if message is not None and eras.is_stateless(message):

@@ -12,7 +12,7 @@ from mcp_agent.answers.compact import shorten_middle
 from mcp_agent.answers.pages import shorten
 from registry.catalog import discover
 from tests.answers.host import CompactHost, compact_host
-from tools.filesystem.fs_grep import matches_summary
+from tools.filesystem.matches import matches_summary
 from tools.kit.results import (
     Result,
     any_item,

@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -19,6 +18,16 @@ from tests.support.waiting import eventually
 from tools.kit.errors import NotFound
 
 _KILLS = 100 if "MCP_AGENT_TEST_LONG" in os.environ else 10
+# Opens the store and closes it, as fast as it can.
+_OPENER = """
+import sys
+from pathlib import Path
+from mcp_agent.storage.artifact_store import ArtifactStore
+while True:
+    store = ArtifactStore(Path(sys.argv[1]))
+    store.find(sys.argv[2])
+    store.close()
+"""
 # Keeps artifacts as fast as it can, and says each reference as soon as it has it.
 _WRITER = """
 import sys
@@ -170,24 +179,14 @@ def test_a_store_opens_while_another_closes(tmp_path: Path) -> None:
     """SQLite removes the log of an index when its last connection closes."""
     folder = tmp_path / "artifacts"
     reference = _kept(ArtifactStore(folder), "one", "text")
-    over = threading.Event()
-
-    def open_and_close() -> None:
-        while not over.is_set():
-            store = ArtifactStore(folder)
-            store.find(reference)
-            store.close()
-
-    other = threading.Thread(target=open_and_close)
-    other.start()
-    try:
-        for _ in range(300):
-            store = ArtifactStore(folder)
-            assert store.find(reference) is not None
-            store.close()
-    finally:
-        over.set()
-        other.join()
+    with subprocess.Popen([sys.executable, "-c", _OPENER, str(folder), reference]) as other:
+        try:
+            for _ in range(500):
+                store = ArtifactStore(folder)
+                assert store.find(reference) is not None
+                store.close()
+        finally:
+            other.kill()
 
 
 def test_no_artifact_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:

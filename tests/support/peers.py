@@ -210,6 +210,7 @@ WIRES: dict[str, Connect] = {
     "stdio-handshake": over_stdio("legacy"),
     "stdio-stateless": over_stdio("2026-07-28"),
     "attached": over_stdio("legacy", "--attach"),
+    "attached-stateless": over_stdio("2026-07-28", "--attach"),
     "rpc": over_rpc,
     "sse": over_sse,
     "post-sse": over_http("legacy", "/sse"),

@@ -2,14 +2,14 @@
 
 Agents register with the program in a shell of their own: only there does it know which process to end when the agent
 says goodbye. `set_agent` links a conversation to such an agent. An agent can register through us, too; but through us
-no process is ever ended.
+no process is ever ended. A call without a conversation names its link by the handle; it never uses another's.
 """
 
 from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,10 +23,13 @@ from tools.files import disk
 from tools.kit.errors import NotFound, NotInitialized
 from tools.kit.params import Field
 from tools.kit.results import Result
+from tools.sessions.origin import Origin
 from tools.shell.shell_exec import folder_for
 
 _MOST_LINKS = 1_000
 _MOST_REGISTRY_BYTES = 16 * 1024 * 1024
+_NO_CONVERSATION = "this call belongs to no conversation: pass the handle that set_agent answers as agent_handle"
+_SELF_TERMINATE = "Cannot terminate agent via MCP. Agent should self-terminate."
 Handle = Annotated[str | None, Field(description="The handle of an earlier set_agent answer.")]
 
 
@@ -38,6 +41,8 @@ class Link(Struct, frozen=True):
     cwd: Path
     session_id: str
     agent_id: str | None = None
+    # False after an orient without a set_agent: the program does not run for it.
+    has_folder: bool = True
 
 
 class AgentAnswer(Result, frozen=True):
@@ -59,29 +64,30 @@ class Agents:
         assert wrap.identity is not None, "only a wrap with an identity has agents"
         self._wrap, self._identity = wrap, wrap.identity
         self._links: dict[str, Link] = {}
-        # The handle that a conversation, or else a caller, was given last.
+        # The handle that each conversation was given last.
         self._last: dict[str, str] = {}
         # The agents that registered through us, with their registry: no process belongs to them.
         self._ours: dict[str, Path] = {}
 
     def find(self, ctx: ToolContext, handle: str | None) -> Link | None:
-        """The link with that handle; without one, that of the conversation, else the caller's last."""
+        """The link with that handle; without one, that of the conversation."""
         if handle is None:
-            return self.last(ctx.conversations, ctx.owner)
+            return self.link_of(ctx.origin)
         link = self._links.get(handle)
         if link is None or link.owner != ctx.owner:
             again = f"call {self._identity.name}-set_agent again"
             raise NotFound(f"there is no agent handle {handle[:40]!r}", hint=again)
         return link
 
-    def last(self, conversations: Sequence[str], owner: str) -> Link | None:
-        handles = (self._last.get(who) for who in (*conversations, owner))
-        return self._links.get(next(filter(None, handles), ""))
+    def link_of(self, origin: Origin) -> Link | None:
+        """The link that a conversation was given last."""
+        return self._links.get(self._last.get(origin.conversation, ""))
 
     def require(self, ctx: ToolContext, handle: str | None) -> Link:
         link = self.find(ctx, handle)
-        if link is None:
-            raise NotInitialized(f"Session not initialized. Call {self._identity.name}-set_agent first.")
+        if link is None or not link.has_folder:
+            message = f"Session not initialized. Call {self._identity.name}-set_agent first."
+            raise NotInitialized(message, hint=None if ctx.origin.conversation else _NO_CONVERSATION)
         return link
 
     def environment(self, link: Link | None) -> dict[str, str]:
@@ -103,9 +109,11 @@ class Agents:
             raise NotFound(f"{path} is not a folder", hint="give the folder of a repository")
         if agent_id is not None and not any(_agent_of(line) == agent_id for line in self._registry_lines(cwd)):
             raise NotFound(f"Agent {agent_id[:100]} not found in registry", hint=f"looked in {self._registry(cwd)}")
-        link = self._link(ctx, cwd, agent_id)
+        link = self._link(ctx, None, cwd=cwd, agent_id=agent_id)
         message = f"Session initialized for agent {agent_id}" if agent_id else "Session initialized"
         facts = {"success": True, "message": message, "cwd": str(cwd), "agent_id": agent_id, "handle": link.handle}
+        if not ctx.origin.conversation:
+            facts["hint"] = _NO_CONVERSATION
         return AgentAnswer({name: value for name, value in facts.items() if value is not None})
 
     async def orient(
@@ -115,18 +123,19 @@ class Agents:
         args: Annotated[list[str] | None, Field(description="Further arguments of orient.")] = None,
         agent_handle: Handle = None,
     ) -> AgentAnswer:
-        link = self.require(ctx, agent_handle)
-        result = await self._wrap.run(ctx, ["orient", *(args or [])], link.cwd, self.environment(link))
+        link = self.find(ctx, agent_handle)
+        cwd = link.cwd if link else folder_for(ctx, None)
+        result = await self._wrap.run(ctx, ["orient", *(args or [])], cwd, self.environment(link))
         facts = _object(result.stdout)
         agent_id = facts.get("agent_id")
         if result.exit_code != 0 or not isinstance(agent_id, str):
             return AgentAnswer({"stdout": result.stdout, "stderr": result.stderr or "", "exit_code": result.exit_code})
-        self._ours[agent_id] = self._registry(link.cwd)
-        handle = self._link(ctx, link.cwd, agent_id).handle
+        self._ours[agent_id] = self._registry(cwd)
+        oriented = self._link(ctx, link, cwd=cwd, agent_id=agent_id, has_folder=bool(link and link.has_folder))
         hint = f"Call {self._identity.name}-set_agent with this agent_id to link MCP calls to this registration"
         warning = "Goodbye will not terminate process. Use shell tools for full lifecycle support."
         return AgentAnswer(
-            {**facts, "mcp_hint": hint, "warning": f"Agent registered via MCP. {warning}", "handle": handle}
+            {**facts, "mcp_hint": hint, "warning": f"Agent registered via MCP. {warning}", "handle": oriented.handle}
         )
 
     async def goodbye(
@@ -136,28 +145,31 @@ class Agents:
         reason: Annotated[str | None, Field(description="Why the agent ends.", max_length=1_000)] = None,
         agent_handle: Handle = None,
     ) -> AgentAnswer:
-        link = self.require(ctx, agent_handle)
+        link = self.find(ctx, agent_handle)
         facts: dict[str, Any] = {"should_terminate": True, "use_shell": True}
-        if link.agent_id is None:
-            facts["warning"] = "No agent_id linked to MCP session. Agent should call goodbye via shell."
-            facts["hint"] = f"Use {self._identity.name}-set_agent with agent_id from shell-based orient call"
+        link_first = f"Use {self._identity.name}-set_agent with agent_id from shell-based orient call"
+        if link is None:
+            facts |= {"terminated": False, "warning": _SELF_TERMINATE, "hint": link_first}
+        elif link.agent_id is None:
+            warning = "No agent_id linked to MCP session. Agent should call goodbye via shell."
+            facts |= {"warning": warning, "hint": link_first}
         elif self._ours.get(link.agent_id) == self._registry(link.cwd):
             self._unregister(ctx, link.cwd, link.agent_id)
             self._links[link.handle] = replace(link, agent_id=None)
-            facts["terminated"] = False
-            facts["warning"] = "Cannot terminate agent via MCP. Agent should self-terminate."
-            facts["hint"] = "The registration is removed."
+            facts |= {"terminated": False, "warning": _SELF_TERMINATE, "hint": "The registration is removed."}
         else:
             facts["hint"] = f"Agent must call '{self._wrap.command} goodbye' via shell tool to terminate"
         return AgentAnswer(facts)
 
-    def _link(self, ctx: ToolContext, cwd: Path, agent_id: str | None) -> Link:
-        """A new link in the place of the last one. Of too many, the oldest is forgotten."""
-        link = Link(secrets.token_hex(8), ctx.owner, cwd, str(uuid.uuid4()), agent_id)
+    def _link(self, ctx: ToolContext, before: Link | None, **facts: Any) -> Link:
+        """A new link in the place of the last one, in the same session. Of too many, the oldest is forgotten."""
+        known = self.link_of(ctx.origin) or before
+        session_id = known.session_id if known else str(uuid.uuid4())
+        link = Link(secrets.token_hex(8), ctx.owner, session_id=session_id, **facts)
         self._links[link.handle] = link
-        for who in (*ctx.conversations, ctx.owner):
-            self._last.pop(who, None)
-            self._last[who] = link.handle
+        if ctx.origin.conversation:
+            self._last.pop(ctx.origin.conversation, None)
+            self._last[ctx.origin.conversation] = link.handle
         for table in (self._links, self._last, self._ours):
             while len(table) > _MOST_LINKS:
                 del table[next(iter(table))]

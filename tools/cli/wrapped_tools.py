@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from msgspec import Struct
@@ -28,11 +27,6 @@ class WrappedProgram(Struct, frozen=True):
     help_text: str
     tools: list[Tool]
     agents: Agents | None = None
-
-    def folder_of(self, conversations: Sequence[str], owner: str) -> Path | None:
-        """The folder that a conversation has linked, else the caller's last one."""
-        link = self.agents.last(conversations, owner) if self.agents else None
-        return link.cwd if link else None
 
 
 def wrapped_program(wrap: Wrap, help_text: str = "") -> WrappedProgram:

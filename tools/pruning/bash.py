@@ -28,7 +28,7 @@ from tools.sessions.session import Session
 from tools.shell.shell_exec import command_summary, ended_if_cancelled, sessions, wait_for_end
 
 DEFAULT_TIMEOUT_MS = 30_000
-TimeoutMs = Annotated[int, Field(description="End it after so long.", minimum=100, maximum=300_000)]
+TimeoutMs = Annotated[int, Field(minimum=100, maximum=300_000)]
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _MOST_VARIABLES = 200
 _MOST_VALUE_CHARS = 4_000
@@ -111,6 +111,7 @@ async def bash(
     env: Annotated[dict[str, str] | None, Field(description="Added variables.")] = None,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     max_output_bytes: OutputBytes = None,
+    yield_ms: Annotated[int | None, Field(minimum=1, is_hidden=True)] = None,
 ) -> BashOutput:
     """Run a command to its end; with a question, only the lines of its output that answer it."""
     began = time.monotonic()
@@ -119,7 +120,7 @@ async def bash(
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     session = _start(ctx, root, command, cwd or ".", env, limit)
     with ended_if_cancelled(session):
-        end = await wait_for_end(ctx, session, began, timeout_ms / 1000, ctx.yield_ms)
+        end = await wait_for_end(ctx, session, began, timeout_ms / 1000, yield_ms or ctx.yield_ms)
     stdout, out_cut = _output(session, "stdout", limit)
     stderr, error_cut = _output(session, "stderr", limit)
     result = BashOutput(

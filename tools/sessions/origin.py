@@ -18,6 +18,12 @@ class Origin(NamedTuple):
     chat: str = ""
 
     @property
+    def conversation(self) -> str:
+        """What an identity belongs to: the chat, else the connection; empty if the call names neither."""
+        narrowest = self.chat or self.connection
+        return f"{self.token}/{narrowest}" if narrowest else ""
+
+    @property
     def conversations(self) -> tuple[str, ...]:
         """What identifies the conversation, closest first: output that one has read is still new for another."""
         chat = f"{self.token}/{self.chat}" if self.chat else ""

@@ -28,7 +28,7 @@ from tools.cli.wrap import find_subcommand
 
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, tokenize.INDENT, tokenize.DEDENT)
 EXAMPLE = Path(__file__).parents[3] / "examples" / "binnacle"
-OWNER = Caller("owner", Access(), "rpc")
+OWNER = Caller("owner", Access(), "rpc", connection="a-test")
 
 
 @pytest.fixture(autouse=True)
