@@ -45,7 +45,7 @@ async def test_commands_run_and_sessions_are_read_whatever_the_disk_does(disk: B
     async def look() -> tuple[str, str, bool]:
         executed = await call(disk.daemon, "shell_exec", command="echo one")
         session = await start(disk.daemon, "echo ready; exec cat")
-        sent = {"session_id": session, "input": "two\n", "until": "two\n", "wait_ms": 20_000}
+        sent = {"session_id": session, "input": "two\n", "until": "two\n", "wait_ms": 20_000, "since": 0}
         read = await call(disk.daemon, "shell_send_input", **sent)
         stopped = await call(disk.daemon, "shell_stop_session", session_id=session)
         return executed["stdout"], read["output"], stopped["stopped"]

@@ -49,6 +49,7 @@ class BashOutput(Result, frozen=True):
     duration_ms: int
     running: bool | None = None
     session_id: str | None = None
+    next_offset: int | None = None
     output_path: str | None = None
 
     def render(self) -> str:
@@ -72,7 +73,7 @@ class BashOutput(Result, frozen=True):
     @property
     def _how(self) -> str:
         if self.running:
-            return f"still running as session {self.session_id}; output in {self.output_path}"
+            return f"still running as session {self.session_id}: shell_send_input since={self.next_offset}"
         return f"exit {self.exit_code}"
 
     @property
@@ -135,8 +136,10 @@ async def bash(
         duration_ms=round((time.monotonic() - began) * 1000),
     )
     if end == "session":
-        session.set_read_position(ctx.conversations, session.end)
-        return replace(result, exit_code=None, running=True, session_id=session.id, output_path=session.output_path)
+        session.first_shown = session.end
+        session.set_read_position(ctx.origin, session.first_shown)
+        result = replace(result, exit_code=None, running=True, session_id=session.id, output_path=session.output_path)
+        return replace(result, next_offset=session.first_shown)
     session.release(keeps_output=False)
     return result
 
