@@ -25,7 +25,7 @@ from mcp_agent.page.endpoints import Routes
 from mcp_agent.page.page_files import SAFE_HEADERS
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from mcp_agent.security.authority import parse_authority
-from mcp_agent.security.grants import Grant, Grants, Issued, RefusedGrant
+from mcp_agent.security.grants import ClientGrant, Grants, Issued, RefusedGrant
 from mcp_agent.transports.http import ClientLeft, header, read_body, send_empty, send_json, send_object
 
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
@@ -244,7 +244,7 @@ class Authorization:
         self._note_end(ended, "revoked_by_client")
         return 200, None, _SECRET
 
-    def _note_end(self, grant: Grant | None, reason: str) -> None:
+    def _note_end(self, grant: ClientGrant | None, reason: str) -> None:
         if grant is not None:
             self._daemon.audit.note("oauth_ended", name=grant.name, program=grant.program, reason=reason)
             self._daemon.apply_tokens(self._tokens)

@@ -22,7 +22,7 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.oauth.oauth_clients import LOOPBACK, OAuthClient, OAuthClients, OAuthError
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Routes
 from mcp_agent.security.auth_tokens import Tokens
-from mcp_agent.security.grants import NAME_END, Grant
+from mcp_agent.security.grants import NAME_END, ClientGrant
 
 CODE_S = 60
 _DAY_S = 86_400
@@ -66,7 +66,7 @@ class Code(Struct):
     """A code that a client can exchange for tokens, once."""
 
     request: AuthorizationRequest
-    grant: Grant
+    grant: ClientGrant
     until: float
     is_used: bool = False
 
@@ -77,7 +77,7 @@ class Codes:
     def __init__(self) -> None:
         self._kept: dict[str, Code] = {}
 
-    def create(self, request: AuthorizationRequest, grant: Grant) -> str:
+    def create(self, request: AuthorizationRequest, grant: ClientGrant) -> str:
         now = time.monotonic()
         self._kept = {hashed: code for hashed, code in self._kept.items() if code.until > now}
         text = secrets.token_urlsafe(32)
@@ -126,7 +126,7 @@ class Consent:
         }
 
     async def _answer(self, request: ApiRequest, issuer: str) -> dict[str, Any]:
-        """Grant what was asked for, or deny it; in both cases the browser goes back to the client."""
+        """ClientGrant what was asked for, or deny it; in both cases the browser goes back to the client."""
         query = {name: value for name, value in request.mapping("request").items() if isinstance(value, str)}
         try:
             asked = await self._check(query, issuer)
@@ -147,7 +147,7 @@ class Consent:
         if days is not None and not 0 < days <= _MOST_DAYS:
             raise BadRequest(f"days must be from 1 to {_MOST_DAYS}")
         now = int(time.time())
-        grant = Grant(
+        grant = ClientGrant(
             id=secrets.token_hex(8),
             name=_grant_name(asked, {each.name for each in self._tokens.principals}),
             client=asked.client.id,

@@ -31,7 +31,7 @@ GRACE_S = 60
 _MOST_KEPT = 20
 
 
-class Grant(Struct, frozen=True):
+class ClientGrant(Struct, frozen=True):
     """What one client may do. `client` is its id in OAuth, and `program` what the owner was told that it is."""
 
     id: str
@@ -73,7 +73,7 @@ class Issued(Struct, frozen=True):
 class RefusedGrant(Exception):
     """A token is not valid, or no longer. `ended` is the grant that was ended for it: somebody has copied the token."""
 
-    def __init__(self, message: str, ended: Grant | None = None) -> None:
+    def __init__(self, message: str, ended: ClientGrant | None = None) -> None:
         super().__init__(message)
         self.ended = ended
 
@@ -81,7 +81,7 @@ class RefusedGrant(Exception):
 class _GrantsFile(Struct):
     # Signs the ids of clients that register themselves.
     key: str
-    grants: list[Grant]
+    grants: list[ClientGrant]
     version: int = 1
 
 
@@ -91,9 +91,9 @@ class Grants:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._key = b""
-        self._all: tuple[Grant, ...] = ()
-        self._by_access: dict[str, Grant] = {}
-        self._by_refresh: dict[str, Grant] = {}
+        self._all: tuple[ClientGrant, ...] = ()
+        self._by_access: dict[str, ClientGrant] = {}
+        self._by_refresh: dict[str, ClientGrant] = {}
 
     def reload(self) -> set[str]:
         """Read the file. Returns the names of the grants that are gone. Raises BadToken."""
@@ -133,7 +133,7 @@ class Grants:
                 self._key = base64.b64decode(file.key)
         return self._key
 
-    def add(self, grant: Grant) -> Issued:
+    def add(self, grant: ClientGrant) -> Issued:
         with _changing(self.path) as file:
             grant, issued = _issue(grant, rotates=True)
             file.grants.append(grant)
@@ -159,7 +159,7 @@ class Grants:
             raise RefusedGrant("the refresh token was used before, so everything that came of it is revoked", found)
         return issued
 
-    def end(self, grant_id: str) -> Grant | None:
+    def end(self, grant_id: str) -> ClientGrant | None:
         """End a grant, and give what it was; None if it has ended."""
         with _changing(self.path) as file:
             found = next((each for each in file.grants if each.id == grant_id), None)
@@ -172,14 +172,14 @@ class Grants:
         found = next((each for each in _stored(self.path) if each.name == name), None)
         return found is not None and self.end(found.id) is not None
 
-    def end_by_token(self, token: str, client: str) -> Grant | None:
+    def end_by_token(self, token: str, client: str) -> ClientGrant | None:
         """End the grant of one of its tokens, for the client that it was made for."""
         hashed = _hash(token)
         found = self._by_refresh.get(hashed) or self._by_access.get(hashed)
         return self.end(found.id) if found is not None and client in ("", found.client) else None
 
 
-def _issue(grant: Grant, *, rotates: bool) -> tuple[Grant, Issued]:
+def _issue(grant: ClientGrant, *, rotates: bool) -> tuple[ClientGrant, Issued]:
     """Give a grant a new pair of tokens. Unless it `rotates`, the newest refresh token stays valid beside the new."""
     now = int(time.time())
     access, refresh = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
@@ -217,7 +217,7 @@ def _changing(path: Path) -> Iterator[_GrantsFile]:
             raise BadToken(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
-def _stored(path: Path) -> list[Grant]:
+def _stored(path: Path) -> list[ClientGrant]:
     """The grants that have not expired."""
     return [] if (file := _read(path)) is None else [each for each in file.grants if not each.is_expired]
 
