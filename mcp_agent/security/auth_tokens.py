@@ -50,6 +50,8 @@ class Principal(Struct, frozen=True):
     id: str = ""
     # Where the token is valid: these paths, and what is below them. None of them: everywhere.
     paths: tuple[str, ...] = ()
+    # Of a browser: what its login is known by. It ends with the token, and by itself.
+    login: str = ""
 
     @property
     def owner(self) -> str:
