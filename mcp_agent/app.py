@@ -196,7 +196,7 @@ def compose_pruner(config: Config, root: Path, names: Collection[str], methods: 
     artifacts = artifacts_of(config)
     artifacts.recover()
     audit = AuditLog(config.audit_dir)
-    pruner = pruner_of(config, artifacts, prunes_failures=False)
+    pruner = pruner_of(config, artifacts, is_literal=True)
     shared = ToolContext("", OpenPaths(root, config.closed_paths), sessions=sessions, pruner=pruner, root=root)
     observers = [AuditObserver(audit, gate)]
     dispatcher = _dispatcher(config, gate, shared, threads, artifacts, observers, is_literal=True)
@@ -247,7 +247,7 @@ def artifacts_of(config: Config) -> ArtifactStore:
     return ArtifactStore(config.artifacts_dir, results, pruned, config.id_suffix)
 
 
-def pruner_of(config: Config, store: ArtifactStore, *, prunes_failures: bool = True) -> HostPruner:
+def pruner_of(config: Config, store: ArtifactStore, *, is_literal: bool = False) -> HostPruner:
     """The pruner that the settings ask for, for the daemon and for `mcp-pruner`."""
     return HostPruner(
         store,
@@ -255,5 +255,5 @@ def pruner_of(config: Config, store: ArtifactStore, *, prunes_failures: bool = T
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,
         markers=config.markers,
-        prunes_failures=prunes_failures,
+        is_literal=is_literal,
     )

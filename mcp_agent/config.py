@@ -100,6 +100,11 @@ class Config(Struct, frozen=True):
         return self.state_dir / "daemon.json"
 
     @property
+    def logouts_file(self) -> Path:
+        """Which logins of browsers were ended, until their cookies are too old."""
+        return self.state_dir / "page-logouts.json"
+
+    @property
     def log_file(self) -> Path:
         """What the daemon logs, for `mcp-agent logs`."""
         return self.state_dir / "daemon.log"
@@ -107,6 +112,11 @@ class Config(Struct, frozen=True):
     @property
     def program_help_file(self) -> Path:
         return self.state_dir / "program-help.json"
+
+    @property
+    def client_backups_dir(self) -> Path:
+        """What was in the files of projects before `connect` and `init` changed them."""
+        return self.state_dir / "client-backups"
 
     @property
     def mounts_dir(self) -> Path:
@@ -148,12 +158,14 @@ class Config(Struct, frozen=True):
             self.token_file,
             self.clients_file,
             self.client_tokens_dir,
+            self.client_backups_dir,
             self.journal_dir,
             self.artifacts_dir,
             self.audit_dir,
             self.runtime_file,
             self.lock_file,
             self.mcp_sessions_file,
+            self.logouts_file,
             self.mounts_dir,
             self.copies_dir,
             self.fleet_dir,

@@ -5,7 +5,8 @@
 
 It has at most 8,000 bytes and four levels: few elements of a list, short texts, and only both ends of long ones. The
 root is level 1, and a text or a number is one level below what holds it. What is deeper is described in a few words.
-The same value is always cut in the same way.
+If that is still too much, all of it is shown at a smaller scale: the largest that fits. The same value is always cut in
+the same way.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from mcp_agent.answers.pages import (
     total_count,
     wire_bytes,
 )
-from mcp_agent.answers.reply import ToolReply
+from mcp_agent.answers.reply import ToolReply, largest
 from tools.kit.errors import ToolError
 from tools.kit.results import Block, Result, line_count, quantity
 
@@ -59,8 +60,11 @@ _MOST_PARSED_CHARS = 4_000_000
 # Enough of a text to find it by.
 _SEEN_CHARS = 400
 MOST_DEPTH = 4
-# A text of more lines than a result may have is a log, and shown by its ends.
+# A text of more lines than a result may have is a log, and shown by its ends, at any scale.
 _END_LINES = MOST_LINES // 2
+# The scale at which the limits are those of the contract; at 1 there is next to nothing.
+FULL_SCALE = 50
+_MOST_KEYS = 40
 _KEY_CHARS = 100
 # What is deeper than it may be is written as its own JSON where that is about as short as words for it.
 _FLAT_ELEMENTS = 8
@@ -70,28 +74,6 @@ _HANDLE_ENDINGS = ("_id", "_path", "Id", "Ref", "Cursor")
 
 # The way to what is left out: the fields that say so, given where the next page begins; None if there is none.
 Footer = Callable[[Place | None], Object]
-
-
-class Limits(NamedTuple):
-    """How much is shown of a text, of a line of a log, of each end of a log, of a list, and of an object."""
-
-    string: int
-    line: int
-    lines: int
-    items: int
-    keys: int
-
-
-# From what the contract allows to next to nothing: the first with which a result fits is taken.
-STEPS = (
-    Limits(MOST_STRING, MOST_STRING, _END_LINES, MOST_ITEMS, 40),
-    Limits(MOST_STRING, 240, _END_LINES, MOST_ITEMS, 40),
-    Limits(300, 160, _END_LINES, MOST_ITEMS, 40),
-    Limits(300, 110, _END_LINES, 8, 30),
-    Limits(200, 80, _END_LINES, 5, 30),
-    Limits(120, 60, 5, 3, 20),
-    Limits(50, 40, 1, 1, 8),
-)
 
 
 class Short:
@@ -141,7 +123,7 @@ class Short:
 
         A part of what there is counts as all if the result says how to get the rest.
         """
-        shown, is_cut = self._cut(STEPS[0])
+        shown, is_cut = self._cut(FULL_SCALE)
         rest = self._reply.facts.rest
         footer = {"hasMore": True, "hint": rest} if rest else {}
         if is_cut:
@@ -155,18 +137,14 @@ class Short:
 
     def part(self, place: Place, footer: Footer, whole_text: str) -> bytes:
         """The result with what it has room for. `place` is the beginning of its whole, where that is kept."""
-        for limits in STEPS:
-            if (encoded := self._fit(limits, place, footer, whole_text, self._budget)) is not None:
-                return encoded
+        found = largest(lambda scale: self._fit(scale, place, footer, whole_text, self._budget), FULL_SCALE)
         # One element with a long id, say, is more than the budget allows.
-        encoded = self._fit(STEPS[-1], place, footer, whole_text, None)
-        return encoded or orjson.dumps({**self.head, **footer(None)})
+        found = found or self._fit(1, place, footer, whole_text, None)
+        return found or orjson.dumps({**self.head, **footer(None)})
 
-    def _fit(
-        self, limits: Limits, place: Place, footer: Footer, whole_text: str, most_bytes: int | None
-    ) -> bytes | None:
-        """The part within these limits; None if it is too large for the budget, or without one for the wire."""
-        shown, _ = self._cut(limits)
+    def _fit(self, scale: int, place: Place, footer: Footer, whole_text: str, most_bytes: int | None) -> bytes | None:
+        """The part at this scale; None if it is too large for the budget, or without one for the wire."""
+        shown, _ = self._cut(scale)
         if self._body.is_asked:
             # It takes all the room that the other fields and the footer leave.
             name, text = self._body.field, self._text
@@ -182,14 +160,14 @@ class Short:
         fits = wire_bytes(written) <= MOST_WIRE_BYTES if most_bytes is None else len(encoded) <= most_bytes
         return encoded if fits else None
 
-    def _cut(self, limits: Limits) -> tuple[Object, bool]:
-        """What is shown within these limits, without the way to the rest, and whether something is left out."""
-        fields = self._cutter.cut(limits)
+    def _cut(self, scale: int) -> tuple[Object, bool]:
+        """What is shown at this scale, without the way to the rest, and whether something is left out."""
+        fields = self._cutter.cut(scale)
         is_cut = self._cutter.is_cut or self._has_data
         if self.list_field is None:
             bounds = {} if self._counts_are_true or not self._cutter.is_cut else {"countsAreLowerBounds": True}
             return {**self.head, **fields, **bounds}, is_cut
-        chosen = sorted(self._ranked[: limits.items])
+        chosen = sorted(self._ranked[: scaled(MOST_ITEMS, scale)])
         items = [item_object(self._item(self._entries[index]), index) for index in chosen]
         self._shown_items = len(items)
         listed: Object = {"items": [item for item, _ in items]}
@@ -228,6 +206,11 @@ class Short:
         # The result of a write is a status: it says what was done, and has no content that was asked for.
         is_status = budget.tool is not None and budget.tool.effect == "write" and not is_error
         return STATUS_BYTES if is_status and not self._reply.is_text else TEXT_BYTES
+
+
+def scaled(most: int, scale: int) -> int:
+    """What is left of a limit at this scale: at least one."""
+    return -(-most * scale // FULL_SCALE)
 
 
 def shorten_middle(text: str, most: int) -> str:
@@ -287,12 +270,14 @@ class Cutter:
         self._line_counts = line_counts or {}
         self._ends: dict[int, _Ends] = {}
         self._ranked: dict[int, tuple[list[str], list[int]]] = {}
-        self._limits = STEPS[0]
+        self._most_chars = self._most_items = self._most_keys = 0
         self.is_cut = False
         self.shown: dict[str, int] = {}
 
-    def cut(self, limits: Limits) -> dict[str, Any]:
-        self._limits, self.is_cut, self.shown = limits, False, {}
+    def cut(self, scale: int) -> dict[str, Any]:
+        limits = (MOST_STRING, MOST_ITEMS, _MOST_KEYS)
+        self._most_chars, self._most_items, self._most_keys = (scaled(most, scale) for most in limits)
+        self.is_cut, self.shown = False, {}
         return self._mapping(self._fields, 1)
 
     def _value(self, value: Any, level: int, name: str = "", *, is_field: bool = False) -> Any:
@@ -313,8 +298,10 @@ class Cutter:
 
     def _mapping(self, values: Mapping[str, Any], level: int) -> dict[str, Any]:
         shown: dict[str, Any] = {}
+        # The fields of the result itself stay at any scale: what is passed on is among them.
+        most = _MOST_KEYS if level == 1 else self._most_keys
         for key, value in values.items():
-            if len(shown) == self._limits.keys:
+            if len(shown) == most:
                 self.is_cut = True
                 shown["..."] = f"{len(values) - len(shown)} more keys"
                 break
@@ -327,7 +314,7 @@ class Cutter:
         return shown
 
     def _list(self, values: Sequence[Any], level: int) -> Any:
-        most = self._limits.items
+        most = self._most_items
         if not values:
             return []
         if len(values) <= most and level < MOST_DEPTH:
@@ -339,7 +326,7 @@ class Cutter:
         return self._describe(values)
 
     def _text(self, text: str, level: int, name: str) -> Any:
-        most = self._limits.string
+        most = self._most_chars
         if len(text) <= most and text.count("\n") < MOST_LINES:
             return text
         if level + 2 <= MOST_DEPTH and "\n" in text:
@@ -355,9 +342,8 @@ class Cutter:
         ends = self._ends.get(id(text))
         if ends is None:
             ends = self._ends[id(text)] = _Ends.of(text)
-        count = self._limits.lines
         total = max(ends.total, self._line_counts.get(name, 0))
-        if name and total > 2 * count and (best := self._best(text)):
+        if name and total > MOST_LINES and (best := self._best(text)):
             self.is_cut = True
             self.shown[name] = 0
             shown_lines = sum(len(run) for run in best)
@@ -367,9 +353,9 @@ class Cutter:
                 "totalCount": total,
                 "hasMore": True,
             }
-        head = ends.head[:count]
+        head = ends.head
         left = total - len(head)
-        tail = ends.tail[-min(count, left) :] if left else []
+        tail = ends.tail[-min(_END_LINES, left) :] if left else []
         omitted = left - len(tail)
         lines = [self._line(line) for line in (*head, *tail)]
         has_more = omitted > 0 or any(is_cut for _, is_cut in lines)
@@ -394,22 +380,20 @@ class Cutter:
             lines = text.split("\n")
             known = self._ranked[id(text)] = lines, rank_lines(lines, self._question)
         lines, ranked = known
-        return [
-            [lines[index] for index in run] for run in group_runs(ranked, 2 * self._limits.lines, self._limits.items)
-        ]
+        return [[lines[index] for index in run] for run in group_runs(ranked, MOST_LINES, self._most_items)]
 
     def _run(self, lines: list[str]) -> str:
         text = "\n".join(self._line(line)[0] for line in lines)
-        most = self._limits.string
+        most = self._most_chars
         return text if len(text) <= most else f"{text[: most - 3]}..."
 
     def _line(self, line: str) -> tuple[str, bool]:
-        most = self._limits.line
+        most = self._most_chars
         return (line, False) if len(line) <= most else (f"{line[: most - 3]}...", True)
 
     def _describe(self, value: Mapping[str, Any] | Sequence[Any]) -> str:
         flat = _flat(value)
-        if flat is not None and len(flat) <= self._limits.string:
+        if flat is not None and len(flat) <= self._most_chars:
             return flat
         self.is_cut = True
         if not isinstance(value, Mapping):

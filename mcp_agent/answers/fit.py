@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from mcp_agent.answers.budget import MESSAGE, MOST_RESULT_BYTES, Budget, TextLimit, choose_form, text_limit, utf8
 from mcp_agent.answers.compact import Short
 from mcp_agent.answers.pages import Object, Pages, Place, digest_of, next_page_hint, shorten
-from mcp_agent.answers.reply import Blocks, Compact, ToolReply, Written, text_of
+from mcp_agent.answers.reply import Blocks, Compact, ToolReply, Written, largest, text_of
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
 from registry.gate import Access, Shape
 from tools.kit.errors import ToolError
@@ -35,8 +35,6 @@ _SAMPLE = 1_000
 # Room for the sentence that stands for blocks which do not fit, and for the one on where the whole is.
 _NOTE_BYTES = 1_000
 _KEPT_NOTE_BYTES = 200
-# The largest part that fits is searched for until it is known to half a percent.
-_PRECISION = 200
 _PART_CHARS = 256 * 1024
 # A kept list has line breaks between its elements, so that it can be searched by lines: up to so many.
 _MOST_LINES = 1_000
@@ -338,19 +336,15 @@ def _both_ends(whole: str, limit: TextLimit, gap: Callable[[int, int], str]) -> 
 
     An end that is one long line is not shown, and a beginning that is one is cut in the line.
     """
-    best = gap(0, len(whole))
-    low, high = 0, min(len(whole), limit.most_bytes)
-    while high - low > 1 + high // _PRECISION:
-        middle = (low + high) // 2
-        tail = whole.find("\n", len(whole) - middle // 2, len(whole) - 1) + 1 or len(whole)
-        head = line_cut(whole, middle - (len(whole) - tail))
+
+    def shown(size: int) -> str | None:
+        tail = whole.find("\n", len(whole) - size // 2, len(whole) - 1) + 1 or len(whole)
+        head = line_cut(whole, size - (len(whole) - tail))
         between = "" if whole[head - 1] == "\n" else "\n"
-        shown = f"{whole[:head]}{between}{gap(head, tail)}\n{whole[tail:]}"
-        if limit.holds(shown):
-            low, best = middle, shown
-        else:
-            high = middle
-    return best
+        text = f"{whole[:head]}{between}{gap(head, tail)}\n{whole[tail:]}"
+        return text if limit.holds(text) else None
+
+    return largest(shown, min(len(whole), limit.most_bytes) - 1) or gap(0, len(whole))
 
 
 def _cut_fields(value: Mapping[str, Any], facts: Mapping[str, Any], fits: Callable[[bytes], bool]) -> bytes:
@@ -358,23 +352,21 @@ def _cut_fields(value: Mapping[str, Any], facts: Mapping[str, Any], fits: Callab
     shown = dict(value)
     while shown:
         key = max(shown, key=lambda key: _length(shown[key]))
-        whole = shown[key]
-        if not isinstance(whole, str | list) or not whole:
-            del shown[key]
-            continue
-        low, high = 0, min(len(whole), MOST_RESULT_BYTES) + 1
-        while high - low > 1 + high // _PRECISION:
-            middle = (low + high) // 2
-            shown[key] = whole[: line_cut(whole, middle) if isinstance(whole, str) else middle]
-            if fits(orjson.dumps({**shown, **facts})):
-                low = middle
-            else:
-                high = middle
-        shown[key] = whole[: line_cut(whole, low) if isinstance(whole, str) else low]
-        encoded = orjson.dumps({**shown, **facts})
-        if fits(encoded):
+        whole = shown.pop(key)
+        if isinstance(whole, str | list) and (encoded := _cut_field(key, whole, {**shown, **facts}, fits)) is not None:
             return encoded
     return orjson.dumps(facts)
+
+
+def _cut_field(
+    key: str, whole: str | list[Any], others: Mapping[str, Any], fits: Callable[[bytes], bool]
+) -> bytes | None:
+    def cut(size: int) -> bytes | None:
+        shown = whole[: line_cut(whole, size) if isinstance(whole, str) else size]
+        encoded = orjson.dumps({key: shown, **others})
+        return encoded if fits(encoded) else None
+
+    return largest(cut, min(len(whole), MOST_RESULT_BYTES)) or cut(0)
 
 
 def _length(value: Any) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from tools.kit.errors import ToolError
 from tools.kit.results import NO_BODY, Block, Content, Media, PruningMetadata, Result, ResultFacts
 
+_T = TypeVar("_T")
 # The largest part that fits is searched for until it is known to half a percent.
 _PRECISION = 200
 
@@ -93,18 +94,29 @@ class ToolReply:
         return [*self.body.content.blocks, *({"type": "text", "text": line} for line in self.remarks.lines)]
 
     def largest_part(self, fits: Callable[[ToolReply], bool], most: int) -> ToolReply | None:
-        """The largest part that `fits`, to half a percent; None if there is none. `most` is an upper bound."""
-        best: ToolReply | None = None
-        low, high = 0, most + 1 if self.body.cut is not None else 0
-        while self.body.cut is not None and high - low > 1 + high // _PRECISION:
-            middle = (low + high) // 2
-            cut = self.body.cut(middle)
-            part = None if cut is None else ToolReply(cut, self.remarks)
-            if part is not None and fits(part):
-                low, best = middle, part
-            else:
-                high = middle
-        return best
+        """The largest part that `fits`; None if there is none. `most` is an upper bound."""
+        cut = self.body.cut
+
+        def part(size: int) -> ToolReply | None:
+            answer = None if cut is None else cut(size)
+            reply = None if answer is None else ToolReply(answer, self.remarks)
+            return reply if reply is not None and fits(reply) else None
+
+        return largest(part, most)
+
+
+def largest(make: Callable[[int], _T | None], most: int) -> _T | None:
+    """What `make` gives for the largest size up to `most` for which it gives something; to half a percent."""
+    best: _T | None = None
+    low, high = 0, most + 1
+    while high - low > 1 + high // _PRECISION:
+        middle = (low + high) // 2
+        made = make(middle)
+        if made is None:
+            high = middle
+        else:
+            low, best = middle, made
+    return best
 
 
 def text_of(blocks: Iterable[Block]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_agent import __version__
 from mcp_agent.process.logs import event
-from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
+from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner, shown_url
 from mcp_agent.pruning_service.worker_pool import WorkerPool
 from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.kit.results import Detail, ErrorCode, Focused, PruningMetadata, Reason
@@ -26,7 +26,8 @@ FOCUS_KEEP_LINES = 40
 class HostPruner:
     """Prunes for every tool of a process.
 
-    `url` decides how: a service, the built-in engine (None), or not at all (the empty string).
+    `url` decides how: a service, the built-in engine (None), or not at all (the empty string). `is_literal`: the
+    contract of the pruning tools holds to the letter, as in `mcp-pruner`.
     """
 
     def __init__(
@@ -37,12 +38,13 @@ class HostPruner:
         timeout_s: float,
         max_input_chars: int,
         markers: Language = "fr",
-        prunes_failures: bool = True,
+        is_literal: bool = False,
     ) -> None:
         self._store = store
         self._timeout_s = timeout_s
         self.is_on = url != ""
-        self.prunes_failures = prunes_failures
+        self._is_literal = is_literal
+        self.prunes_failures = not is_literal
         self.max_input_chars = max_input_chars
         self.language: Language = markers
         self.workers = WorkerPool()
@@ -100,8 +102,8 @@ class HostPruner:
             return _skip(text, "no_focus_question")
         if not self.is_on:
             return _skip(text, "disabled_or_unconfigured")
-        if self._remote is not None and self._remote.is_breaker_open:
-            return _skip(text, "disabled_or_unconfigured", "circuit_open")
+        if not text:
+            return _skip(text, "output_empty")
         question = question.strip()
         if self._remote is not None:
             return await self._focus_remotely(text, question, self._remote, is_line, tool=tool, call_id=call_id)
@@ -134,15 +136,18 @@ class HostPruner:
         tool: str,
         call_id: str,
     ) -> Focused:
-        if not text:
-            return _skip(text, "output_empty")
         if _size(text) > MOST_INPUT_BYTES:
             return _skip(text, "too_large")
+        if (resting := remote.open_breaker) is not None:
+            failure = PruningMetadata.of_failure(resting.code, resting.message, _size(text), 0, "circuit_open")
+            return Focused(text, failure)
         attempt = _Attempt(text, tool=tool, call_id=call_id, url=remote.url)
         try:
             pruned = await remote.prune(text, question, is_line)
         except PrunerFailed as error:
             return attempt.fail(error.code, error.message)
+        if not self._is_literal and len(pruned) >= len(text):
+            return attempt.keep_all("not_shorter")
         return attempt.succeed(pruned)
 
     def _focus_locally(
@@ -159,8 +164,6 @@ class HostPruner:
         keep: float | None,
     ) -> Focused:
         """Prune the text with a worker, in the calling thread."""
-        if not text:
-            return _skip(text, "output_empty")
         if len(text) > self.max_input_chars:
             return _skip(text, "too_large")
         if _is_short(text):
@@ -216,7 +219,12 @@ class _Attempt:
         self._call_id = call_id
         self._raw_bytes = _size(text)
         self._level = logging.DEBUG if url is None else logging.INFO
-        self._log(self._level, "pruner.call_start", endpoint=url or "built-in", input_bytes=self._raw_bytes)
+        self._log(
+            self._level,
+            "pruner.call_start",
+            endpoint="built-in" if url is None else shown_url(url),
+            input_bytes=self._raw_bytes,
+        )
         self._began = time.perf_counter()
 
     def succeed(

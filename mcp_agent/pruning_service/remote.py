@@ -12,10 +12,10 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
@@ -29,6 +29,7 @@ _MOST_ANSWER_BYTES = 16 * 1024 * 1024
 _MOST_REQUESTS = 8
 _MOST_FAILURES = 3
 _BREAKER_OPEN_S = 30.0
+_NOT_ASKED = "the pruning service failed three times and is asked again half a minute later"
 _INCOMPLETE = "the service closed the connection before its answer was complete"
 _ANSWER_FIELDS = ("pruned_code", "content", "text")
 GAP = re.compile(r"\s*\(filtered \d+ lines\)\s*")
@@ -44,41 +45,50 @@ class PrunerFailed(Exception):
         self.message = message
 
 
+def shown_url(url: str) -> str:
+    """The URL of a service as logs and `/health` show it: its query and its user may be keys."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
 class RemotePruner:
-    """One service behind a circuit breaker: while `is_breaker_open`, it must not be asked."""
+    """One service behind a circuit breaker: while `open_breaker` gives an error, it must not be asked."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self.url = url
         self._timeout_s = timeout_s
         self._failures = 0
         self._open_until = 0.0
+        self._last_failure: PrunerFailed | None = None
         # Threads of its own: a service that hangs must not hold the threads that others need.
         self._threads = ThreadPoolExecutor(_MOST_REQUESTS, thread_name_prefix="pruning-service")
 
     @property
-    def is_breaker_open(self) -> bool:
-        return time.monotonic() < self._open_until
+    def open_breaker(self) -> PrunerFailed | None:
+        """Why the service is not asked now; None: it may be asked."""
+        last = self._last_failure
+        if last is None or time.monotonic() >= self._open_until:
+            return None
+        return PrunerFailed(last.code, f"{_NOT_ASKED}; the last failure: {last.message}")
 
     async def prune(self, code: str, query: str, is_line: Callable[[str], bool] | None = None) -> str:
-        """The lines of `code` that the service keeps for `query`. Raises PrunerFailed.
+        """What the service gives for `code` and `query`, whatever its length. Raises PrunerFailed.
 
         `is_line` says whether a line can be one of such a text at all.
         """
         try:
             answer = await self._post(orjson.dumps({"code": code, "query": query}))
             pruned = _text(answer)
-            check(code, pruned, is_line)
-        except PrunerFailed:
+            check(pruned, is_line)
+        except PrunerFailed as error:
             self._failures += 1
+            self._last_failure = error
             if self._failures >= _MOST_FAILURES:
                 # Half-open afterwards: one more failure opens the breaker again.
                 self._failures = _MOST_FAILURES - 1
                 self._open_until = time.monotonic() + _BREAKER_OPEN_S
             raise
         self._failures = 0
-        if code.strip() and next(_lines_left(pruned), None) is None:
-            # No failure of the service, and no answer for a reader either.
-            raise PrunerFailed("invalid_response", "the service left nothing of the text")
         return pruned
 
     def close(self) -> None:
@@ -162,23 +172,14 @@ def _read_answer(response: http.client.HTTPResponse) -> bytes:
     return answer
 
 
-def check(code: str, pruned: str, is_line: Callable[[str], bool] | None = None) -> None:
-    """Raise PrunerFailed for an answer that cannot be a pruning of `code`.
-
-    It is larger than the text, or has a line that `is_line` rejects.
-    """
-    if len(pruned) > len(code):
-        raise PrunerFailed("invalid_response", f"the answer is larger than the text ({len(pruned)} > {len(code)})")
+def check(pruned: str, is_line: Callable[[str], bool] | None) -> None:
+    """Raise PrunerFailed for an answer with a line that `is_line` rejects; empty lines and marks of gaps are none."""
     if is_line is None:
         return
-    strange = next((line for line in _lines_left(pruned) if not is_line(line)), None)
+    lines = (line for line in pruned.split("\n") if line.strip() and not GAP.fullmatch(line))
+    strange = next((line for line in lines if not is_line(line)), None)
     if strange is not None:
         raise PrunerFailed("invalid_response", f"the service sent a line that is no match: {strange[:80]!r}")
-
-
-def _lines_left(pruned: str) -> Iterator[str]:
-    """The lines of an answer that are lines of the text: without empty ones and the marks of gaps."""
-    return (line for line in pruned.split("\n") if line.strip() and not GAP.fullmatch(line))
 
 
 def _text(answer: bytes) -> str:

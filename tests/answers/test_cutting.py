@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_agent.answers.compact import MOST_DEPTH, STEPS, Cutter, Limits
-from mcp_agent.answers.pages import MOST_STRING
+from mcp_agent.answers.compact import FULL_SCALE, MOST_DEPTH, Cutter, scaled
+from mcp_agent.answers.pages import MOST_ITEMS, MOST_LINES, MOST_STRING
 
 _TEXTS = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=40),
@@ -28,19 +28,19 @@ _JSON = st.recursive(
 )
 
 
-def _cut(value: Any, limits: Limits = STEPS[0]) -> tuple[Any, bool]:
+def _cut(value: Any) -> tuple[Any, bool]:
     cutter = Cutter({"value": value})
-    return cutter.cut(limits)["value"], cutter.is_cut
+    return cutter.cut(FULL_SCALE)["value"], cutter.is_cut
 
 
-@given(value=_JSON, limits=st.sampled_from(STEPS))
-def test_any_value_is_cut_to_its_limits_and_always_alike(value: Any, limits: Limits) -> None:
+@given(value=_JSON, scale=st.integers(1, FULL_SCALE))
+def test_any_value_is_cut_to_its_limits_and_always_alike(value: Any, scale: int) -> None:
     cutter = Cutter({"value": value})
-    shown = cutter.cut(limits)
+    shown = cutter.cut(scale)
     assert _depth(shown) <= MOST_DEPTH
-    assert _longest(shown, list) <= limits.items or _longest(shown, list) <= limits.lines
+    assert _longest(shown, list) <= max(scaled(MOST_ITEMS, scale), MOST_LINES // 2)
     assert _longest(shown, str) <= MOST_STRING
-    assert Cutter({"value": value}).cut(limits) == shown
+    assert Cutter({"value": value}).cut(scale) == shown
     assert orjson.loads(orjson.dumps(shown)) == shown
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from mcp_agent.pruning_service.host_pruner import HostPruner
+from mcp_agent.pruning_service.remote import shown_url
 from mcp_agent.storage.artifact_store import ArtifactStore
+from tests.support.daemon import running
 from tests.support.pruner_stdio import reader
 from tests.support.pruning_service import Service, service
 from tests.support.waiting import eventually
@@ -64,9 +66,6 @@ async def test_the_pruned_text_is_taken_from_the_first_field_that_has_it(
     ("behaviour", "code", "message"),
     [
         ("unchanged with error_msg", "invalid_response", "the model is not loaded"),
-        ("nothing left", "invalid_response", "left nothing of the text"),
-        ("empty", "invalid_response", "left nothing of the text"),
-        ("larger than the input", "invalid_response", "larger than the text"),
         ("too large for us", "invalid_response", "larger than"),
         ("endless headers", "invalid_response", "got more than 100 headers"),
         ("not json", "invalid_response", "not JSON"),
@@ -130,26 +129,61 @@ async def test_after_three_failures_it_is_left_alone(remote: Service, tmp_path: 
     pruner = _pruner(remote.url, tmp_path)
     remote.behaviour = "server error"
     attempts = [(await _focused(pruner)).pruning.attempted for _ in range(5)]
-    assert (attempts, len(remote.asked)) == ([True, True, True, False, False], 3)
+    assert (attempts, len(remote.asked)) == ([True] * 5, 3)
     resting = (await _focused(pruner)).pruning
-    assert (resting.reason, resting.detail, resting.fallback) == ("disabled_or_unconfigured", "circuit_open", False)
-    assert resting.note == "not pruned: the pruning service failed three times and is asked again half a minute later"
+    assert (resting.reason, resting.detail, resting.fallback) == ("pruner_error", "circuit_open", True)
+    assert resting.error is not None
+    assert resting.error["code"] == "http_error"
+    assert resting.note == (
+        "not pruned: the pruning service failed three times and is asked again half a minute later; "
+        "the last failure: the service answered with status 500"
+    )
+    assert (await _focused(pruner, "")).pruning.reason == "output_empty"
 
 
-async def test_an_answer_that_prunes_strongly_is_used_and_no_failure(remote: Service, tmp_path: Path) -> None:
-    pruner = _pruner(remote.url, tmp_path)
-    remote.behaviour = "nothing left"
-    assert [(await _focused(pruner)).text for _ in range(4)] == [TEXT] * 4
-    remote.behaviour = "one line"
-    seen = await _focused(pruner)
-    assert (seen.text, seen.pruning.applied) == ("line 0 of the text", True)
+# What a service may answer, and what is then the text.
+ANSWERS = {
+    "empty": "",
+    "nothing left": "(filtered 60 lines)",
+    "one line": "line 0 of the text",
+    "unchanged": TEXT,
+    "larger than the input": TEXT + TEXT,
+}
 
 
-async def test_a_text_that_comes_back_whole_is_used_and_the_note_says_so(remote: Service, tmp_path: Path) -> None:
-    remote.behaviour = "unchanged"
-    pruning = (await _focused(_pruner(remote.url, tmp_path))).pruning
-    assert (pruning.applied, pruning.fallback, pruning.pruned_bytes) == (True, False, len(TEXT))
-    assert pruning.note == "not pruned: no line could be left out"
+@pytest.mark.parametrize("behaviour", list(ANSWERS))
+def test_mcp_pruner_uses_any_valid_answer_whatever_its_length(remote: Service, tmp_path: Path, behaviour: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "text.txt").write_text(TEXT)
+    remote.behaviour = behaviour
+    with reader(tmp_path, root, PRUNER_URL=remote.url) as served:
+        answers = [
+            served.call(tool, **arguments, context_focus_question="which?")
+            for tool, arguments in [("read", {"file_path": "text.txt"}), ("bash", {"command": "cat text.txt"})] * 2
+        ]
+    assert [each.get("content", each.get("stdout")) for each in answers] == [ANSWERS[behaviour]] * 4
+    assert [each["pruning"]["applied"] for each in answers] == [True] * 4
+    assert {each["pruning"]["pruned_bytes"] for each in answers} == {len(ANSWERS[behaviour])}
+    assert len(remote.asked) == 4, "none of them was a failure"
+
+
+@pytest.mark.parametrize("behaviour", list(ANSWERS))
+async def test_the_daemon_leaves_an_answer_aside_that_is_not_shorter_and_counts_no_failure(
+    remote: Service, home: Path, behaviour: str
+) -> None:
+    (home / "text.txt").write_text(TEXT)
+    remote.behaviour = behaviour
+    is_shorter = len(ANSWERS[behaviour]) < len(TEXT)
+    with running(home, extra={"PRUNER_URL": remote.url}) as daemon:
+        for _ in range(4):
+            call = {"name": "read", "arguments": {"file_path": "text.txt", "context_focus_question": "which?"}}
+            read = (await daemon.rpc("tools/call", **call))["result"]["structuredContent"]
+            assert read["content"] == (ANSWERS[behaviour] if is_shorter else TEXT)
+            assert (read["pruning"]["applied"], read["pruning"].get("detail")) == (
+                (True, None) if is_shorter else (False, "not_shorter")
+            )
+    assert len(remote.asked) == 4, "none of them was a failure"
 
 
 async def test_lines_that_cannot_be_of_the_text_are_a_failure_like_any_other(remote: Service, tmp_path: Path) -> None:
@@ -163,7 +197,7 @@ async def test_lines_that_cannot_be_of_the_text_are_a_failure_like_any_other(rem
             "code": "invalid_response",
             "message": "the service sent a line that is no match: 'line 0 of the text'",
         }
-    assert (await _focused(pruner)).pruning.reason == "disabled_or_unconfigured", "it is left alone"
+    assert (await _focused(pruner)).pruning.detail == "circuit_open", "it is left alone"
 
 
 async def test_a_success_in_between_forgives_failures(remote: Service, tmp_path: Path) -> None:
@@ -233,3 +267,8 @@ def test_the_three_tools_send_what_their_contract_says(remote: Service, tmp_path
     assert (unread["match_count"], unread["pruning"]["error"]["code"]) == (10, "invalid_response")
     events = [line["event"] for line in served.log("pruner.call_ok") if line["event"].startswith("pruner.")]
     assert events[:2] == ["pruner.call_start", "pruner.call_ok"]
+
+
+def test_a_url_is_shown_without_what_may_be_a_key() -> None:
+    """Seen: `/health` left the query out, and each line of the log had it."""
+    assert shown_url("https://me:secret@host:8000/prune?key=secret#x") == "https://host:8000/prune"

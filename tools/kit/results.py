@@ -61,12 +61,12 @@ Reason = Literal["disabled_or_unconfigured", "no_focus_question", "too_large", "
 ErrorCode = Literal["timeout", "http_error", "invalid_response"]
 # More than the reason says: the output is short enough to be seen whole; the engine found nothing to go by, or nothing
 # to leave out; the circuit breaker of the service is open; the output is that of a failed command, in `mcp-pruner`.
-Detail = Literal["short_output", "nothing_matched", "nothing_dropped", "circuit_open", "command_failed"]
+Detail = Literal["short_output", "nothing_matched", "nothing_dropped", "not_shorter", "circuit_open", "command_failed"]
 
 _NOTES: dict[Detail | Reason, str] = {
     "nothing_matched": "no word of the question is in it",
     "nothing_dropped": "no line could be left out",
-    "circuit_open": "the pruning service failed three times and is asked again half a minute later",
+    "not_shorter": "the pruning service left nothing out",
     "too_large": "it is too large",
 }
 
@@ -122,7 +122,9 @@ class PruningMetadata(JsonObject, frozen=True):
         )
 
     @classmethod
-    def of_failure(cls, code: ErrorCode, message: str, raw_bytes: int, duration_ms: int) -> PruningMetadata:
+    def of_failure(
+        cls, code: ErrorCode, message: str, raw_bytes: int, duration_ms: int, detail: Detail | None = None
+    ) -> PruningMetadata:
         """An engine was asked and its answer cannot be used, so the output is the raw one."""
         return cls(
             attempted=True,
@@ -130,6 +132,7 @@ class PruningMetadata(JsonObject, frozen=True):
             fallback=True,
             raw_bytes=raw_bytes,
             reason="pruner_error",
+            detail=detail,
             pruner_duration_ms=duration_ms,
             error={"code": code, "message": message},
         )

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
+from mcp_agent.cli.clients import own_tokens
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.cli.commands.policy_change import read_registry
@@ -20,6 +21,7 @@ from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.config import load
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.auth_tokens import ClientToken
+from mcp_agent.storage.audit_log import note_command
 from registry.user_error import UsageError, UserError
 
 _LIFETIME = re.compile(r"(\d{1,6})([mhdw])")
@@ -57,6 +59,7 @@ def create(options: Namespace) -> CommandReply:
         read_registry(config, daemon)[1][profile]
     lifetime_s = None if options.expires is None else parse_lifetime(options.expires)
     token = auth_tokens.create(config.clients_file, options.name, profile, options.form, lifetime_s)
+    note_command(config.audit_dir, "token_created", name=options.name, profile=profile)
     until = "" if lifetime_s is None else f", valid until {_time(int(time.time()) + lifetime_s)}"
     print(f"{options.name}: {_profile_phrase(profile)}, form {options.form}{until}. The token is shown this once:")
     print(token)
@@ -129,6 +132,7 @@ def revoke(options: Namespace) -> CommandReply:
         raise UsageError("the owner's token cannot be revoked; `mcp-agent token rotate` replaces it")
     daemon = daemon_client.find(config)
     auth_tokens.revoke(config.clients_file, options.name)
+    note_command(config.audit_dir, "token_revoked", name=options.name)
     put_into_force(daemon)
     print(f"{options.name} is revoked: its token is no longer accepted")
     return CommandReply({"name": options.name, "revoked": True})
@@ -143,16 +147,19 @@ def revoke(options: Namespace) -> CommandReply:
 def rotate(options: Namespace) -> CommandReply:
     """Replace the token of the owner or of a client."""
     config = load(vars(options))
+    is_of_connect = False
     # Found before the change: the owner's old token is the one that it still accepts.
     daemon = daemon_client.find(config)
     if options.name not in (None, auth_tokens.OWNER):
         token = auth_tokens.rotate(config.clients_file, options.name)
+        is_of_connect = own_tokens.renew_token(config, options.name, token)
     elif daemon is not None and not daemon.token_file:
         raise UserError(
             f"the running daemon has the owner's token from {auth_tokens.VARIABLE}; start it with another one there"
         )
     else:
         token = auth_tokens.rotate_owner(config.token_file if daemon is None else Path(daemon.token_file))
+    note_command(config.audit_dir, "token_rotated", name=options.name or auth_tokens.OWNER)
     try:
         put_into_force(daemon)
     except UserError:
@@ -162,6 +169,8 @@ def rotate(options: Namespace) -> CommandReply:
         put_into_force(replace(daemon, token=token))
     print(f"{options.name or auth_tokens.OWNER} has a new token; the old one is no longer accepted:")
     print(token)
+    if is_of_connect:
+        print(f"A client that has it in its file is given the new one by: mcp-agent connect {options.name}")
     return CommandReply({"name": options.name or auth_tokens.OWNER, "token": token})
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from mcp_agent.cli.clients.config_file import short_path
 from mcp_agent.cli.commands import running, service
-from mcp_agent.cli.commands.connect import DEFAULT_NAME, connected_clients, remove_everywhere
+from mcp_agent.cli.commands.connect import connected_clients, remove_everywhere
+from mcp_agent.cli.commands.connect_options import DEFAULT_NAME
 from mcp_agent.cli.declaration import DRY_RUN, TOKENS, YES, CommandReply, command, is_confirmed
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import Config, config_folder, load
@@ -19,7 +20,8 @@ from mcp_agent.process.runtime_file import any_daemon
 # What a state folder has of us. Whatever else is in it is not ours.
 _IN_STATE = (
     "artifacts audit client-tokens copies cursor.key daemon.json daemon.log daemon.log.1 fleet gateway journal "
-    "mcp-sessions.json mounts program-help.json pruned serve.lock serve.log sessions token tokens.json"
+    "mcp-sessions.json mounts page-logouts.json program-help.json pruned serve.lock serve.log sessions token "
+    "tokens.json"
 ).split()
 _POLICY = ("tools.json", "gateway-tools.json")
 
