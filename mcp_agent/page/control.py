@@ -12,7 +12,7 @@ from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Endpoint, Routes
 from mcp_agent.page.health import HealthRoute
-from mcp_agent.security.auth_tokens import BadToken, Tokens, check_unused
+from mcp_agent.security.auth_tokens import BadToken, Tokens
 from registry.catalog import label
 from registry.consequences import describe_change
 from registry.deny_rules import describe_rules
@@ -69,7 +69,7 @@ class Control:
         daemon = self._daemon
         edit = edit_named(name, request.body)
         if isinstance(edit, DeleteProfile):
-            await asyncio.to_thread(check_unused, self._tokens.clients_file, request.text("profile"))
+            await asyncio.to_thread(self._tokens.check_unused, request.text("profile"))
         clients = Counter(
             (each.name, each.client, _WIRES.get(each.transport, each.transport), each.access)
             for each in self._connected()

@@ -14,11 +14,11 @@ from typing import Any
 
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.policy_change import make_change, print_change, read_registry
+from mcp_agent.cli.commands.token import every_token
 from mcp_agent.cli.declaration import COMMON, STOP_SESSIONS, Argument, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
 from mcp_agent.process.printing import one_line
-from mcp_agent.security import auth_tokens
 from registry.edits import edit_named, profile_entry
 from registry.profiles import EFFECTS, BadRegistry
 from registry.user_error import UsageError, UserError
@@ -190,7 +190,7 @@ def edit(options: Namespace) -> CommandReply:
 )
 def remove(options: Namespace) -> CommandReply:
     """Remove a profile from tools.json; a built-in one is then as it was shipped."""
-    auth_tokens.check_unused(load(vars(options)).clients_file, options.id)
+    every_token(load(vars(options))).check_unused(options.id)
     report = make_change(options, "profiles/delete", {"profile": options.id})
     print(f"Removed {options.id} from tools.json.")
     print_change(report)
