@@ -368,7 +368,7 @@ async def test_a_token_narrowed_since_reads_none_of_its_old_artifacts(daemon: Da
 async def test_no_way_removes_a_profile_that_a_token_has(daemon: Daemon) -> None:
     assert daemon.cli("profile", "create", "mine").returncode == 0
     _create(daemon, "laptop", "--profile", "mine")
-    told = "the profile mine is that of the token laptop; revoke it first"
+    told = "the profile mine is that of the token laptop; revoke the token first: mcp-agent token revoke NAME"
     done = daemon.cli("profile", "remove", "mine")
     assert (done.returncode, done.stderr) == (1, f"mcp-agent: {told}\n")
     async with daemon.http() as http:
