@@ -12,17 +12,17 @@ from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, detect_encoding
-from tools.filesystem.changes import undo_note
+from tools.filesystem.changes import ChangeResult
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
 from tools.filesystem.patch.operations import Operation, one_edit, read_operations
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts, quantity, short_path
+from tools.kit.results import quantity, short_path
 from tools.kit.spec import tool
 
 
-class Patched(Result, frozen=True):
+class Patched(ChangeResult, frozen=True):
     path: str
     operations_applied: int
     diff: str | None = None
@@ -30,13 +30,6 @@ class Patched(Result, frozen=True):
     preview: list[Preview] | None = None
     encoding: str | None = None
     rev: str | None = None
-    undo_id: str | None = None
-    undoable: bool | None = None
-    why: str | None = None
-
-    @property
-    def facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         what = f"{self.operations_applied} operation{'' if self.operations_applied == 1 else 's'}"
@@ -47,7 +40,7 @@ class Patched(Result, frozen=True):
             header = " · ".join([self.path, f"dry run, {what} would apply", *missed, *(self.notes or [])])
         else:
             rev = [f"rev {self.rev}"] if self.rev else []
-            undo = undo_note(self.undo_id, self.why)
+            undo = self.undo_note
             header = " · ".join([self.path, f"{what} applied", *(self.notes or []), *rev, undo])
         return f"{header}\n{self.diff or ''}"
 
