@@ -24,8 +24,8 @@ APP = "mcp-agent"
 _OTHER_VARIABLES = ("MCP_AGENT_TOKEN", "MCP_AGENT_SESSION", "MCP_AGENT_MOUNTED_BY")
 # Of a setting that is gone, and that a box must not run without.
 _UNSIGNED = (
-    "calls are not signed any more, so this box could not check what it is to check; take the setting away if you trust "
-    "whoever runs the NATS server, or let this box join a server of your own"
+    "calls are not signed any more, so this box could not check what it is to check; take the setting away if you "
+    "trust whoever runs the NATS server, or let this box join a server of your own"
 )
 
 

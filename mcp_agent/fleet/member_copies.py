@@ -1,7 +1,8 @@
 """Both ends of a copy on a box: an open file that is sent in pieces, and one that is made of pieces.
 
-A gateway reads the pieces here and writes them there, in order; the last one is empty and carries the checksum of the whole. What
-has arrived is in the state folder. When it is whole, the journal puts it to its place in one step, with an undo_id.
+A gateway reads the pieces here and writes them there, in order; the last one is empty and carries the checksum
+of the whole. What has arrived is in the state folder. When it is whole, the journal puts it to its place in one step,
+with an undo_id.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Received(ChangeResult, frozen=True):
 
 
 class Copy:
-    """An open file, read or written in order and hashed on the way. It holds no piece: one that was lost is read anew."""
+    """An open file, read or written in order and hashed on the way. It holds no piece: a lost one is read anew."""
 
     def __init__(self, descriptor: int, size: int, *, is_written: bool) -> None:
         self.size = size
