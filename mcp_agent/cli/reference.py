@@ -49,9 +49,10 @@ def pages(catalog: Catalog | None = None) -> dict[str, str]:
 
 def _commands() -> Iterator[str]:
     yield from ("# Commands", "", _NOTE, "")
-    yield "`mcp-agent COMMAND --help` shows the same, with more examples. Every command takes `--json`, which changes the"
-    yield "form of its output and nothing else. Most take the [settings](settings.md) `--tools-file`, `--state-dir`"
-    yield "and `--token-file`; others are named. Lists are coloured on a terminal (not with `NO_COLOR=1`), and separated by tabs in a pipe."
+    yield "`mcp-agent COMMAND --help` shows the same, with more examples. Every command takes `--json`, which changes"
+    yield "the form of its output and nothing else. Most take the [settings](settings.md) `--tools-file`, `--state-dir`"
+    yield "and `--token-file`; others are named. Lists are coloured on a terminal (not with `NO_COLOR=1`), and"
+    yield "separated by tabs in a pipe."
     yield from ("", "Completion of commands and flags, for the shell that you use:", "")
     yield from ("```console", '$ eval "$(mcp-agent completion bash)"   # in ~/.bashrc')
     yield '$ mcp-agent completion zsh > "${fpath[1]}/_mcp-agent"'
@@ -126,8 +127,8 @@ def _settings() -> Iterator[str]:
     yield "Settings are read when the daemon starts. A flag wins over the environment variable, the variable over"
     yield "`config.toml` in the user's config folder (`~/.config/mcp-agent/` on Linux), and that file over the default."
     yield "What can change while the daemon runs is in [tools.json](tool-registry.md). No setting is in both."
-    yield "The variable of `--text-bytes` is `MCP_AGENT_TEXT_BYTES` and its key `text_bytes`, and so for all; the keys of"
-    yield "the fleet are `url`, `box`, `creds`, `label` and `profile` in the table `[fleet]`."
+    yield "The variable of `--text-bytes` is `MCP_AGENT_TEXT_BYTES` and its key `text_bytes`, and so for all; the keys"
+    yield "of the fleet are `url`, `box`, `creds`, `label` and `profile` in the table `[fleet]`."
     yield ""
     for setting in DAEMON_SETTINGS:
         yield f"- `{setting.flag}` ({setting.kind.name}, default {setting.shown_default}): {setting.help}"
