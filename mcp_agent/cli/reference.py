@@ -49,7 +49,7 @@ def pages(catalog: Catalog | None = None) -> dict[str, str]:
 
 def _commands() -> Iterator[str]:
     yield from ("# Commands", "", _NOTE, "")
-    yield "`mcp-agent COMMAND --help` shows the same, with more examples. Every command takes `--json`, which changes"
+    yield "`mcp-agent COMMAND --help` shows the same, with examples. Every command takes `--json`, which changes"
     yield "the form of its output and nothing else. Most take the [settings](settings.md) `--tools-file`, `--state-dir`"
     yield "and `--token-file`; others are named. Lists are coloured on a terminal (not with `NO_COLOR=1`), and"
     yield "separated by tabs in a pipe."
@@ -74,8 +74,6 @@ def _command(command: Command) -> Iterator[str]:
     if command.arguments:
         yield ""
         yield from (f"- {_argument(each)}: {each.details.get('help', '')}" for each in command.arguments)
-    # The one that shows more than its name.
-    yield from ("", f"`{max(command.examples, key=len)}`")
 
 
 def _argument(described: Argument) -> str:
