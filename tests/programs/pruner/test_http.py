@@ -358,9 +358,10 @@ def test_a_variable_that_cannot_be_used_is_told_and_nothing_starts(home: Path, n
     done = subprocess.run(
         [PRUNER, "http"], env=clean(home, {name: value}), capture_output=True, timeout=PATIENCE_S, check=False
     )
-    line = json.loads(done.stderr)
-    assert (done.returncode, done.stdout, line["event"]) == (2, b"", "mcp_pruner.start_failed")
-    assert name in line["data"]["message"]
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert [line["event"] for line in lines] == ["mcp_pruner.config_invalid", "mcp_pruner.start_failed"]
+    assert all(name in line["data"]["message"] for line in lines)
 
 
 def test_its_end_is_told_with_how_long_it_served(tmp_path: Path) -> None:
