@@ -43,7 +43,8 @@ def choose(
 ) -> Bools:
     """Keep at least `quota` lines: the best set at `top_price`, or at about the highest price that keeps enough.
 
-    A gap costs `gap_markers` times the tokens of a marker. `check` is called at every step; it may raise.
+    A gap costs `gap_markers` times the tokens of a marker, and with 0 any gap may stay, however small. `check` is called
+    at every step; it may raise.
     """
     total = candidates.worth.size
     text_tokens = max(int(candidates.tokens.sum()), 1)
@@ -60,7 +61,7 @@ def choose(
         if unpaid.size:
             gain[unpaid] = -price * cost[unpaid]
             kept = best_lines(gain, price)
-        kept = _complete(kept, candidates)
+        kept = _complete(kept, candidates, fills_gaps=gap_markers > 0)
         return kept, int(np.count_nonzero(kept))
 
     def best_lines(gain: Floats, price: float) -> Bools:
@@ -86,7 +87,7 @@ def choose(
         enough = attempt
     else:
         few = attempt
-    return _top_up(few, enough, quota, candidates)
+    return _top_up(few, enough, quota, candidates, fills_gaps=gap_markers > 0)
 
 
 def choose_outline(structure: Structure, tokens: Ints, worth: Floats, *, budget_tokens: float) -> Bools:
@@ -184,7 +185,7 @@ def _without_worth_of_header(kept: Bools, gain: Floats, header: Ints, gap_cost: 
     return unpaid
 
 
-def _top_up(few: Bools, enough: Bools, quota: int, candidates: Candidates) -> Bools:
+def _top_up(few: Bools, enough: Bools, quota: int, candidates: Candidates, *, fills_gaps: bool) -> Bools:
     """Add to `few` the best runs of what `enough` has more, and stop at the quota.
 
     Where many lines have the same worth, no price separates them, and the two sets are far apart.
@@ -207,11 +208,12 @@ def _top_up(few: Bools, enough: Bools, quota: int, candidates: Candidates) -> Bo
         missing -= added
     has_unit = np.zeros_like(kept)
     has_unit[candidates.unit[kept]] = True
-    return _complete(has_unit[candidates.unit], candidates)
+    return _complete(has_unit[candidates.unit], candidates, fills_gaps=fills_gaps)
 
 
-def _complete(kept: Bools, candidates: Candidates) -> Bools:
-    return _fill_short_gaps(_add_headers(kept, candidates.header), candidates.tokens)
+def _complete(kept: Bools, candidates: Candidates, *, fills_gaps: bool) -> Bools:
+    complete = _add_headers(kept, candidates.header)
+    return _fill_short_gaps(complete, candidates.tokens) if fills_gaps else complete
 
 
 def _add_headers(kept: Bools, header: Ints) -> Bools:
