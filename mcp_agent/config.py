@@ -109,6 +109,11 @@ class Config(Struct, frozen=True):
         return self.state_dir / "program-help.json"
 
     @property
+    def client_backups_dir(self) -> Path:
+        """What was in the files of projects before `connect` and `init` changed them."""
+        return self.state_dir / "client-backups"
+
+    @property
     def mounts_dir(self) -> Path:
         """What mounted servers listed last, and the secrets that they are started with."""
         return self.state_dir / "mounts"
@@ -148,6 +153,7 @@ class Config(Struct, frozen=True):
             self.token_file,
             self.clients_file,
             self.client_tokens_dir,
+            self.client_backups_dir,
             self.journal_dir,
             self.artifacts_dir,
             self.audit_dir,

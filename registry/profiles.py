@@ -182,6 +182,9 @@ def _shipped_profile(
     return Profile(profile_id, title, description, True, {}, rule, response, is_shipped=True)
 
 
+# Our own categories that `lean` leaves out. Whatever else there is, the owner has mounted or wrapped.
+_BESIDE_FILES_AND_SHELL = ("pruning", "artifacts", "fleet")
+
 # The built-in profiles. A profile of the same id in the file replaces one.
 SHIPPED: Mapping[str, Profile] = MappingProxyType(
     {
@@ -191,8 +194,8 @@ SHIPPED: Mapping[str, Profile] = MappingProxyType(
             _shipped_profile(
                 "lean",
                 "Lean",
-                "the filesystem and shell tools only",
-                lambda tool: tool.category in ("filesystem", "shell"),
+                "files and the shell, and what you have mounted and wrapped",
+                lambda tool: tool.category not in _BESIDE_FILES_AND_SHELL,
             ),
             _shipped_profile(
                 "read-only", "Read only", "nothing that writes or executes", lambda tool: tool.effect == "read"

@@ -60,7 +60,7 @@ class Caller(Struct, frozen=True):
 
     @property
     def origin(self) -> Origin:
-        return Origin(self.owner, self.connection, self.user, self.chat)
+        return Origin(self.owner, self.connection, self.user, self.chat, self.client)
 
     @property
     def is_on_mcp(self) -> bool:

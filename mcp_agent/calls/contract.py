@@ -124,13 +124,15 @@ class Contract(Struct, frozen=True):
     is_short: bool
     # Whether the client puts the result in the place of the text that it sent.
     is_never_cut: bool
+    # Whether the arguments that models write from habit are taken.
+    takes_habits: bool
 
-    def parse(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
+    def parse(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """The arguments for the function, and notes on what was taken for what. Raises InvalidParams, Refused."""
         if not self.is_literal:
-            return self.tool.parse_tolerantly(arguments)
+            return self.tool.parse_tolerantly(arguments, habits=self.takes_habits)
         try:
-            return self.tool.parse(arguments), ()
+            return self.tool.parse(arguments), []
         except InvalidParams as error:
             raise self._bad_arguments(error) from error
 
@@ -184,7 +186,7 @@ def contract_of(tool: Tool, caller: Caller, *, is_literal: bool, is_short: bool)
     if tool.name not in _NAMES or tool.category != "pruning" or tool.given_schema is not None:
         return None
     is_on_rpc = caller.transport == "rpc"
-    return Contract(tool, is_literal or is_on_rpc, is_short, is_on_rpc and tool.name in _NEVER_CUT)
+    return Contract(tool, is_literal or is_on_rpc, is_short, is_on_rpc and tool.name in _NEVER_CUT, caller.is_on_mcp)
 
 
 def issues_data(method: str, tool: str | None, issues: Sequence[Mapping[str, str]]) -> dict[str, Any]:

@@ -114,7 +114,10 @@ class Dispatcher:
             if tool.takes_cursor and (cursor := _host_cursor(call, tool)) is not None:
                 # The next page of an earlier result. The tool is not run: a command does not run again.
                 return Page(await self._in_thread(self._answers.page, cursor, tool, call))
-            arguments, notes = (tool.parse_tolerantly if contract is None else contract.parse)(call.arguments)
+            if contract is None:
+                arguments, notes = tool.parse_tolerantly(call.arguments, habits=call.caller.is_on_mcp)
+            else:
+                arguments, notes = contract.parse(call.arguments)
             remarks = Remarks(notes)
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
             if question is None and not budget.text.is_message:

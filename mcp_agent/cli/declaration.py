@@ -13,7 +13,7 @@ import io
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -193,6 +193,33 @@ def is_confirmed(question: str, *, as_json: bool) -> bool:
     print(f"{question} [Y/n] ", end="", flush=True, file=sys.stderr if as_json else sys.stdout)
     answer = sys.stdin.readline()
     return bool(answer) and answer.strip().lower() in ("", "y", "yes")
+
+
+def ask_which(heading: str, rows: Mapping[str, str], *, as_json: bool) -> list[str]:
+    """The names of `rows` that the person at the terminal leaves ticked; none where the answer is no, or there is none.
+
+    Each row is a name with what is to be said of it, and begins ticked. A number changes the tick of its row.
+    """
+    screen = sys.stderr if as_json else sys.stdout
+    names = list(rows)
+    ticked = dict.fromkeys(names, True)
+    width = max(map(len, names))
+    while True:
+        print(heading, file=screen)
+        for number, name in enumerate(names, 1):
+            print(f"  {number:2} [{'x' if ticked[name] else ' '}] {name:{width}}  {rows[name]}", file=screen)
+        print("Go on? Numbers change ticks. [Y/n/1 2 …] ", end="", flush=True, file=screen)
+        answer = sys.stdin.readline()
+        words = answer.replace(",", " ").lower().split()
+        if not answer or words[:1] in (["n"], ["no"]):
+            return []
+        if not words or words[0] in ("y", "yes"):
+            return [name for name in names if ticked[name]]
+        for word in words:
+            if word.isdecimal() and 1 <= int(word) <= len(names):
+                ticked[names[int(word) - 1]] ^= True
+            else:
+                print(f"there is no number {word!r}", file=screen)
 
 
 @cache

@@ -12,7 +12,7 @@ from mcp_agent.answers.compact import shorten_middle
 from mcp_agent.answers.pages import shorten
 from registry.catalog import discover
 from tests.answers.host import CompactHost, compact_host
-from tools.filesystem.fs_grep import matches_summary
+from tools.filesystem.matches import matches_summary
 from tools.kit.results import (
     Result,
     any_item,
@@ -158,7 +158,7 @@ async def test_a_session_is_told_from_its_start_to_its_end(host: CompactHost) ->
     name = started["session_id"]
     assert started["summary"] == f"session {name} started, pid {started['pid']}"
     sent = await host.call("shell_send_input", session_id=name, input="hello\n", wait_ms=5_000, until="hello")
-    assert sent["summary"] == f"session {name}, runs, 6 bytes written, 12 bytes printed, last: hello"
+    assert sent["summary"] == f"session {name}, runs, 6 bytes written, 6 bytes printed, last: hello"
     running = await host.call("shell_exec", command="echo on; exec sleep 60", yield_ms=300)
     assert running["summary"].startswith(f"still running as session {running['session_id']} in 0.")
     assert (running["success"], running["session_id"] != name) == (True, True)

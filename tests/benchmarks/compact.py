@@ -18,8 +18,8 @@ from mcp_agent.storage.artifact_store import ArtifactStore
 from registry.catalog import discover
 from registry.gate import Access
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
-from tools.filesystem.fs_grep import FoundLine, FoundLines
 from tools.filesystem.fs_list import FolderListing, ListedEntry
+from tools.filesystem.matches import FoundLine, FoundLines
 from tools.kit.results import Result
 from tools.shell.shell_exec import Executed
 

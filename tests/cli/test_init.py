@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import subprocess
 from pathlib import Path
 
@@ -104,6 +106,42 @@ def test_other_entries_and_the_rest_of_agents_md_stay(home: Path, project: Path)
     assert (project / "AGENTS.md").read_bytes() == text
 
 
+def test_what_is_committed_works_on_another_machine_and_nothing_else_is_in_the_project(
+    home: Path, project: Path
+) -> None:
+    (project / "AGENTS.md").write_text("# Mine\n")
+    (project / "AGENTS.md").chmod(0o664)
+    (project / ".vscode").mkdir()
+    (project / ".vscode/mcp.json").write_text("{}\n")
+    (project / ".vscode/mcp.json").chmod(0o644)
+    on_path = f"{Path(COMMAND).parent}:/usr/bin:/bin"
+    done = command(home, "init", "-y", "--write-mcp-all", cwd=project, PATH=on_path)
+    assert done.returncode == 0, done.stdout
+    entry = {**_VSCODE, "command": "mcp-agent"}
+    assert json.loads((project / ".vscode/mcp.json").read_text()) == {"servers": {"devbox": entry}}
+    copilot = json.loads((home / ".copilot/mcp-config.json").read_text())
+    assert copilot == {"mcpServers": {"devbox": {**_COPILOT, "command": "mcp-agent"}}}
+    there = {str(path.relative_to(project)): stat.S_IMODE(path.stat().st_mode) for path in project.rglob("*.*")}
+    assert there == {"AGENTS.md": 0o664, ".vscode": 0o755, ".vscode/mcp.json": 0o644}
+    backups = sorted(path.read_text() for path in (home / ".local/state/mcp-agent/client-backups").iterdir())
+    assert backups == ["# Mine\n", "{}\n"]
+    # A file of the project is taken back as one of the user's is.
+    assert command(home, "connect", "remove", "vscode", cwd=project, PATH=on_path).returncode == 0
+    assert (project / ".vscode/mcp.json").read_text() == "{}\n"
+
+
+def test_new_files_of_a_project_can_be_read_as_its_others_unless_a_secret_is_in_them(home: Path, project: Path) -> None:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    assert command(home, "init", "-y", "--write-mcp-vscode", cwd=project).returncode == 0
+    assert command(home, "connect", "gemini-cli", "--project", cwd=project).returncode == 0
+    modes = [
+        stat.S_IMODE((project / file).stat().st_mode)
+        for file in ("AGENTS.md", ".vscode/mcp.json", ".gemini/settings.json")
+    ]
+    assert modes == [0o666 & ~mask, 0o666 & ~mask, 0o600]
+
+
 def test_a_file_that_cannot_be_read_is_left_alone(home: Path, project: Path) -> None:
     (project / ".vscode").mkdir()
     (project / ".vscode/mcp.json").write_text("{")
@@ -111,3 +149,5 @@ def test_a_file_that_cannot_be_read_is_left_alone(home: Path, project: Path) -> 
     assert done.returncode == 1
     assert f"✗ {project / '.vscode/mcp.json'} is left alone: line 1, column 2" in done.stdout
     assert (home / ".copilot/mcp-config.json").exists()
+    assert done.stdout.endswith("\nNot done: 1 of 3 steps failed, for the reasons above.\n")
+    assert "Done!" not in done.stdout

@@ -37,7 +37,7 @@ async def test_mount_answers_when_the_tools_can_be_called_and_remove_takes_them_
         assert "small is mounted in the profile default\n" in done.stdout
         assert f"changed: {daemon.tools_json}\n" in done.stdout
         assert "small: running; 2 of 16 tools, " in done.stdout
-        assert "small: shown in the profiles default, compact\n" in done.stdout
+        assert "small: shown in the profiles default, lean, compact\n" in done.stdout
         assert await text_of(daemon, "echo", text="hi") == "hi"
         assert await text_of(daemon, "environment", name="KEY") == "hush"
         # The secret is in the closed folder, not in the file that tools can read.
@@ -70,6 +70,19 @@ async def test_a_mount_says_which_connected_client_does_not_see_it_and_why(home:
             done = mount(daemon, "small", "--", *LINE)
         assert "its profile is read-only, and it shows only tools that it names: mcp-agent enable TOOL" in done.stdout
         assert "default" in done.stdout.partition("shown in the profiles ")[2].splitlines()[0]
+
+
+async def test_coding_clients_see_what_is_mounted_and_wrapped(home: Path) -> None:
+    """They are connected to the profile lean."""
+    with running(home) as daemon:
+        assert mount(daemon, "small", "--only", "echo", "--", *LINE).returncode == 0
+        assert daemon.cli("wrap", "add", "git").returncode == 0
+        async with daemon.http() as http:
+            answer = await http.post("/mcp/lean", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        names = [tool["name"] for tool in answer.json()["result"]["tools"]]
+        assert (len(names), set(names) >= {"echo", "git_run", "fs_read"}) == (15, True)
+        done = daemon.cli("wrap", "add", "echo", "--id", "say", "--json")
+        assert json.loads(done.stdout)["seen_by"]["say"]["profiles"] == ["default", "lean", "compact"]
 
 
 async def test_a_mount_that_does_not_start_says_why(home: Path) -> None:
@@ -258,6 +271,7 @@ async def test_wrap_makes_a_program_a_tool_and_remove_takes_it_away(home: Path) 
         done = daemon.cli("wrap", "add", "git", "--block", "push=People push.", "--value-option=-C")
         assert done.returncode == 0, done.stderr
         assert "git is the tool git_run in the profile default\n" in done.stdout
+        assert "git_run: shown in the profiles default, lean, compact\n" in done.stdout
         assert categories(daemon.tools_json)["cli"]["wrap"] == {
             "id": "git_run",
             "command": "git",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import difflib
 import io
 import json
 import os
@@ -86,14 +87,13 @@ def _expected(home: Path) -> dict[str, tuple[str, tuple[str, ...], Any]]:
             lambda: {
                 "url": _U,
                 "http_headers_helper": helper,
-                "required": True,
-                "default_tools_approval_mode": "approve",
+                "supports_parallel_tool_calls": True,
             },
         ),
         "gemini-cli": (
             ".gemini/settings.json",
             ("mcpServers", "devbox"),
-            lambda: {"httpUrl": _U, "headers": bearer("gemini-cli"), "trust": True},
+            lambda: {"httpUrl": _U, "headers": bearer("gemini-cli")},
         ),
         "copilot-cli": (
             ".copilot/mcp-config.json",
@@ -161,7 +161,7 @@ def test_each_client_is_given_its_entry_in_its_file_and_back(user: Path) -> None
         assert stat.S_IMODE((user / file).stat().st_mode) == 0o600, file
     before = {file: (user / file).read_bytes() for file, _, _ in _expected(user).values()}
     again = _connect(user, *names)
-    assert again.stdout.count(" has it already\n") == len(names)
+    assert again.stdout.count(": nothing to do, it is in ") == len(names)
     assert {file: (user / file).read_bytes() for file in before} == before
     removed = _connect(user, "remove", *names)
     assert removed.returncode == 0, removed.stderr
@@ -236,33 +236,170 @@ def test_without_a_name_it_finds_clients_and_shows_what_it_would_do(user: Path) 
         (user / folder).mkdir()
     done = _connect(user)
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert [line.split() for line in lines[1:3]] == [
-        ["codex", "~/.codex/config.toml", "not", "connected"],
-        ["qwen-code", "~/.qwen/settings.json", "not", "connected"],
-    ]
+    for file in (".codex/config.toml", ".qwen/settings.json"):
+        assert f"+++ {user / file}\n" in done.stdout
     assert "Codex, Qwen Code: profile lean, 13 tools, about " in done.stdout
-    assert done.stdout.endswith("Nothing was written. `mcp-agent connect --all` does it, or name the clients.\n")
-    assert not (user / ".codex/config.toml").exists()
-    assert _connect(user, "--all").returncode == 0
+    assert done.stdout.endswith("Nothing was changed: nobody can be asked here. Name the clients, or add --yes.\n")
+    for refused in (_connect(user, "--all"), _connect(user, "--all", "--json")):
+        assert (refused.returncode, (user / ".codex/config.toml").exists()) == (1, False)
+    assert _connect(user, "--all", "--yes").returncode == 0
     assert (user / ".codex/config.toml").exists()
     assert (user / ".qwen/settings.json").exists()
-    assert "connected\n" in _connect(user).stdout
-    assert _connect(user, "remove", "--all").returncode == 0
+    again = _connect(user, "--all")
+    assert (again.returncode, again.stdout.count(": nothing to do, it is in ")) == (0, 2)
+    assert (_connect(user, "remove", "--all").returncode, (user / ".qwen/settings.json").exists()) == (1, True)
+    assert _connect(user, "remove", "--all", "--yes").returncode == 0
     assert not (user / ".qwen/settings.json").exists()
 
 
-def test_on_a_terminal_it_asks(user: Path) -> None:
-    (user / ".qwen").mkdir()
-    for answer, is_written in ((b"n\n", False), (b"\n", True)):
-        terminal, ours = os.openpty()
-        os.write(terminal, answer)
-        env = {"HOME": str(user), "PATH": "/usr/bin:/bin"}
-        done = subprocess.run([COMMAND, "connect"], stdin=ours, capture_output=True, env=env, cwd=user, check=True)
-        os.close(terminal)
-        os.close(ours)
-        assert b"Connect Qwen Code? [Y/n] " in done.stdout
-        assert (user / ".qwen/settings.json").exists() is is_written
+@pytest.mark.parametrize("words", [("connect",), ("connect", "--all"), ("connect", "--all", "--json")])
+def test_on_a_terminal_it_asks_and_does_what_is_ticked(user: Path, words: tuple[str, ...]) -> None:
+    for folder in (".codex", ".qwen"):
+        (user / folder).mkdir()
+    codex, qwen = user / ".codex/config.toml", user / ".qwen/settings.json"
+    shown = _on_a_terminal(user, *words, answers=b"n\n")
+    assert "   1 [x] Codex      ~/.codex/config.toml\n   2 [x] Qwen Code  ~/.qwen/settings.json\n" in shown
+    assert ("+[mcp_servers.devbox]" in shown) is True
+    assert not codex.exists()
+    assert not qwen.exists()
+    shown = _on_a_terminal(user, *words, answers=b"1 7\n\n")
+    assert "there is no number '7'" in shown
+    assert "   1 [ ] Codex " in shown
+    assert (codex.exists(), qwen.exists()) == (False, True)
+    _on_a_terminal(user, *words, answers=b"\n")
+    assert codex.exists()
+    assert "1 [" not in _on_a_terminal(user, *words, answers=b"")
+    removal = ("connect", "remove", *words[1:])
+    assert "   2 [x] Qwen Code " in _on_a_terminal(user, *removal, answers=b"no\n")
+    assert qwen.exists()
+    _on_a_terminal(user, *removal, answers=b"1\ny\n")
+    assert (codex.exists(), qwen.exists()) == (True, False)
+
+
+def _on_a_terminal(home: Path, *words: str, answers: bytes) -> str:
+    """What is printed to somebody who types `answers`."""
+    terminal, ours = os.openpty()
+    os.write(terminal, answers)
+    env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([COMMAND, *words], stdin=ours, capture_output=True, text=True, env=env, cwd=home, check=True)
+    os.close(terminal)
+    os.close(ours)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("client", "approve", "expected", "said"),
+    [
+        ("codex", "all", {"default_tools_approval_mode": "approve"}, "runs every tool unasked, commands too"),
+        (
+            "codex",
+            "reads",
+            {
+                "tools": {
+                    name: {"approval_mode": "approve"}
+                    for name in ("fs_grep", "fs_list", "fs_read", "fs_read_range", "fs_search")
+                }
+            },
+            "runs the 5 tools unasked that only read",
+        ),
+        ("codex", "none", {}, "`codex exec` refuses these"),
+        ("gemini-cli", "all", {"trust": True}, "runs every tool unasked, commands too"),
+        ("gemini-cli", "none", {}, "`gemini -p` offers its model none of them"),
+        ("qwen-code", "all", {"trust": True}, "runs every tool unasked, commands too"),
+        ("opencode", "all", {}, "runs every tool unasked, commands too"),
+    ],
+)
+def test_what_is_approved_is_in_the_entry_and_said(
+    user: Path, client: str, approve: str, expected: dict[str, Any], said: str
+) -> None:
+    assert _connect(user, client).returncode == 0
+    file, keys, entry = _expected(user)[client]
+    done = _connect(user, client, "--approve", approve)
+    assert done.returncode == 0, done.stderr
+    assert jsonc.at(_read(user / file), keys) == {**entry(), **expected}
+    if expected:
+        assert said in done.stdout
+    # Off unless it is asked for.
+    assert _connect(user, client).returncode == 0
+    assert jsonc.at(_read(user / file), keys) == entry()
+    shown = _connect(user, client, "--approve", approve, "--name", "other", "--dry-run")
+    assert said in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("client", "approve", "reason"),
+    [
+        ("gemini-cli", "reads", "Gemini CLI has no rules for single tools in its file: --approve all or none"),
+        ("copilot-cli", "all", "takes no approval from its file: start it with --allow-tool"),
+        ("opencode", "reads", "opencode has no rules for single tools in its file: set `permission` in its file"),
+        ("zed", "all", "Zed takes no approval from its file: see its settings"),
+    ],
+)
+def test_an_approval_that_a_client_has_no_place_for_is_refused(
+    user: Path, client: str, approve: str, reason: str
+) -> None:
+    done = _connect(user, client, "--approve", approve)
+    assert (done.returncode, reason in done.stderr) == (1, True), done.stderr
+    assert list(user.iterdir()) == []
+
+
+def test_the_rules_of_claude_code_are_in_its_settings_beside_those_of_its_person(user: Path) -> None:
+    settings = user / ".claude/settings.json"
+    settings.parent.mkdir()
+    own = '{\n  "permissions": {"allow": ["Bash(ls:*)"], "deny": []}\n}\n'
+    settings.write_text(own)
+
+    def allowed() -> list[str]:
+        rules: list[str] = json.loads(settings.read_text())["permissions"]["allow"]
+        return rules
+
+    assert "`claude -p` refuses them all" in _connect(user, "claude-code").stdout
+    assert json.loads(settings.read_text()) == json.loads(own)
+    assert _connect(user, "claude-code", "--approve", "reads").returncode == 0
+    assert allowed()[:2] == ["Bash(ls:*)", "mcp__devbox__fs_grep"]
+    assert "mcp__devbox__shell_exec" not in allowed()
+    assert _connect(user, "claude-code", "--approve", "all").returncode == 0
+    assert allowed() == ["Bash(ls:*)", "mcp__devbox"]
+    # What is said of it is what its settings say, also where they are left as they are.
+    said = _connect(user, "claude-code", "--stdio").stdout
+    assert "Claude Code runs unasked what its rules allow (mcp__devbox); --approve none ends it" in said
+    assert _connect(user, "remove", "claude-code").returncode == 0
+    assert json.loads(settings.read_text()) == json.loads(own)
+
+
+_SECRETS = """{
+  "mcpServers": {
+    "a": {"command": "x", "args": ["--api-key", "s3kr1t-1", "--token=s3kr1t-2"], "env": {"A": "s3kr1t-3", "B": "true"}},
+    "b": {"url": "https://me:s3kr1t-4@x/?key=s3kr1t-5", "headers": {"Authorization": "Bearer s3kr1t-6", "X": "${Y}"}}
+  },
+  "apiKey": "s3kr1t-7"
+}
+"""
+
+
+def test_no_secret_is_in_a_diff(user: Path) -> None:
+    """Neither our token nor what other programs have beside it, where it is put in, renewed and taken out."""
+    file = user / ".gemini/settings.json"
+    file.parent.mkdir()
+    file.write_text(_SECRETS)
+
+    def check(*words: str, shows: str) -> None:
+        done = _connect(user, *words)
+        assert shows in done.stdout, done.stdout
+        tokens = user / ".local/state/mcp-agent/client-tokens/gemini-cli"
+        ours = [tokens.read_text().strip()] if tokens.exists() else []
+        assert [each for each in ("s3kr1t", *ours) if each in done.stdout] == []
+
+    check("gemini-cli", "--dry-run", shows='"Bearer <token of gemini-cli>"')
+    assert _connect(user, "gemini-cli").returncode == 0
+    old = _own_token(user, "gemini-cli")
+    check("gemini-cli", "--approve", "all", "--dry-run", shows='+      "trust": true')
+    check("remove", "gemini-cli", "--dry-run", shows='-        "Authorization": "Bearer …"')
+    check("remove", "gemini-cli", "--dry-run", "--json", shows="Bearer …")
+    assert _run(user, "token", "rotate", "gemini-cli").returncode == 0
+    assert old not in _connect(user, "gemini-cli", "--dry-run").stdout
+    check("gemini-cli", "--dry-run", shows='+        "Authorization": "Bearer …"')
+    assert '"s3kr1t-7"' in file.read_text()
 
 
 async def test_a_profile_makes_a_token_of_its_own_that_works_at_once(daemon: Daemon) -> None:
@@ -360,33 +497,38 @@ def test_a_project_has_files_of_its_own(user: Path, tmp_path: Path) -> None:
     assert (refused.returncode, "Codex has no file for a project" in refused.stderr) == (1, True)
 
 
-def test_claude_code_changes_its_file_itself_where_it_is_installed(user: Path, tmp_path: Path) -> None:
-    """A stand-in that takes the same command line as the program, and writes the same file."""
+def test_the_shown_diff_is_what_happens_also_with_claude_on_the_path(user: Path, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "claude"
     program.parent.mkdir()
-    program.write_text(
-        "#!/usr/bin/env python3\n"
-        "import json, pathlib, sys\n"
-        "_, mcp, verb, s, user, name, *entry = sys.argv\n"
-        "assert (mcp, s, user) == ('mcp', '-s', 'user')\n"
-        "path = pathlib.Path.home() / '.claude.json'\n"
-        "state = json.loads(path.read_text()) if path.exists() else {'mcpServers': {}}\n"
-        "state['wrote'] = verb\n"
-        "if verb == 'remove': del state['mcpServers'][name]\n"
-        "else: state['mcpServers'][name] = json.loads(entry[0])\n"
-        "path.write_text(json.dumps(state))\n"
-    )
+    program.write_text("#!/bin/sh\necho '{}' > \"$HOME/.claude.json\"\n")
     program.chmod(0o755)
     path = f"{program.parent}:/usr/bin:/bin"
-    done = _run(user, "connect", "claude-code", path=path)
-    assert "`claude mcp add-json -s user devbox` changed ~/.claude.json" in done.stdout
-    state = json.loads((user / ".claude.json").read_text())
-    assert state["wrote"] == "add-json"
-    assert state["mcpServers"]["devbox"]["alwaysLoad"] is True
-    assert _run(user, "connect", "claude-code", "--stdio", path=path).returncode == 0
-    assert json.loads((user / ".claude.json").read_text())["mcpServers"]["devbox"]["type"] == "stdio"
+    file = user / ".claude.json"
+    file.write_text('{"numStartups": 7, "mcpServers": {}}\n')
+    before = file.read_text()
+    shown = _run(user, "connect", "claude-code", "--dry-run", path=path).stdout
+    assert _run(user, "connect", "claude-code", path=path).returncode == 0
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), file.read_text().splitlines(keepends=True), str(file), str(file)
+    )
+    assert "".join(lines) in shown
     assert _run(user, "connect", "remove", "claude-code", path=path).returncode == 0
-    assert json.loads((user / ".claude.json").read_text()) == {"mcpServers": {}, "wrote": "remove"}
+    assert file.read_text() == before
+
+
+def test_connecting_after_a_rotation_renews_the_entry(user: Path) -> None:
+    assert _connect(user, "gemini-cli", "qwen-code", "--profile", "read-only").returncode == 0
+    for client in ("gemini-cli", "qwen-code"):
+        token = json.loads(_run(user, "token", "rotate", client, "--json").stdout)["token"]
+        assert _own_token(user, client) == token
+    # One that was rotated elsewhere, as by a page: what was kept is no longer accepted.
+    stale = user / ".local/state/mcp-agent/client-tokens/qwen-code"
+    stale.write_text("stale\n")
+    for client in ("gemini-cli", "qwen-code"):
+        assert _connect(user, client, "--profile", "read-only").returncode == 0
+        entry = jsonc.at(_read(user / _expected(user)[client][0]), ("mcpServers", "devbox"))
+        assert entry["headers"] == {"Authorization": f"Bearer {_own_token(user, client)}"}
+    assert stale.read_text() != "stale\n"
 
 
 def test_the_header_is_printed_and_no_token_is_made_for_it(user: Path) -> None:

@@ -87,7 +87,7 @@ def test_an_empty_object_is_every_tool_on() -> None:
     ("profile_id", "allowed"),
     [
         ("default", ALL),
-        ("lean", ("fs_list", "fs_read", "fs_write", "shell_exec")),
+        ("lean", ("fs_list", "fs_read", "fs_write", "shell_exec", "browser_click")),
         ("read-only", ("fs_list", "fs_read", "prune_text")),
         ("browser-only", ("browser_click",)),
         ("pruner", ("prune_text",)),
@@ -102,7 +102,7 @@ def test_a_profile_of_the_file_takes_the_place_of_a_shipped_one_of_its_id() -> N
     profiles = _read(profile("read-only", switched("shell", shell_exec=True), unlisted="disabled"))
     assert _allowed(profiles, "read-only") == ("shell_exec",)
     assert profiles["read-only"].is_shipped is False
-    assert _allowed(profiles, "lean") == ("fs_list", "fs_read", "fs_write", "shell_exec")
+    assert _allowed(profiles, "lean") == ("fs_list", "fs_read", "fs_write", "shell_exec", "browser_click")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tools.kit.spec import Tool
 _MOST_TOKENS = 1_500
 _MOST_TOKENS_OF_ALL = 3_000
 _MOST_TOKENS_WITH_FOCUS = 3_300
+_MOST_TOKENS_OF_LEAN = 2_300
 
 
 def test_the_nine_filesystem_tools_are_cheap_to_list() -> None:
@@ -34,6 +35,13 @@ async def test_the_list_of_the_default_profile_costs_what_mcp_agent_tools_says(t
         shown = host.daemon.gate.visible(Access())
     assert _count(shown) <= _MOST_TOKENS_WITH_FOCUS
     assert sum(each.list_tokens for each in shown) == pytest.approx(_count(shown), rel=0.05)
+
+
+async def test_our_own_tools_in_the_profile_of_coding_clients_are_thirteen_and_cheap(tmp_path: Path) -> None:
+    async with shell_host(tmp_path) as host:
+        shown = host.daemon.gate.visible(Access("lean"))
+    assert len(shown) == 13
+    assert _count(shown) <= _MOST_TOKENS_OF_LEAN
 
 
 def _count(tools: Iterable[Tool]) -> int:

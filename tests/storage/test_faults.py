@@ -45,7 +45,7 @@ async def test_commands_run_and_sessions_are_read_whatever_the_disk_does(disk: B
     async def look() -> tuple[str, str, bool]:
         executed = await call(disk.daemon, "shell_exec", command="echo one")
         session = await start(disk.daemon, "echo ready; exec cat")
-        sent = {"session_id": session, "input": "two\n", "until": "two\n", "wait_ms": 20_000}
+        sent = {"session_id": session, "input": "two\n", "until": "two\n", "wait_ms": 20_000, "since": 0}
         read = await call(disk.daemon, "shell_send_input", **sent)
         stopped = await call(disk.daemon, "shell_stop_session", session_id=session)
         return executed["stdout"], read["output"], stopped["stopped"]
@@ -303,3 +303,26 @@ def test_a_daemon_without_tokens_says_why_it_does_not_start(home: Path, name: st
 def _command(disk: BrokenDisk, *words: str) -> subprocess.CompletedProcess[str]:
     """A command of ours, where the disk is mounted and with the rights of the daemon."""
     return disk.run(COMMAND, *words, "--state-dir", str(disk.folder / "state"))
+
+
+async def test_a_folder_that_cannot_be_renamed_into_the_journal_is_deleted_and_brought_back(disk: BrokenDisk) -> None:
+    """A folder without the right to write can be renamed where it is, and nowhere else."""
+    locked = disk.path("locked")
+    locked.mkdir(mode=0o555)
+    shown = str(disk.folder / "locked")
+    deleted = await call(disk.daemon, "fs_delete", path=shown)
+    assert not locked.exists()
+    await call(disk.daemon, "fs_move", **{"from": f"undo://{deleted['undo_id']}", "to": shown})
+    assert locked.stat().st_mode & 0o777 == 0o555
+
+
+async def test_a_refused_deletion_leaves_no_entry(disk: BrokenDisk) -> None:
+    folder = disk.home / "closed"
+    folder.mkdir()
+    (folder / "file").write_text("one")
+    folder.chmod(0o555)
+    before = set(disk.path("state/journal").glob("*.json"))
+    refused = await call(disk.daemon, "fs_delete", path=str(folder / "file"))
+    assert refused["error"]["code"] == "PERMISSION_DENIED"
+    assert (folder / "file").read_text() == "one"
+    assert set(disk.path("state/journal").glob("*.json")) == before

@@ -32,8 +32,8 @@ class ShellHost:
         return outcome.reply.as_object()
 
     async def start(self, command: str, **arguments: Any) -> str:
-        """The id of a new session."""
-        started = await self.call("shell_start_session", command=command, **arguments)
+        """The id of a new session. Another conversation starts it: for this one, all its output is new."""
+        started = await self.call("shell_start_session", connection="a-start", command=command, **arguments)
         assert "error" not in started, started
         return str(started["session_id"])
 

@@ -42,9 +42,9 @@ async def test_they_are_listed_and_given_and_of_two_with_one_name_the_second_has
 
 async def test_a_caller_without_its_tools_does_not_see_its_prompts(tmp_path: Path) -> None:
     async with mounted(tmp_path, {"small": small()}) as host:
-        assert (await _ask(host, "prompts/list", "lean"))["prompts"] == []
+        assert (await _ask(host, "prompts/list", "pruner"))["prompts"] == []
         with pytest.raises(RpcError, match="Unknown prompt: greet"):
-            await _ask(host, "prompts/get", "lean", name="greet", arguments={"who": "Ada"})
+            await _ask(host, "prompts/get", "pruner", name="greet", arguments={"who": "Ada"})
 
 
 async def test_a_server_that_does_not_answer_is_an_error_with_its_reason(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ async def test_a_rule_for_paths_holds_for_a_file_however_its_scheme_is_written(t
 async def test_a_caller_without_its_tools_does_not_see_its_resources(tmp_path: Path) -> None:
     async with mounted(tmp_path, {"small": small()}) as host:
         kind = resources(host)
-        narrow = Caller("owner", Access("lean"), "http")
+        narrow = Caller("owner", Access("pruner"), "http")
         assert (kind.entries(narrow), kind.templates(narrow)) == ([], [])
         assert await kind.read(narrow, "small://note") is None
 

@@ -15,6 +15,7 @@ from tools.files.disk import read_up_to
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import OpenFile, Source, is_artifact, is_reference, open_source
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
+from tools.filesystem.fs_read_range import LineRange, read_lines
 from tools.kit.params import Field
 from tools.kit.results import (
     ArtifactRange,
@@ -98,8 +99,10 @@ class FileImage(Result, frozen=True):
         return Body(content=Content([{"type": "text", "text": self.render()}, image], media=self._sent))
 
 
-def _is_instant(ctx: ToolContext, *, path: str, max_bytes: int) -> bool:
-    if max_bytes > _INSTANT_BYTES or is_reference(path):
+def _is_instant(
+    ctx: ToolContext, *, path: str, max_bytes: int, start_line: int | None = None, end_line: int | None = None
+) -> bool:
+    if max_bytes > _INSTANT_BYTES or is_reference(path) or start_line is not None or end_line is not None:
         return False
     target = ctx.paths.resolve(path)
     if not ctx.paths.is_local(target):
@@ -124,8 +127,12 @@ def fs_read(
     *,
     path: Annotated[str, Field.of_path("File, ax:// or undo:// reference.")],
     max_bytes: Annotated[int, Field(minimum=1, maximum=16_777_216, is_size=True)] = 131_072,
-) -> FileText | FileImage:
+    start_line: Annotated[int | None, Field(is_hidden=True)] = None,
+    end_line: Annotated[int | None, Field(is_hidden=True)] = None,
+) -> FileText | FileImage | LineRange:
     """Read an image, or a text file up to max_bytes. Give its `rev` back as if_rev when you change the file."""
+    if start_line is not None or end_line is not None:
+        return read_lines(ctx, path, start_line or 1, end_line or -1)
     origin = ctx.source(path)
     with open_source(ctx.paths, origin) as file:
         descriptor, status = file.descriptor, file.status

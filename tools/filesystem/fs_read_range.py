@@ -113,6 +113,11 @@ def fs_read_range(
     start_byte: Annotated[int, Field(description="Byte of start_line to begin at.", minimum=0)] = 0,
 ) -> LineRange:
     """Read some lines of a text file, however large it is."""
+    return read_lines(ctx, path, start_line, end_line, start_byte)
+
+
+def read_lines(ctx: ToolContext, path: str, start_line: int, end_line: int, start_byte: int = 0) -> LineRange:
+    """The lines of a file or reference, as `fs_read_range` gives them. Raises ToolError."""
     _check_order(start_line, end_line)
     origin = ctx.source(path)
     with open_source(ctx.paths, origin) as file:

@@ -29,13 +29,18 @@ class Found(TypedDict):
 class FoundPaths(Result, frozen=True):
     matches: list[Found]
     truncated: bool | None = None
+    # Paths in the rendering are relative to it.
+    _base: str = ""
 
     def render(self) -> str:
-        count = len(self.matches)
-        header = f"{count} match{'' if count == 1 else 'es'}"
+        header = f"{quantity(len(self.matches), 'match', 'matches')} below {on_one_line(self._base)}"
         if self.truncated:
             header += " · there are more: narrow the glob or raise max_results"
-        names = (f"{on_one_line(match['path'])}{'/' if match['type'] == 'directory' else ''}" for match in self.matches)
+        start = f"{self._base.rstrip('/')}/"
+        names = (
+            f"{on_one_line(match['path'].removeprefix(start))}{'/' if match['type'] == 'directory' else ''}"
+            for match in self.matches
+        )
         return "\n".join([header, *names])
 
     def summary(self) -> str:
@@ -115,7 +120,7 @@ def fs_search(
         found = _first(walk, str(folder).rstrip("/") + "/", admits, None if sort == "mtime" else max_results + 1)
     if sort == "mtime":
         found.sort(key=lambda match: (-_mtime(match["path"]), match["path"]))
-    return FoundPaths(found[:max_results], True if len(found) > max_results else None)
+    return FoundPaths(found[:max_results], True if len(found) > max_results else None, shown)
 
 
 def _first(walk: Walk, base: str, admits: Callable[[bytes], bool] | None, count: int | None) -> list[Found]:

@@ -59,36 +59,13 @@ class FileChanges:
         Mode, owner, attributes, hard links and links to it are kept. Raises StaleRev if somebody else has changed
         the file since it was seen, AlreadyExists if it came to be; then, and on any error, nothing is changed.
         """
-        return self._write(target, fill, seen)
-
-    def place(self, target: Path, staged_file: Path, *, seen: os.stat_result | None) -> Receipt:
-        """Make `target` the file `staged_file`, in the same folder. It is copied only where it must be.
-
-        Everything else is as with `write`. `staged_file` is gone then; on any error it is still there.
-        """
-        receipt = self._write(target, partial(disk.copy_out, staged_file), seen, staged_file)
-        staged_file.unlink(missing_ok=True)
-        return receipt
-
-    def _write(
-        self,
-        target: Path,
-        fill: Callable[[int], None],
-        seen: os.stat_result | None,
-        staged_file: Path | None = None,
-    ) -> Receipt:
         self.protected.check_write(target)
         with self.lock(target), self._records.change("create" if seen is None else "write", target) as (change, at):
             if seen is not None and (seen.st_nlink > 1 or not stat.S_ISREG(seen.st_mode)):
                 return self._write_in_place(change, at, fill, seen)
-            temporary = change.temporary if staged_file is None else at.with_name(staged_file.name)
-            has_name = True
+            temporary = change.temporary
             try:
-                if staged_file is not None:
-                    descriptor = os.open(temporary, disk.WRITE_FLAGS)
-                else:
-                    mode = 0o600 if seen is not None else 0o666
-                    descriptor, has_name = _new_file(temporary, mode, is_on_record=change.descriptor >= 0)
+                descriptor = os.open(temporary, disk.NEW_FLAGS, 0o666 if seen is None else 0o600)
             except OSError as error:
                 if seen is None or error.errno not in _IN_PLACE_ERRORS:
                     raise
@@ -96,16 +73,11 @@ class FileChanges:
             try:
                 try:
                     change.note(new=disk.inode(os.fstat(descriptor)))
-                    if staged_file is None:
-                        fill(descriptor)
+                    fill(descriptor)
                     if seen is not None and not disk.give_status(at, seen, descriptor):
-                        if staged_file is None:
-                            temporary.unlink(missing_ok=True)
+                        temporary.unlink()
                         return self._write_in_place(change, at, fill, seen)
                     os.fsync(descriptor)
-                    if not has_name:
-                        # With `src_dir_fd`, which an absolute path does not need, the link of /proc is followed.
-                        os.link(f"/proc/self/fd/{descriptor}", temporary, src_dir_fd=descriptor)
                 finally:
                     os.close(descriptor)
                 self._check_unchanged(change, at, seen)
@@ -115,8 +87,7 @@ class FileChanges:
                 else:
                     disk.rename_new(temporary, at)
             except BaseException as error:
-                if staged_file is None:
-                    temporary.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
                 if isinstance(error, FileExistsError):
                     raise AlreadyExists(f"{to_wire(target)} came to be while it was being written") from error
                 raise
@@ -185,7 +156,11 @@ class FileChanges:
                 raise _not_undoable(target, status, receipt.not_undoable)
             temporary = change.temporary
             change.note(phase="verified")
-            os.rename(at, temporary)
+            try:
+                os.rename(at, temporary)
+            except OSError:
+                self._records.forget(change.id)
+                raise
             try:
                 trees.remove_tree(temporary)
             except OSError as error:
@@ -261,12 +236,12 @@ class FileChanges:
             self._keep_copy(change, target, status.st_size)
 
     def _rename_into_journal(self, change: Pending, at: Path) -> bool:
-        """False if the journal is on another file system."""
+        """False if it is still there: the journal is on another file system, or one of the two may not be written."""
         assert change.image is not None, "a change with an entry has a place for its image"
         try:
             os.rename(at, change.image)
-        except OSError as error:
-            if error.errno == errno.EXDEV:
+        except OSError:
+            if disk.lstat(at) is not None:
                 return False
             self._records.forget(change.id)
             raise
@@ -337,18 +312,6 @@ class FileChanges:
                 trees.discard(temporary)
             raise
         trees.remove_tree(source)
-
-
-def _new_file(path: Path, mode: int, *, is_on_record: bool) -> tuple[int, bool]:
-    """Open a new file that will replace another; whether it has its name already.
-
-    Without a record, the next start would not find the file of a daemon that was killed. So it gets its name when it is
-    whole, where the file system can do that.
-    """
-    if not is_on_record:
-        with suppress(OSError):
-            return os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, mode), False
-    return os.open(path, disk.NEW_FLAGS, mode), True
 
 
 def _unnamed_file(change: Pending, at: Path) -> IO[bytes]:

@@ -62,6 +62,10 @@ class Field(NamedTuple):
     is_path: bool = False
     # Names that other programs have for it. They are accepted where the call is not strict, and not in the schema.
     aliases: tuple[str, ...] = ()
+    # Not in the schema and not for strict callers: it is what the habits of other programs become (`habits.py`).
+    is_hidden: bool = False
+    # The hidden argument that may be there in its place.
+    replaced_by: str = ""
     # Makes a missing argument of those that the tool does not know; None if they do not say it.
     derive: Callable[[Mapping[str, Any]], Derived | None] | None = None
 
@@ -173,6 +177,11 @@ class Parameters:
         return tuple(self.by_name)
 
     @cached_property
+    def public(self) -> Parameters:
+        """The parameters that a schema has."""
+        return Parameters(tuple(each for each in self.by_name.values() if not each.field.is_hidden))
+
+    @cached_property
     def aliases(self) -> dict[str, str]:
         """The name of the parameter that each alias stands for."""
         return {
@@ -191,9 +200,9 @@ class Parameters:
     def schema(self) -> dict[str, Any]:
         schema: dict[str, Any] = {
             "type": "object",
-            "properties": {name: parameter.schema() for name, parameter in self.by_name.items()},
+            "properties": {name: parameter.schema() for name, parameter in self.public.by_name.items()},
         }
-        required = [name for name, parameter in self.by_name.items() if parameter.required]
+        required = [name for name, parameter in self.public.by_name.items() if parameter.required]
         if required:
             schema["required"] = required
         schema["additionalProperties"] = False
@@ -206,7 +215,7 @@ class Parameters:
             value = arguments.get(name)
             if value is not None:
                 checked[parameter.keyword] = parameter.check(value, f"{path}.{name}" if path else name, issues)
-            elif parameter.required:
+            elif parameter.required and arguments.get(parameter.field.replaced_by) is None:
                 where = _join(path, name)
                 issues.append(Issue(where, "invalid_type", f"{where} is missing: {_expectation(parameter)}"))
             else:
@@ -219,8 +228,8 @@ class Parameters:
         return checked
 
     def _advice_on_unknown(self, name: str) -> str:
-        near = self.aliases.get(name) or next(iter(get_close_matches(name, self.by_name, n=1)), None)
-        known = f"did you mean {near}?" if near else f"it takes {', '.join(self.by_name) or 'no arguments'}"
+        near = self.aliases.get(name) or next(iter(get_close_matches(name, self.public.by_name, n=1)), None)
+        known = f"did you mean {near}?" if near else f"it takes {', '.join(self.public.by_name) or 'no arguments'}"
         return f"there is no argument {name[:60]!r} ({known})"
 
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from tools.kit.errors import InvalidParams
+from tools.kit.habits import take_habits
 from tools.kit.params import Field, Parameters
 from tools.kit.results import FOCUS, KEEP, FocusQuestion, KeepShare, Result
 from tools.kit.tolerance import ODD_STARTS, mend, plain_path, show
@@ -187,34 +188,36 @@ class Tool:
     def _path_keywords(self) -> tuple[str, ...]:
         return tuple(each.keyword for each in self.own_parameters.by_name.values() if each.field.is_path)
 
-    def parse_tolerantly(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """What `parse` gives, and notes on what was taken for what: an argument that does not fit and can have only one
-        meaning is taken to have it. Raises InvalidParams."""
+    def parse_tolerantly(self, arguments: Mapping[str, Any], *, habits: bool) -> tuple[dict[str, Any], list[str]]:
+        """What `parse` gives, and notes on what was changed: an argument that does not fit and can have only one
+        meaning is taken to have it. With `habits` the arguments of other programs are, too. Raises InvalidParams."""
         notes: list[str] = []
         try:
             parsed = self.parse(arguments)
         except InvalidParams:
             if self.given_schema is not None:
                 raise
-            mended, notes = mend(self.parameters, arguments)
-            if not notes:
-                raise
+            meant, notes = take_habits(self.name, arguments) if habits else (arguments, notes)
+            parameters = self.parameters if habits else self.parameters.public
+            mended, taken = mend(parameters, meant)
+            notes += taken.changes
             try:
-                parsed = self.parse(mended)
+                parsed = self.parse(mended, parameters)
             except InvalidParams as error:
                 # What is still wrong is about the arguments as they were taken.
-                raise InvalidParams(f"{error.message} ({'; '.join(notes)})", issues=error.issues) from None
+                how = f" ({'; '.join(told)})" if (told := notes + taken.names) else ""
+                raise InvalidParams(f"{error.message}{how}", issues=error.issues) from None
         for keyword in self._path_keywords:
-            path = parsed[keyword]
+            path = parsed.get(keyword)
             if path and path[0] in ODD_STARTS and (plain := plain_path(path)) != path:
                 parsed[keyword] = plain
                 notes.append(f"{keyword.removesuffix('_')} {show(path)} was taken as {show(plain)}")
         return parsed, notes
 
-    def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def parse(self, arguments: Mapping[str, Any], parameters: Parameters | None = None) -> dict[str, Any]:
         """Keyword arguments for the function, and the focus question. Raises InvalidParams with every problem."""
         if self.given_schema is None:
-            parsed = self.parameters.parse(arguments)
+            parsed = (parameters or self.parameters.public).parse(arguments)
         else:
             ours = self.parameters.by_name.keys()
             if ours.isdisjoint(arguments):
@@ -290,10 +293,17 @@ def tool(
 def _without_bounds(schema: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in schema.items() if not _is_obvious(key, value)}
     if "properties" in kept:
-        kept["properties"] = {name: _without_bounds(each) for name, each in kept["properties"].items()}
+        kept["properties"] = {
+            name: _without_bounds(each) for name, each in kept["properties"].items() if not _has_one_value(each)
+        }
     if isinstance(kept.get("items"), dict):
         kept["items"] = _without_bounds(kept["items"])
     return kept
+
+
+def _has_one_value(schema: Mapping[str, Any]) -> bool:
+    """Whether an argument says nothing: it can only be what it is if it is left out."""
+    return schema.get("enum") == [schema.get("default")]
 
 
 def _is_obvious(key: str, value: Any) -> bool:
@@ -303,5 +313,6 @@ def _is_obvious(key: str, value: Any) -> bool:
     if key == "default":
         return value is False or value == 0
     if key == "maximum":
-        return bool(value >= _LARGE)
+        # A share is at most all of it.
+        return bool(value >= _LARGE or value == 1)
     return key in _VALIDATOR_KEYS and not isinstance(value, dict)

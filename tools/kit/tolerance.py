@@ -1,7 +1,8 @@
-"""Arguments that do not fit their schema, and can have only one meaning: that meaning is taken, and a note says so.
+"""Arguments that do not fit their schema, and can have only one meaning: that meaning is taken.
 
-It is asked only when a call does not fit, or when a path begins oddly, so any other call pays nothing. A call to which
-the letter of a contract applies never comes here.
+Another name for an argument is taken in silence; a note says where a value was changed. It is asked only when a call
+does not fit, or when a path begins oddly, so any other call pays nothing. A call to which the letter of a contract
+applies never comes here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tools.kit.params import Choice, ListOf, Parameter, Parameters, RecordOf, Scalar, StringMap
 
@@ -26,9 +27,16 @@ ODD_STARTS = frozenset(f"{_QUOTES}$f")
 _SHOWN_CHARS = 60
 
 
-def mend(parameters: Parameters, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The arguments as they are meant, as far as that is certain, and what was taken for what."""
-    notes: list[str] = []
+class Notes(NamedTuple):
+    """What was taken for what: values that were changed, and arguments by another name, which go without saying."""
+
+    changes: list[str]
+    names: list[str]
+
+
+def mend(parameters: Parameters, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Notes]:
+    """The arguments as they are meant, as far as that is certain."""
+    notes = Notes([], [])
     return _mend_object(parameters, arguments, "", notes), notes
 
 
@@ -52,23 +60,21 @@ def show(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
-def _mend_object(parameters: Parameters, arguments: Mapping[str, Any], path: str, notes: list[str]) -> dict[str, Any]:
+def _mend_object(parameters: Parameters, arguments: Mapping[str, Any], path: str, notes: Notes) -> dict[str, Any]:
     known = {name: value for name, value in arguments.items() if name in parameters.by_name}
     unknown = {name: value for name, value in arguments.items() if name not in known}
     for name, parameter in parameters.by_name.items():
         derive = parameter.field.derive
         if unknown and derive is not None and known.get(name) is None and (made := derive(unknown)) is not None:
             known.update(made.values)
-            notes += [made.note] if made.note else []
+            notes.names.extend([made.note] if made.note else [])
             unknown = {each: value for each, value in unknown.items() if each not in made.used}
     for name, value in unknown.items():
         target = _meaning(parameters, name)
         if target is not None and (known.get(target) is None or known[target] == value):
             known[target] = value
-            notes.append(f"{path}{name} was taken as {target}")
-        elif name == _STRAY:
-            notes.append(f"{path}{name} is no argument and was left out")
-        else:
+            notes.names.append(f"{path}{name} was taken as {target}")
+        elif name != _STRAY:
             known[name] = value
     for name, value in known.items():
         if value is not None and (declared := parameters.by_name.get(name)) is not None:
@@ -87,7 +93,7 @@ def _meaning(parameters: Parameters, name: str) -> str | None:
     return None
 
 
-def _mend_value(parameter: Parameter, value: Any, path: str, notes: list[str]) -> Any:
+def _mend_value(parameter: Parameter, value: Any, path: str, notes: Notes) -> Any:
     kind = parameter.kind
     match kind, value:
         case Scalar(), str():
@@ -95,7 +101,7 @@ def _mend_value(parameter: Parameter, value: Any, path: str, notes: list[str]) -
         case Choice(), str():
             same = [option for option in kind.options if option.lower() == value.strip().lower()]
             if value not in kind.options and same:
-                notes.append(f"{path}: {show(value)!r} was taken as {same[0]}")
+                notes.changes.append(f"{path}: {show(value)!r} was taken as {same[0]}")
                 return same[0]
         case ListOf(), str() | dict():
             return _mend_list(kind, value, path, notes)
@@ -104,14 +110,14 @@ def _mend_value(parameter: Parameter, value: Any, path: str, notes: list[str]) -
         case ((RecordOf() | StringMap()), str()):
             read = _from_json(value)
             if isinstance(read, dict):
-                notes.append(f"{path} was a string and was read as JSON")
+                notes.changes.append(f"{path} was a string and was read as JSON")
                 return _mend_value(parameter, read, path, notes)
         case RecordOf(), dict():
             return _mend_object(kind.parameters, value, f"{path}.", notes)
     return value
 
 
-def _mend_text(kind: Scalar, value: str, path: str, notes: list[str]) -> Any:
+def _mend_text(kind: Scalar, value: str, path: str, notes: Notes) -> Any:
     """A number or a boolean in a string."""
     text = value.strip()
     taken: Any = value
@@ -120,18 +126,18 @@ def _mend_text(kind: Scalar, value: str, path: str, notes: list[str]) -> Any:
     elif kind.type in (int, float) and _NUMBER.fullmatch(text):
         taken = float(text) if "." in text else int(text)
     if taken is not value:
-        notes.append(f"{path}: {show(value)!r} was taken as {json.dumps(taken)}")
+        notes.changes.append(f"{path}: {show(value)!r} was taken as {json.dumps(taken)}")
     return taken
 
 
-def _mend_list(kind: ListOf, value: str | dict[str, Any], path: str, notes: list[str]) -> Any:
+def _mend_list(kind: ListOf, value: str | dict[str, Any], path: str, notes: Notes) -> Any:
     """A list in a string, or its only element without brackets."""
     read = _from_json(value) if isinstance(value, str) else value
     if isinstance(value, str) and isinstance(read, list | dict):
-        notes.append(f"{path} was a string and was read as JSON")
+        notes.changes.append(f"{path} was a string and was read as JSON")
     is_element = isinstance(read, dict) if isinstance(kind.element.kind, RecordOf) else isinstance(read, str)
     if is_element:
-        notes.append(f"{path} was taken as a list of one")
+        notes.changes.append(f"{path} was taken as a list of one")
         read = [read]
     if not isinstance(read, list):
         return value

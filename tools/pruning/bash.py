@@ -28,7 +28,7 @@ from tools.sessions.session import Session
 from tools.shell.shell_exec import command_summary, ended_if_cancelled, sessions, wait_for_end
 
 DEFAULT_TIMEOUT_MS = 30_000
-TimeoutMs = Annotated[int, Field(description="End it after so long.", minimum=100, maximum=300_000)]
+TimeoutMs = Annotated[int, Field(minimum=100, maximum=300_000)]
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _MOST_VARIABLES = 200
 _MOST_VALUE_CHARS = 4_000
@@ -49,6 +49,7 @@ class BashOutput(Result, frozen=True):
     duration_ms: int
     running: bool | None = None
     session_id: str | None = None
+    next_offset: int | None = None
     output_path: str | None = None
 
     def render(self) -> str:
@@ -72,7 +73,7 @@ class BashOutput(Result, frozen=True):
     @property
     def _how(self) -> str:
         if self.running:
-            return f"still running as session {self.session_id}; output in {self.output_path}"
+            return f"still running as session {self.session_id}: shell_send_input since={self.next_offset}"
         return f"exit {self.exit_code}"
 
     @property
@@ -119,6 +120,7 @@ async def bash(
     env: Annotated[dict[str, str] | None, Field(description="Added variables.")] = None,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     max_output_bytes: OutputBytes = None,
+    yield_ms: Annotated[int | None, Field(minimum=1, is_hidden=True)] = None,
 ) -> BashOutput:
     """Run a command to its end; with a question, only the lines of its output that answer it."""
     began = time.monotonic()
@@ -127,7 +129,7 @@ async def bash(
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     session = _start(ctx, root, command, cwd or ".", env, limit)
     with ended_if_cancelled(session):
-        end = await wait_for_end(ctx, session, began, timeout_ms / 1000, ctx.yield_ms)
+        end = await wait_for_end(ctx, session, began, timeout_ms / 1000, yield_ms or ctx.yield_ms)
     stdout, stderr, is_cut = _output(session, limit)
     result = BashOutput(
         tool="bash",
@@ -141,8 +143,10 @@ async def bash(
         duration_ms=round((time.monotonic() - began) * 1000),
     )
     if end == "session":
-        session.set_read_position(ctx.conversations, session.end)
-        return replace(result, exit_code=None, running=True, session_id=session.id, output_path=session.output_path)
+        session.first_shown = session.end
+        session.set_read_position(ctx.origin, session.first_shown)
+        result = replace(result, exit_code=None, running=True, session_id=session.id, output_path=session.output_path)
+        return replace(result, next_offset=session.first_shown)
     session.release(keeps_output=False)
     return result
 

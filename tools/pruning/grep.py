@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +19,9 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
-from tools.filesystem.fs_grep import matches_summary, search_error
+from tools.filesystem.fs_grep import search_error
+from tools.filesystem.matches import FoundFiles, FoundLines, Wanted, find, matches_summary
+from tools.kit.errors import ToolError
 from tools.kit.params import Field, Issue
 from tools.kit.results import ASK_FOR_LESS, Body, Item, Result, ResultFacts
 from tools.kit.spec import tool
@@ -26,9 +29,11 @@ from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
 from tools.pruning.confined import check_folder, confined, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.search.engine import Bounds, EngineError, Hit, SearchQuery
+from tools.search.globs import glob_below, glob_of_type, read_glob
 from tools.search.ripgrep import search
 
 DEFAULT_MATCHES = 500
+HiddenLines = Annotated[int | None, Field(minimum=0, maximum=1_000, is_hidden=True)]
 _PLAIN = "to search for it as plain text, pass fixed_string: true"
 _RENDERED = re.compile(r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)?(?P<text>.*)", re.DOTALL)
 
@@ -110,7 +115,16 @@ def grep(
         int, Field(minimum=1, maximum=5_000, is_size=True, aliases=("max_results", "head_limit"))
     ] = DEFAULT_MATCHES,
     max_output_bytes: OutputBytes = None,
-) -> GrepMatches:
+    glob: Annotated[str | None, Field(audited=True, is_hidden=True)] = None,
+    type_: Annotated[str | None, Field(audited=True, is_hidden=True)] = None,
+    context: Annotated[int, Field(minimum=0, maximum=1_000, is_hidden=True)] = 0,
+    before: HiddenLines = None,
+    after: HiddenLines = None,
+    files_only: Annotated[bool, Field(is_hidden=True)] = False,
+    count: Annotated[bool, Field(is_hidden=True)] = False,
+    multiline: Annotated[bool, Field(is_hidden=True)] = False,
+    skip: Annotated[int, Field(minimum=0, is_hidden=True)] = 0,
+) -> GrepMatches | FoundLines | FoundFiles:
     """Search for lines in files; with a question, only the matches that answer it."""
     began = time.perf_counter()
     root = _root(ctx, pattern=pattern, path=path, paths=paths, cwd=cwd)
@@ -125,6 +139,16 @@ def grep(
         max_output_bytes or MOST_OUTPUT_BYTES,
     )
     wanted = paths or [path if path is not None else cwd or "."]
+    options = GrepOptions(
+        glob,
+        type_,
+        context if before is None else before,
+        context if after is None else after,
+        multiline,
+        Wanted(max_matches, skip, files_only, count),
+    )
+    if options != GrepOptions(wanted=options.wanted._replace(skip=0, files_only=False, counts=False)):
+        return grep_search.find(wanted, options)
     matches, is_cut = grep_search.run(wanted, cwd)
     return GrepMatches(
         tool="grep",
@@ -157,6 +181,17 @@ def _issues(pattern: str, *, is_ambiguous: bool) -> Iterator[Issue]:
         yield Issue("", "custom", "path and paths exclude each other: pass one of them")
 
 
+class GrepOptions(NamedTuple):
+    """What the contract of the tool does not have, and models ask for from habit."""
+
+    glob: str | None = None
+    type: str | None = None
+    before: int = 0
+    after: int = 0
+    is_multiline: bool = False
+    wanted: Wanted = Wanted(0)
+
+
 class Search(Struct, eq=False):
     """One search, in one place after another, within one time limit."""
 
@@ -182,15 +217,43 @@ class Search(Struct, eq=False):
                     return matches, True
         return matches, False
 
-    def _add_matches(
-        self, descriptor: int, is_folder: bool, path: str, deadline: float, matches: list[PrunerMatch]
-    ) -> bool:
-        """Add the matches in a file or folder. True if there are more than may be given."""
-        shown = self.root.absolute(path)
+    def find(self, paths: Sequence[str], options: GrepOptions) -> FoundLines | FoundFiles:
+        """The answer as `fs_grep` gives it. Raises ToolError."""
+        excluded = options.glob.removeprefix("!") if options.glob is not None and options.glob[:1] == "!" else None
+        with contextlib.ExitStack() as opened:
+            places: list[tuple[SearchQuery, str]] = []
+            for path in paths:
+                descriptor, status = opened.enter_context(open_confined(self.ctx, self.root, path))
+                shown = self.root.absolute(path)
+                query = self._query(descriptor, stat.S_ISDIR(status.st_mode), shown)
+                named = None
+                if excluded is None and options.glob is not None:
+                    named = read_glob(glob_below(options.glob, shown))
+                query = replace(
+                    query,
+                    glob=named,
+                    excluded=excluded,
+                    kind=None if options.type is None else glob_of_type(options.type),
+                    before=options.before,
+                    after=options.after,
+                    is_multiline=options.is_multiline,
+                    uses_defaults=False,
+                )
+                places.append((query, shown))
+            try:
+                return find(self.ctx, places, options.wanted, self.timeout_ms / 1000)
+            except EngineError as error:
+                raise self._error(error) from error
+
+    def _error(self, error: EngineError) -> ToolError:
+        hint = None if self.is_fixed else _PLAIN
+        return search_error(error, limit_s=self.timeout_ms / 1000, hint=hint)
+
+    def _query(self, descriptor: int, is_folder: bool, shown: str) -> SearchQuery:
         # By descriptor: so what was checked is what is searched, also if its name means something else by now.
         place = Path(shown)
         real = path_of_open(descriptor) or place
-        query = SearchQuery(
+        return SearchQuery(
             pattern=self.pattern,
             base=real,
             folder=descriptor if is_folder else None,
@@ -200,12 +263,18 @@ class Search(Struct, eq=False):
             uses_defaults=True,
             admits=open_files_below(self.ctx.paths, place, real) if is_folder else None,
         )
+
+    def _add_matches(
+        self, descriptor: int, is_folder: bool, path: str, deadline: float, matches: list[PrunerMatch]
+    ) -> bool:
+        """Add the matches in a file or folder. True if there are more than may be given."""
+        shown = self.root.absolute(path)
+        query = self._query(descriptor, is_folder, shown)
         bounds = Bounds(self.most_matches - len(matches), deadline, self.ctx.check, self.bytes_left)
         try:
             found = search(self.ctx.engine, query, bounds)
         except EngineError as error:
-            hint = None if self.is_fixed else _PLAIN
-            raise search_error(error, limit_s=self.timeout_ms / 1000, hint=hint) from error
+            raise self._error(error) from error
         for hit in found.hits:
             below = f"/{os.fsdecode(hit.path)}" if is_folder else ""
             full = f"{shown.rstrip('/') if is_folder else shown}{below}".encode("utf-8", "backslashreplace").decode()

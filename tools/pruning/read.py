@@ -6,11 +6,13 @@ import stat
 import time
 from typing import Annotated, Literal
 
+from msgspec.structs import replace
+
 from tools.context import ToolContext
 from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.files.disk import read_up_to
-from tools.kit.errors import NotAFile
+from tools.kit.errors import NotAFile, OutOfRange
 from tools.kit.params import Field
 from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts, line_count, quantity, short_path
 from tools.kit.spec import tool
@@ -42,9 +44,15 @@ class ReadText(Result, frozen=True):
     truncated: bool
     bytes: int
     duration_ms: int
+    # Of some lines of a file, the first of them, the last, and how many the file has.
+    start_line: int | None = None
+    end_line: int | None = None
+    total_lines: int | None = None
 
     def render(self) -> str:
-        return f"{self.file_path} · {self.bytes} bytes{', the start of it' if self.truncated else ''}\n{self.content}"
+        shown = f" lines {self.start_line}–{self.end_line} of {self.total_lines}" if self.start_line else ""
+        cut = ", the start of it" if self.truncated else ""
+        return f"{self.file_path}{shown} · {self.bytes} bytes{cut}\n{self.content}"
 
     def summary(self) -> str:
         lines = quantity(line_count(self.content), "line")
@@ -72,6 +80,8 @@ def read(
     file_path: Annotated[str, Field.of_path("File.", min_length=1)],
     encoding: Literal["utf-8"] = "utf-8",
     max_output_bytes: OutputBytes = None,
+    start_line: Annotated[int | None, Field(is_hidden=True)] = None,
+    end_line: Annotated[int | None, Field(is_hidden=True)] = None,
 ) -> ReadText:
     """Read a text file; with a question, only the lines that answer it."""
     began = time.perf_counter()
@@ -84,7 +94,7 @@ def read(
         data = read_up_to(descriptor, limit + 1, status.st_size)
     is_cut = len(data) > limit
     kept = data[: utf8.boundary(data, limit)] if is_cut else data
-    return ReadText(
+    text = ReadText(
         tool="read",
         file_path=file_path,
         encoding=encoding,
@@ -93,6 +103,21 @@ def read(
         bytes=len(kept),
         duration_ms=round((time.perf_counter() - began) * 1000),
     )
+    return text if start_line is None and end_line is None else _some_lines(text, start_line or 1, end_line or -1)
+
+
+def _some_lines(text: ReadText, first: int, last: int) -> ReadText:
+    """Lines count from 1, and from -1 at the end. Raises OutOfRange."""
+    lines = text.content.removesuffix("\n").split("\n")
+    total = len(lines)
+    first, last = (line if line > 0 else max(total + 1 + line, 1) for line in (first, last))
+    if first > total or first > last:
+        raise OutOfRange(
+            f"there are no lines {first} to {last}: {text.file_path} has {total} lines", fields={"total_lines": total}
+        )
+    content = "\n".join(lines[first - 1 : last])
+    size = len(content.encode("utf-8", "replace"))
+    return replace(text, content=content, bytes=size, start_line=first, end_line=min(last, total), total_lines=total)
 
 
 def source_type_of(path: str) -> SourceType | None:

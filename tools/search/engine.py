@@ -69,10 +69,22 @@ class SearchQuery(Struct, frozen=True):
     excluded: str | None = None
     ignore_case: bool = False
     is_fixed: bool = False
-    context: int = 0
+    # The file names of a language, beside the glob.
+    kind: Glob | None = None
+    # How many lines to give before and after a match.
+    before: int = 0
+    after: int = 0
+    # Whether a match may have several lines, and a dot stands for a line end.
+    is_multiline: bool = False
+    # Whether the first match of a file is enough.
+    is_by_file: bool = False
     include_ignored: bool = False
     uses_defaults: bool = False
     admits: Callable[[bytes], bool] | None = None
+
+    @property
+    def has_context(self) -> bool:
+        return bool(self.before or self.after)
 
     @property
     def working_directory(self) -> Path | None:
@@ -188,13 +200,13 @@ class Program:
             raise EngineError("exit", message or f"it ended with exit code {exit_code}", exit_code)
 
 
-def share_context(hits: Sequence[Hit], lines: Mapping[int, str], span: int) -> None:
-    """Give the matches of one file the lines around them, up to `span` on each side and each line once."""
+def share_context(hits: Sequence[Hit], lines: Mapping[int, str], before: int, after: int) -> None:
+    """Give the matches of one file the lines around them, up to `before` and `after`, each line once."""
     shown = 0
     for hit, following in zip(hits, [*hits[1:], None], strict=False):
         last = hit.line + hit.text.count("\n")
-        end = last + span if following is None else min(last + span, following.line - 1)
-        hit.before = [lines[n] for n in range(max(hit.line - span, shown + 1), hit.line) if n in lines]
+        end = last + after if following is None else min(last + after, following.line - 1)
+        hit.before = [lines[n] for n in range(max(hit.line - before, shown + 1), hit.line) if n in lines]
         hit.after = [lines[n] for n in range(last + 1, end + 1) if n in lines]
         shown = max(end, last)
 

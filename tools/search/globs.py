@@ -28,6 +28,38 @@ _PLAIN = re.compile(r"(?!\.{1,2}$)[^*?\[\]{}\\\x00-\x1f]{1,255}")
 _ANY_SUFFIX = re.compile(r"(?:\*\*/)?\*([^*?\[\]{}/\\]+)")
 
 
+# The names of files in a language, where they have several suffixes or its name is not the suffix.
+_TYPES = {
+    "c": "c,h",
+    "cpp": "cc,cpp,cxx,c++,h,hh,hpp,hxx,inl",
+    "csharp": "cs",
+    "css": "css,scss",
+    "elixir": "ex,exs,eex,heex",
+    "haskell": "hs,lhs",
+    "html": "html,htm,ejs",
+    "js": "js,jsx,mjs,cjs,vue",
+    "javascript": "js,jsx,mjs,cjs,vue",
+    "kotlin": "kt,kts",
+    "md": "md,mdx,markdown",
+    "markdown": "md,mdx,markdown",
+    "perl": "pl,pm",
+    "protobuf": "proto",
+    "py": "py,pyi",
+    "python": "py,pyi",
+    "ruby": "rb,rake,gemspec",
+    "rust": "rs",
+    "sh": "sh,bash,zsh,ksh",
+    "ts": "ts,tsx,cts,mts",
+    "typescript": "ts,tsx,cts,mts",
+    "yaml": "yaml,yml",
+}
+_NAMED_TYPES = {
+    "cmake": "{CMakeLists.txt,*.cmake}",
+    "docker": "*Dockerfile*",
+    "make": "{Makefile,makefile,GNUmakefile,*.mk}",
+}
+
+
 class Glob(Struct, frozen=True):
     """A parsed glob: a test for relative paths, and patterns that the last part of every match fits.
 
@@ -85,6 +117,18 @@ def read_glob(text: str) -> Glob:
     common = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*leads, strict=False))
     lead = tuple(names[0] for names in common)
     return Glob(text, pattern, tuple(dict.fromkeys(names)), is_by_name, only_folders, within, lead)
+
+
+def glob_of_type(name: str) -> Glob:
+    """The files of a type by its name in search programs; of one that is not known, the name is the suffix.
+
+    Raises InvalidPattern.
+    """
+    name = name.strip().lower().lstrip(".")
+    if re.fullmatch(r"[\w+#-]{1,20}", name) is None:
+        raise InvalidPattern(f"{name[:60]!r} is no type of files", hint='such as "py", or pass a glob such as "*.py"')
+    suffixes = _TYPES.get(name, name)
+    return read_glob(_NAMED_TYPES.get(name) or f"*.{{{suffixes}}}")
 
 
 def glob_below(text: str, base: str) -> str:

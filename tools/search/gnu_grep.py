@@ -53,12 +53,17 @@ def search_by_grep(engine: Engine, query: SearchQuery, bounds: Bounds) -> Hits:
         batches: Iterable[list[bytes]] = [[b"./"]]
     else:
         _check_pattern(query)
-        arguments += ["-s", "-F" if query.is_fixed else _dialect(engine.program), "-m", str(bounds.hits + 1)]
+        arguments += [
+            "-s",
+            "-F" if query.is_fixed else _dialect(engine.program),
+            "-m",
+            "1" if query.is_by_file else str(bounds.hits + 1),
+        ]
         files = _files(query, bounds.check)
         batches = iter(lambda: list(itertools.islice(files, _FILES_AT_ONCE)), [])
     arguments += ["-i"] if query.ignore_case else []
     asked = ["-e", query.pattern, "--"]
-    around = ["-C", str(query.context), "--no-group-separator"] if query.context else []
+    around = ["-B", str(query.before), "-A", str(query.after), "--no-group-separator"] if query.has_context else []
     collector = HitCollector(query, bounds, lambda again, bounds: search_by_grep(engine, again, bounds).hits)
     is_cut = False
     for batch in [[b"-"]] if query.folder is None else batches:
@@ -115,9 +120,9 @@ def _program(arguments: Sequence[str | bytes], query: SearchQuery) -> Program:
 
 def _check_pattern(query: SearchQuery) -> None:
     """`grep` would take the lines of a pattern for so many patterns."""
-    if "\n" in query.pattern or (r"\n" in query.pattern and not query.is_fixed):
+    if query.is_multiline or "\n" in query.pattern or (r"\n" in query.pattern and not query.is_fixed):
         raise InvalidPattern(
-            "the pattern has a line end in it, and grep, which searches here because ripgrep is not installed, finds "
+            "the pattern is about several lines, and grep, which searches here because ripgrep is not installed, finds "
             "nothing across lines",
             hint="search for one of its lines, and read around it with fs_read_range",
         )
@@ -144,7 +149,7 @@ def _files(query: SearchQuery, check: Callable[[], None]) -> Iterator[bytes]:
     walk = Walk(query.base, query.glob, folder=query.folder, include_ignored=query.include_ignored, check=check)
     for prefix, names, is_folder in walk:
         for path in () if is_folder else (prefix + name for name in names):
-            if excluded is not None and excluded.matches(path):
+            if (excluded is not None and excluded.matches(path)) or (query.kind and not query.kind.matches(path)):
                 continue
             encoded = os.fsencode(path)
             if query.admits is None or query.admits(encoded):

@@ -60,15 +60,15 @@ class HitCollector:
 
     def add_beside(self, number: int, text: str, offset: int, data: bytes) -> None:
         """A line around one that matches."""
-        if self._query.context:
+        if self._query.has_context:
             self._around[number] = text
         if self._query.folder is not None:
             self._printed.append(PrintedLine(offset, data))
 
     def end_file(self) -> None:
         """Take the hits of the file that was being read, when there are no more in it."""
-        if self._query.context:
-            share_context(self._file, self._around, self._query.context)
+        if self._query.has_context:
+            share_context(self._file, self._around, self._query.before, self._query.after)
         self.hits += self._recheck() if self._file and self._query.folder is not None else self._file
         self._file, self._around, self._printed = [], {}, []
 

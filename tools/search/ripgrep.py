@@ -112,9 +112,12 @@ def _arguments(engine: Engine, query: SearchQuery, *, in_order: bool) -> list[st
     else:
         arguments += ["--no-messages", "--engine", "auto"]
         if query.folder is not None:
-            names = query.glob.names if query.glob is not None and "*" not in query.glob.names else None
+            named = query.kind or query.glob
+            names = named.names if named is not None and "*" not in named.names else None
             arguments += _walk_options(query.include_ignored, names, in_order)
-        if "\n" in query.pattern or (r"\n" in query.pattern and not query.is_fixed):
+        if query.is_multiline:
+            arguments += ["--multiline", "--multiline-dotall"]
+        elif "\n" in query.pattern or (r"\n" in query.pattern and not query.is_fixed):
             arguments.append("--multiline")
     if query.excluded is not None and query.folder is not None:
         arguments += ["--glob", f"!{query.excluded}"]
@@ -122,8 +125,10 @@ def _arguments(engine: Engine, query: SearchQuery, *, in_order: bool) -> list[st
         arguments.append("--ignore-case")
     if query.is_fixed:
         arguments.append("--fixed-strings")
-    if query.context:
-        arguments += ["--context", str(query.context)]
+    if query.has_context:
+        arguments += ["--before-context", str(query.before), "--after-context", str(query.after)]
+    if query.is_by_file:
+        arguments += ["--max-count", "1"]
     return [*arguments, "-e", query.pattern, "--", "-" if query.folder is None else "./"]
 
 
@@ -140,7 +145,7 @@ class _JsonReader:
         self._is_choosy = (
             query.admits is not None
             or self._excluded is not None
-            or (query.glob is not None and not query.glob.is_by_name)
+            or (query.glob is not None and (query.kind is not None or not query.glob.is_by_name))
         )
         self.is_cut = False
 
@@ -175,7 +180,7 @@ class _JsonReader:
         """Whether a match in that file is one that was asked for."""
         query = self._query
         name = os.fsdecode(path)
-        glob = None if query.glob is None or query.glob.is_by_name or not self._is_folder else query.glob
+        glob = query.glob if self._is_folder else None
         if (glob is not None and not glob.matches(name)) or (self._excluded and self._excluded.matches(name)):
             return False
         return query.admits is None or query.admits(path)

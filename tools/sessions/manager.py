@@ -272,6 +272,8 @@ class SessionManager:
 
     def on_disconnect(self, connection: str) -> None:
         """Stop the sessions that a connection has started, if `stop_on_disconnect` is set."""
+        for session in self._sessions.values():
+            session.on_disconnect(connection)
         if self.limits.stop_on_disconnect and connection:
             for session in self.live:
                 if session.origin.connection == connection:

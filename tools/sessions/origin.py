@@ -16,6 +16,8 @@ class Origin(NamedTuple):
     connection: str = ""
     user: str = ""
     chat: str = ""
+    # What the program calls itself.
+    client: str = ""
 
     @property
     def conversation(self) -> str:
@@ -28,6 +30,16 @@ class Origin(NamedTuple):
         """What identifies the conversation, closest first: output that one has read is still new for another."""
         chat = f"{self.token}/{self.chat}" if self.chat else ""
         return tuple(filter(None, (self.connection, chat)))
+
+    @property
+    def program(self) -> str:
+        """What stands for the conversation where a client names none: the token and the name of the client."""
+        return f"{self.token}//{self.client}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the conversation is remembered by, closest first; never empty."""
+        return self.conversations or (self.program,)
 
 
 class Ending(Struct, frozen=True):

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -103,10 +103,14 @@ class Session(Struct, eq=False):
     ended_at: float | None = None
     status: Status | None = None
     ended_by: EndedBy | None = None
+    # Up to here the call that started it has given its output.
+    first_shown: int = 0
     stop_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     expiry: asyncio.TimerHandle | None = None
     _child: Child | None = None
     _read_positions: dict[str, int] = field(default_factory=dict)
+    # The program behind each connection that has read.
+    _programs: dict[str, str] = field(default_factory=dict)
     _waiters: set[asyncio.Future[None]] = field(default_factory=set)
     _exit_waiters: set[asyncio.Future[None]] = field(default_factory=set)
     _retry: asyncio.TimerHandle | None = None
@@ -192,16 +196,30 @@ class Session(Struct, eq=False):
         """Wait for the exit. False if it did not come in time."""
         return not self.is_running or await self._wait(self._exit_waiters, within_s)
 
-    def read_position(self, conversations: Sequence[str]) -> int | None:
-        """The offset after what the first of `conversations` that has read here was given last; None if none has."""
-        return next((self._read_positions[each] for each in conversations if each in self._read_positions), None)
+    def read_position(self, origin: Origin) -> int:
+        """The offset after what this conversation was given last; 0 if it has not read here.
 
-    def set_read_position(self, conversations: Sequence[str], offset: int) -> None:
-        for each in conversations:
+        A program that opens a connection for each call goes on where its last one was, see `on_disconnect`.
+        """
+        names = (*origin.names, _left_by(origin.program)) if origin.connection and not origin.chat else origin.names
+        return next((self._read_positions[each] for each in names if each in self._read_positions), 0)
+
+    def set_read_position(self, origin: Origin, offset: int) -> None:
+        for each in origin.names:
             self._read_positions.pop(each, None)
             self._read_positions[each] = offset
-        while len(self._read_positions) > _MOST_READERS:
-            del self._read_positions[next(iter(self._read_positions))]
+        if origin.connection:
+            self._programs[origin.connection] = origin.program
+        for table in (self._read_positions, self._programs):
+            while len(table) > _MOST_READERS:
+                del table[next(iter(table))]
+
+    def on_disconnect(self, connection: str) -> None:
+        """Leave the read position of a connection that has ended to the next one of its program."""
+        program = self._programs.pop(connection, None)
+        position = self._read_positions.pop(connection, None)
+        if program is not None and position is not None:
+            self._read_positions[_left_by(program)] = position
 
     def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
         return self.log.text(offset, most_bytes)
@@ -293,6 +311,10 @@ class Session(Struct, eq=False):
         finally:
             waiters.discard(waiter)
         return True
+
+
+def _left_by(program: str) -> str:
+    return f"{program}/left"
 
 
 def describe_session(session: Session) -> dict[str, Any]:

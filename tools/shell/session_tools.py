@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-from typing import Annotated, Any
+from typing import Annotated
 
 from tools.context import TextRoom, ToolContext
-from tools.kit.errors import InvalidParams, InvalidPattern, SessionEnded
+from tools.kit.errors import InvalidParams, SessionEnded
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
 from tools.kit.results import Body, Result, ResultFacts, last_line, quantity
 from tools.kit.spec import tool
-from tools.kit.timed_match import match_within
 from tools.sessions.origin import EndedBy
 from tools.sessions.session import Session
-from tools.shell.echo import is_only_echo, longest_echo_bytes
 from tools.shell.shell_exec import check_text, folder_for, reason, sessions
+from tools.shell.waits import compile_pattern, wait_for
 
 MOST_WAIT_MS = 30_000
-PAUSE_S = 0.15
+# So long a new session is given to print something.
+_FIRST_OUTPUT_S = 0.3
 # So much fits a message, whatever its characters are.
 _MOST_BYTES = 70_000
 # Less is not tried, however little room there is.
 _LEAST_BYTES = 256
-_PAGE_BYTES = 100_000
-_TAIL_BYTES = 10_000
-_OVERLAP_CHARS = 4_000
-_MATCH_S = 0.05
 
 
 class Started(Result, frozen=True):
+    """A session, with what it printed at once."""
+
     session_id: str
     pid: int
     output_path: str | None
+    output: str
+    next_offset: int
+    more: bool | None = None
+    running: bool = True
+    exit_code: int | None = None
 
     def render(self) -> str:
-        return f"[session {self.session_id} started · pid {self.pid} · output in {self.output_path}]"
+        state = f"pid {self.pid}" if self.running else f"ended, exit {self.exit_code}"
+        return f"[session {self.session_id} · {state}{_goes_on(self)}]\n{self.output}".rstrip("\n")
 
     def summary(self) -> str:
-        return f"session {self.session_id} started, pid {self.pid}"
+        how = "" if self.running else f", ended with exit {self.exit_code}"
+        return f"session {self.session_id} started, pid {self.pid}{how}"
+
+    @property
+    def facts(self) -> ResultFacts:
+        return ResultFacts(exit_status=self.exit_code, next_call=_next_call(self))
+
+    @property
+    def body(self) -> Body:
+        return Body("output")
 
 
 class Sent(Result, frozen=True):
@@ -57,21 +69,16 @@ class Sent(Result, frozen=True):
     exit_code: int | None = None
     signal: str | None = None
     ended_by: EndedBy | None = None
-    note: str | None = None
+    output_path: str | None = None
 
     def render(self) -> str:
-        facts = [f"session {self.session_id}", f"{self.bytes_written} bytes written"]
+        facts = [f"{quantity(self.bytes_written, 'byte')} written"] if self.bytes_written or self.output is None else []
         if self.running is not None:
             facts.append("running" if self.running else f"exit {self.exit_code}{reason(self.ended_by)}")
         if self.output is None:
             return f"[{' · '.join(facts)}]"
-        facts.append(f"bytes {self.offset} to {self.next_offset}{self._more}")
-        facts += [self.note] if self.note else []
-        return f"[{' · '.join(facts)}]\n{self.output}"
-
-    @property
-    def _more(self) -> str:
-        return f"; more follow: go on with since={self.next_offset}" if self.more else ""
+        lost = f", {self.lost_bytes} bytes before it are lost" if self.lost_bytes else ""
+        return f"[{' · '.join(facts)} · from byte {self.offset}{lost}{_goes_on(self)}]\n{self.output}"
 
     def summary(self) -> str:
         facts = [f"session {self.session_id}"]
@@ -85,12 +92,22 @@ class Sent(Result, frozen=True):
 
     @property
     def facts(self) -> ResultFacts:
-        following = f"shell_send_input since={self.next_offset}" if self.more else None
-        return ResultFacts(exit_status=self.exit_code, next_call=following)
+        return ResultFacts(exit_status=self.exit_code, next_call=_next_call(self))
 
     @property
     def body(self) -> Body:
         return Body("output")
+
+
+def _goes_on(result: Started | Sent) -> str:
+    """How to go on reading, for the header of a rendering; nothing where all has been read and no more can come."""
+    if result.more:
+        return f", more follow: go on with since={result.next_offset} · all of it in {result.output_path}"
+    return f" · next since={result.next_offset}" if result.running else ""
+
+
+def _next_call(result: Started | Sent) -> str | None:
+    return f"shell_send_input since={result.next_offset}" if result.more else None
 
 
 class Stopped(Result, frozen=True):
@@ -174,7 +191,20 @@ async def shell_start_session(
         terminal=(cols, rows) if pty else None,
         reads_stderr=capture_stderr,
     )
-    return Started(session_id=session.id, pid=session.pid, output_path=session.output_path)
+    await wait_for(session, _FIRST_OUTPUT_S)
+    text, _, end = _read(session, 0, ctx.text_room)
+    session.set_read_position(ctx.origin, end)
+    session.first_shown = end
+    return Started(
+        session_id=session.id,
+        pid=session.pid,
+        output_path=session.output_path,
+        output=text,
+        next_offset=end,
+        more=True if end < session.end else None,
+        running=session.is_running,
+        exit_code=session.exit_code,
+    )
 
 
 @tool(
@@ -219,7 +249,7 @@ async def shell_send_input(
     """Write to a session's stdin and, with wait_ms, return what it printed. Empty input only reads, also after the
     end."""
     session = sessions(ctx).find(session_id)
-    pattern = None if until is None else _pattern(until)
+    pattern = None if until is None else compile_pattern(until)
     if input and not session.takes_input:
         ended = f"ended with exit code {session.exit_code}{reason(session.ended_by)}"
         how = ended if not session.is_running else "has closed its stdin"
@@ -227,30 +257,39 @@ async def shell_send_input(
     if input:
         # Rules see the whole line so far, because a command may be sent in pieces.
         ctx.check_command(session.unfinished_line + input)
-    position = session.read_position(ctx.conversations) if since is None else since
-    is_tail = position is None and not ctx.conversations
-    if is_tail:
-        position = -_TAIL_BYTES
-    offset = position or 0
-    offset = min(max(offset if offset >= 0 else session.end + offset, 0), session.end)
+    position = session.read_position(ctx.origin)
+    offset = position if since is None else session.log.absolute(since)
+    is_first = since is None and not input and position == session.first_shown
     new_from = session.end if input else offset
     typed = input if input and session.echoes_input else ""
     written = await session.write(input.encode("utf-8", "surrogatepass")) if input else 0
     if eof:
         session.close_input()
     if wait_ms is None:
-        return Sent(session_id=session_id, bytes_written=written)
+        if input or eof:
+            return Sent(session_id=session_id, bytes_written=written)
+        wait_ms = MOST_WAIT_MS if until else 0
     wait_ms = min(wait_ms, MOST_WAIT_MS)
-    matched = await _wait(session, new_from, offset, wait_ms / 1000, pattern, typed)
+    matched = await wait_for(
+        session,
+        wait_ms / 1000,
+        new_from=new_from,
+        # What the caller waits for may have been in the output that it was given at the start.
+        search_from=0 if is_first else offset,
+        pattern=pattern,
+        typed=typed,
+    )
     text, begins, end = _read(session, offset, ctx.text_room)
-    session.set_read_position(ctx.conversations, end)
+    session.set_read_position(ctx.origin, end)
+    has_more = end < session.end
     return Sent(
         session_id=session_id,
         bytes_written=written,
         output=text,
         offset=begins,
         next_offset=end,
-        more=True if end < session.end else None,
+        more=True if has_more else None,
+        output_path=session.output_path if has_more else None,
         lost_bytes=begins - offset or None,
         matched=matched,
         wait_ms=wait_ms,
@@ -258,9 +297,6 @@ async def shell_send_input(
         exit_code=session.exit_code,
         signal=session.signal,
         ended_by=session.ended_by if not session.is_running else None,
-        note=f"the tail from byte {begins}, as this call names no conversation; go on with since={end}"
-        if is_tail
-        else None,
     )
 
 
@@ -311,52 +347,6 @@ def _read(session: Session, offset: int, room: TextRoom | None) -> tuple[str, in
         if room is None or most <= _LEAST_BYTES or room.holds(text):
             return text, begins, end
         most = most * 3 // 4
-
-
-async def _wait(session: Session, new_from: int, offset: int, wait_s: float, pattern: Any, typed: str) -> bool | None:
-    """Wait for the end, the pattern, a pause after output, or the time limit. True if the pattern was found.
-
-    Output counts as new from `new_from` on, apart from the echo of `typed`; the pattern is looked for from `offset` on.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait_s
-    searched, context = offset, ""
-    while True:
-        if pattern is not None:
-            while searched < session.end:
-                text, _, searched = session.text(searched, _PAGE_BYTES)
-                if _matches(pattern, context + text):
-                    return True
-                context = (context + text)[-_OVERLAP_CHARS:]
-        left_s = deadline - loop.time()
-        if not session.is_running or left_s <= 0:
-            return None if pattern is None else False
-        has_begun = session.end > new_from
-        if has_begun and typed:
-            text, _, _ = session.text(new_from, longest_echo_bytes(typed))
-            has_begun = not is_only_echo(text, typed)
-        within_s = min(left_s, PAUSE_S) if has_begun and pattern is None else left_s
-        if not await session.wait_for_output(within_s) and has_begun and pattern is None:
-            return None
-
-
-def _pattern(until: str) -> Any:
-    # Imported at first use: it is slow to load.
-    import regex
-
-    try:
-        return regex.compile(until, regex.MULTILINE)
-    except regex.error as error:
-        raise InvalidPattern(f"until is not a regular expression: {error}") from None
-
-
-def _matches(pattern: Any, text: str) -> bool:
-    try:
-        return match_within(_MATCH_S, pattern.search, text) is not None
-    except TimeoutError:
-        raise InvalidPattern(
-            "until takes too long to match", hint="use a simpler pattern: nested repeats are what makes it slow"
-        ) from None
 
 
 def signal_number(text: str) -> int:

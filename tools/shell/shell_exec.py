@@ -53,6 +53,7 @@ class Executed(Result, frozen=True):
     artifactRef: str | None = None  # noqa: N815 - the name that it has in every result
     running: bool | None = None
     session_id: str | None = None
+    next_offset: int | None = None
     duration_s: float | None = None
     # How many bytes of each stream are left out.
     _missing: tuple[int, int] = (0, 0)
@@ -62,7 +63,7 @@ class Executed(Result, frozen=True):
     def render(self) -> str:
         facts = [f"exit {self.exit_code}"]
         if self.running:
-            facts = [f"still running as session {self.session_id}"]
+            facts = [f"still running as session {self.session_id}: shell_send_input since={self.next_offset}"]
         elif self.timed_out:
             facts = ["timed out, ended"]
         elif self.signal:
@@ -276,7 +277,8 @@ async def wait_for_end(
 
 def _session_result(ctx: ToolContext, session: Session, began: float, timeout_s: float | None) -> Executed:
     text, _, end = session.text(max(0, session.end - _SESSION_PAGE_BYTES), _SESSION_PAGE_BYTES)
-    session.set_read_position(ctx.conversations, end)
+    session.set_read_position(ctx.origin, end)
+    session.first_shown = end
     return Executed(
         exit_code=None,
         stdout=text,
@@ -285,6 +287,7 @@ def _session_result(ctx: ToolContext, session: Session, began: float, timeout_s:
         output_path=session.output_path,
         running=True,
         session_id=session.id,
+        next_offset=end,
         duration_s=_elapsed_s(began),
     )
 

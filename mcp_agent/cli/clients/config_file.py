@@ -6,9 +6,12 @@ The old file is kept as a backup. What cannot be read is left alone.
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +25,14 @@ from tools.files import disk
 Format = Literal["json", "toml"]
 _MOST_BYTES = 64 * 1024 * 1024
 _BACKUPS = 5
+# What is kept under such a name may be a secret, and so may every value of an environment and every header.
+_SECRET_NAME = re.compile(r"token|secret|passw|api.?key|authorization|cookie|credential|bearer", re.IGNORECASE)
+_HOLDERS = frozenset(("env", "headers", "http_headers", "environment"))
+_SCHEME = re.compile(r"(?:Bearer|Basic|Token) ")
+_IN_URL = re.compile(r"(://)[^/@\s]+(?=@)|([?&][^=&#\s]+=)[^&#\s]+")
+# A variable, the path of a file, or our own words for a token that is not made yet: no secrets.
+_PLACEHOLDER = ("$", "{", "<")
+_FEWEST_SECRET_CHARS = 8
 
 
 class Unreadable(UserError):
@@ -34,29 +45,38 @@ class ConfigEntry(Struct, frozen=True):
     path: Path
     format: Format
     keys: tuple[str, ...]
+    # Where old files are kept; None for beside the file.
+    backups: Path | None = None
 
     def entry(self) -> Any:
         """The entry that is there; None if there is none. Raises Unreadable."""
         text = self._text()
         return None if text is None else self._find(text)
 
-    def put(self, value: dict[str, Any]) -> Change:
+    def put(self, value: Any) -> Change:
         """What writing `value` there would change. Raises Unreadable."""
         text = self._text()
-        return Change(self.path, text, self._set(text or "", value))
+        return self._change(text, self._set(text or "", value))
+
+    def unchanged(self) -> Change:
+        text = self._text()
+        return self._change(text, text)
 
     def remove(self) -> Change:
         """What taking the entry out would change. Raises Unreadable."""
         text = self._text()
         entry = None if text is None else self._find(text)
         if text is None or entry is None:
-            return Change(self.path, text, text)
+            return self._change(text, text)
         original = self._original()
         if original is not None and self._set(original, entry) == text:
-            return Change(self.path, text, original)
+            return self._change(text, original)
         if original is None and self._set("", entry) == text:
-            return Change(self.path, text, None)
-        return Change(self.path, text, self._without(text, original))
+            return self._change(text, None)
+        return self._change(text, self._without(text, original))
+
+    def _change(self, before: str | None, after: str | None) -> Change:
+        return Change(self.path, before, after, self.format, self.backups)
 
     def _text(self) -> str | None:
         try:
@@ -70,12 +90,12 @@ class ConfigEntry(Struct, frozen=True):
 
     def _find(self, text: str) -> Any:
         try:
-            document = toml_text.read(text) if self.format == "toml" else jsonc.read(text) if text.strip() else {}
+            document = _read(text, self.format)
         except (jsonc.NotJson, toml_text.NotToml) as error:
             raise self._unreadable(error) from None
         return jsonc.at(document, self.keys)
 
-    def _set(self, text: str, value: dict[str, Any]) -> str:
+    def _set(self, text: str, value: Any) -> str:
         try:
             if self.format == "toml":
                 return toml_text.set_table(text, self.keys, value)
@@ -97,7 +117,7 @@ class ConfigEntry(Struct, frozen=True):
 
     def _original(self) -> str | None:
         """The newest backup in which our entry is not; None if there is none."""
-        for path in reversed(_backups(self.path)):
+        for path in reversed(_backups(self.path, self.backups)):
             try:
                 text = path.read_bytes().decode()
                 if self._find(text) is None:
@@ -116,13 +136,16 @@ class Change(Struct, frozen=True):
     path: Path
     before: str | None
     after: str | None
+    format: Format | None = "json"
+    # Where the old file is kept; None for beside it. Elsewhere is for the files of a project, which other people see.
+    backups: Path | None = None
 
     @property
     def is_none(self) -> bool:
         return self.before == self.after
 
-    def diff(self, hidden: Sequence[str] = ()) -> str:
-        """The change as a unified diff, without the secrets `hidden`."""
+    def diff(self) -> str:
+        """The change as a unified diff. What may be a secret is left out, also what other programs keep there."""
         lines = difflib.unified_diff(
             (self.before or "").splitlines(keepends=True),
             (self.after or "").splitlines(keepends=True),
@@ -130,8 +153,15 @@ class Change(Struct, frozen=True):
             str(self.path) if self.after is not None else os.devnull,
         )
         text = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines).replace("\r\n", "\n")
-        for secret in hidden:
-            text = text.replace(secret, "…")
+        hidden: dict[str, str] = {}
+        for side in filter(None, (self.before, self.after)):
+            hidden.update(_secrets(side, self.format))
+        for secret, shown in hidden.items():
+            # As it is written in a file; a short one only where it is the whole text.
+            for written in (json.dumps(secret), json.dumps(secret, ensure_ascii=False), f"'{secret}'"):
+                text = text.replace(written, written[0] + shown + written[0])
+            if len(secret) >= _FEWEST_SECRET_CHARS:
+                text = text.replace(secret, shown)
         return text
 
     def apply(self) -> Path | None:
@@ -143,7 +173,8 @@ class Change(Struct, frozen=True):
             if self.after is None:
                 self.path.unlink()
             else:
-                _write(self.path, self.after)
+                is_shared = self.backups is not None and not _secrets(self.after, self.format)
+                _write(self.path, self.after, is_shared=is_shared)
         except OSError as error:
             raise UserError(f"{self.path} cannot be changed: {(error.strerror or str(error)).lower()}") from None
         return backup
@@ -152,15 +183,18 @@ class Change(Struct, frozen=True):
         """Write a backup of the old content, if there is any. Raises OSError."""
         if self.before is None:
             return None
+        folder, name = _backup_place(self.path, self.backups)
+        if self.backups is not None:
+            disk.private_folder(folder)
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        backup = self.path.with_name(f"{self.path.name}.{stamp}.mcp-agent-backup")
+        backup = folder / f"{name}.{stamp}.mcp-agent-backup"
         number = 1
         while backup.exists():
             number += 1
-            backup = self.path.with_name(f"{self.path.name}.{stamp}-{number}.mcp-agent-backup")
+            backup = folder / f"{name}.{stamp}-{number}.mcp-agent-backup"
         with disk.replacing(backup) as descriptor:
             disk.write_all(descriptor, self.before.encode())
-        for old in _backups(self.path)[:-_BACKUPS]:
+        for old in _backups(self.path, self.backups)[:-_BACKUPS]:
             old.unlink(missing_ok=True)
         return backup
 
@@ -180,14 +214,58 @@ def short_path(path: Path) -> str:
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def _backups(path: Path) -> list[Path]:
+def _read(text: str, format: Format) -> Any:
+    return toml_text.read(text) if format == "toml" else jsonc.read(text) if text.strip() else {}
+
+
+def _secrets(text: str, format: Format | None) -> dict[str, str]:
+    """What `_hidden` finds in a text; nothing in one that is no configuration."""
+    return {} if format is None else dict(_hidden(_read(text, format)))
+
+
+def _hidden(value: Any, *, is_secret: bool = False) -> Iterator[tuple[str, str]]:
+    """Every text in a configuration that may be or hold a secret, with what is shown in its place."""
+    if isinstance(value, str):
+        scheme = _SCHEME.match(value)
+        bare = value[scheme.end() :] if scheme else value
+        if is_secret and bare and not bare.startswith(_PLACEHOLDER):
+            yield value, f"{scheme[0] if scheme else ''}…"
+        elif (shown := _IN_URL.sub(lambda found: (found[1] or found[2]) + "…", value)) != value:
+            yield value, shown
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            is_named = _SECRET_NAME.search(name) is not None and not isinstance(each, dict)
+            yield from _hidden(each, is_secret=is_secret or is_named or name in _HOLDERS)
+    elif isinstance(value, list):
+        for flag, each in zip(("", *value), value, strict=False):
+            # The word behind a flag such as `--api-key`; or both in one word.
+            is_behind = isinstance(flag, str) and flag.startswith("-") and _SECRET_NAME.search(flag) is not None
+            name, found, _ = each.partition("=") if isinstance(each, str) else ("", "", "")
+            if found and _SECRET_NAME.search(name):
+                yield each, f"{name}=…"
+            else:
+                yield from _hidden(each, is_secret=is_secret or is_behind)
+
+
+def _backup_place(path: Path, backups: Path | None) -> tuple[Path, str]:
+    """The folder of the backups of a file, and what their names begin with."""
+    if backups is None:
+        return path.parent, path.name
+    return backups, f"{path.name}.{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
+
+
+def _backups(path: Path, backups: Path | None) -> list[Path]:
     """The backups of a file, oldest first."""
-    found = [each for each in path.parent.glob("*.mcp-agent-backup") if each.name.startswith(f"{path.name}.")]
+    folder, name = _backup_place(path, backups)
+    found = [each for each in folder.glob("*.mcp-agent-backup") if each.name.startswith(f"{name}.")]
     return sorted(found, key=lambda each: (each.stat().st_mtime_ns, each.name))
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace the content. A link, the mode and the owner stay as they are; a new file is its owner's alone."""
+def _write(path: Path, text: str, *, is_shared: bool) -> None:
+    """Replace the content. A link, the mode and the owner stay as they are; a new file is its owner's alone.
+
+    One of a project without a secret is what the user's other new files are.
+    """
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     before = target.stat() if target.exists() else None
@@ -195,3 +273,6 @@ def _write(path: Path, text: str) -> None:
         disk.write_all(descriptor, text.encode())
         if before is not None:
             disk.give_status(target, before, descriptor)
+        elif is_shared:
+            os.umask(mask := os.umask(0))
+            os.fchmod(descriptor, 0o666 & ~mask)

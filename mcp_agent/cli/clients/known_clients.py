@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from mcp_agent.cli.clients.approval import Approval, ApprovalRules
 from mcp_agent.cli.clients.config_file import ConfigEntry, Format, project_file
 from registry.user_error import UserError
 
@@ -20,6 +21,8 @@ VARIABLE = "DEVBOX_TOKEN"
 # The profile for programs that read, search and run commands themselves.
 LEAN = "lean"
 _TEXT = {"X-MCP-Agent-Form": "text"}
+# Otherwise Codex makes one call after the other.
+_PARALLEL = {"supports_parallel_tool_calls": True}
 
 
 class Client(Struct, frozen=True):
@@ -36,6 +39,9 @@ class Client(Struct, frozen=True):
     secret: Secret
     http: Callable[[str, str], dict[str, Any]]
     stdio: Callable[[str, list[str]], dict[str, Any]]
+    approval: Approval = Approval(
+        "asks before each tool, unless its settings say otherwise", instead="see its settings"
+    )
     aliases: tuple[str, ...] = ()
     format: Format = "json"
     # Its file below the folder of a project.
@@ -49,12 +55,15 @@ class Client(Struct, frozen=True):
     # How to see that it works.
     check: str = ""
 
-    def place(self, name: str, project: Path | None = None) -> ConfigEntry:
-        """Where its entry `name` belongs: in the file of its user, or of a project. Raises UserError."""
+    def place(self, name: str, project: Path | None = None, backups: Path | None = None) -> ConfigEntry:
+        """Where its entry `name` belongs: in the file of its user, or of a project. Raises UserError.
+
+        `backups` is where the old files of a project are kept, which is not in it.
+        """
         if project is not None:
             if self.project_file is None:
                 raise UserError(f"{self.title} has no file for a project")
-            return ConfigEntry(project_file(project, self.project_file), self.format, (*self.keys, name))
+            return ConfigEntry(project_file(project, self.project_file), self.format, (*self.keys, name), backups)
         if self.moved_by is not None and (folder := os.environ.get(self.moved_by[0])):
             return ConfigEntry(Path(folder) / self.moved_by[1], self.format, (*self.keys, name))
         paths = [Path.home() / file for file in self.files]
@@ -94,6 +103,12 @@ CLIENTS: tuple[Client, ...] = (
         # Without `alwaysLoad` it hides the tools behind a search of its own, and does not wait for a slow server.
         http=lambda url, helper: {"type": "http", "url": url, "headersHelper": helper, "alwaysLoad": True},
         stdio=lambda command, arguments: {"type": "stdio", **_command(command, arguments), "alwaysLoad": True},
+        approval=Approval(
+            "asks before each tool; `claude -p` refuses them all",
+            rules=ApprovalRules(
+                ".claude/settings.json", ("CLAUDE_CONFIG_DIR", "settings.json"), ("permissions", "allow")
+            ),
+        ),
         aliases=("claude",),
         long_results="takes up to 131 KB, because our tools say so; then it keeps the rest in a file",
         check="claude mcp get devbox",
@@ -108,18 +123,13 @@ CLIENTS: tuple[Client, ...] = (
         format="toml",
         keys=("mcp_servers",),
         secret="helper",
-        # Without the approval mode, `codex exec` refuses every tool that writes.
-        http=lambda url, helper: {
-            "url": url,
-            "http_headers_helper": helper,
-            "required": True,
-            "default_tools_approval_mode": "approve",
-        },
-        stdio=lambda command, arguments: {
-            **_command(command, arguments),
-            "required": True,
-            "default_tools_approval_mode": "approve",
-        },
+        http=lambda url, helper: {"url": url, "http_headers_helper": helper, **_PARALLEL},
+        stdio=lambda command, arguments: {**_command(command, arguments), **_PARALLEL},
+        approval=Approval(
+            "asks before tools that write or run commands; `codex exec` refuses these",
+            all={"default_tools_approval_mode": "approve"},
+            tools=lambda names: {"tools": {name: {"approval_mode": "approve"} for name in names}},
+        ),
         long_results="shows its model 12 KB, and cuts the middle out of what is longer",
         check="codex mcp list",
     ),
@@ -132,9 +142,9 @@ CLIENTS: tuple[Client, ...] = (
         project_file=".gemini/settings.json",
         keys=("mcpServers",),
         secret="literal",
-        # Without `trust` a run without a terminal offers its model none of our tools.
-        http=lambda url, token: {"httpUrl": url, "headers": _bearer(token), "trust": True},
-        stdio=lambda command, arguments: {**_command(command, arguments), "trust": True},
+        http=lambda url, token: {"httpUrl": url, "headers": _bearer(token)},
+        stdio=_command,
+        approval=Approval("asks before each tool; `gemini -p` offers its model none of them", all={"trust": True}),
         aliases=("gemini",),
         long_results="passes on the whole result",
         check="gemini mcp list",
@@ -155,6 +165,10 @@ CLIENTS: tuple[Client, ...] = (
             "tools": ["*"],
         },
         stdio=lambda command, arguments: {"type": "local", **_command(command, arguments), "tools": ["*"]},
+        approval=Approval(
+            "asks before each tool; `copilot -p` refuses them without --allow-tool",
+            instead="start it with --allow-tool and the name of the server",
+        ),
         aliases=("copilot",),
         long_results="shows its model up to 16 KB; of a longer result 500 characters",
         check="copilot mcp list",
@@ -171,6 +185,11 @@ CLIENTS: tuple[Client, ...] = (
         secret="file",
         http=lambda url, path: {"type": "remote", "url": url, "headers": _bearer(f"{{file:{path}}}")},
         stdio=lambda command, arguments: {"type": "local", "command": [command, *arguments]},
+        approval=Approval(
+            "runs every tool unasked, commands too; `permission` in its file changes that",
+            all={},
+            instead="set `permission` in its file",
+        ),
         long_results="shows its model up to 50 KB and 2,000 lines; the rest it keeps in a file",
         check="opencode mcp list",
     ),
@@ -199,6 +218,7 @@ CLIENTS: tuple[Client, ...] = (
         # Without the last one it hides the tools behind a search of its own.
         http=lambda url, token: {"httpUrl": url, "headers": _bearer(token), "alwaysLoadTools": True},
         stdio=lambda command, arguments: {**_command(command, arguments), "alwaysLoadTools": True},
+        approval=Approval("asks before each tool; `qwen -p` refuses them all", all={"trust": True}),
         aliases=("qwen",),
         long_results="shows its model up to 25 KB and 1,000 lines; the rest it keeps in a file",
         check="qwen mcp list",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mcp_agent.config import Config
 from mcp_agent.security import auth_tokens
+from mcp_agent.security.auth_tokens import ClientToken
 from registry.profiles import Form
 from registry.user_error import UserError
 from tools.files import disk
@@ -21,23 +22,38 @@ def token_path(config: Config, name: str) -> Path:
     return config.client_tokens_dir / name
 
 
+def valid_token(config: Config, name: str, profile: str | None, form: Form = "auto") -> str | None:
+    """The token of the client `name` with that profile; None if there is none that is still accepted."""
+    kept, known = _read(token_path(config, name)), _find(config, name)
+    if kept is None or known is None or not known.is_of(kept):
+        return None
+    return kept if (known.profile, known.form) == (profile, form) else None
+
+
 def ensure_token(config: Config, name: str, profile: str | None, form: Form = "auto") -> str:
     """The token of the client `name`, made if there is none with that profile. Raises UserError."""
+    if (token := valid_token(config, name, profile, form)) is not None:
+        return token
     path = token_path(config, name)
-    known = next((each for each in auth_tokens.clients(config.clients_file) if each.name == name), None)
-    if known is not None:
-        kept = _read(path)
-        if kept is None or not known.is_of(kept):
+    if _find(config, name) is not None:
+        if _read(path) is None:
             raise UserError(
                 f"there is a token {name!r} that `connect` did not make; "
                 f"`mcp-agent token revoke {name}` makes room for a new one"
             )
-        if (known.profile, known.form) == (profile, form):
-            return kept
         auth_tokens.revoke(config.clients_file, name)
     token = auth_tokens.create(config.clients_file, name, profile, form)
     disk.replace_file(path, f"{token}\n".encode())
     return token
+
+
+def renew_token(config: Config, name: str, token: str) -> bool:
+    """Keep the new token of a client whose old one was kept. False if none was."""
+    path = token_path(config, name)
+    if _read(path) is None:
+        return False
+    disk.replace_file(path, f"{token}\n".encode())
+    return True
 
 
 def drop_token(config: Config, name: str) -> bool:
@@ -50,6 +66,10 @@ def drop_token(config: Config, name: str) -> bool:
         auth_tokens.revoke(config.clients_file, name)
     path.unlink(missing_ok=True)
     return True
+
+
+def _find(config: Config, name: str) -> ClientToken | None:
+    return next((each for each in auth_tokens.clients(config.clients_file) if each.name == name), None)
 
 
 def _read(path: Path) -> str | None:

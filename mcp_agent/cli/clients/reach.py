@@ -50,10 +50,14 @@ class Stdio(Struct, frozen=True):
 Reach = Http | Stdio
 
 
-def local_stdio(config: Config, profile: str | None) -> Stdio:
-    """A server of its own for the client."""
+def local_stdio(config: Config, profile: str | None, *, is_shared: bool = False) -> Stdio:
+    """A server of its own for the client. In a file that is shared, the program has its bare name where the PATH leads
+    to it: on other machines it is elsewhere.
+    """
     chosen = () if profile is None else ("--profile", profile)
-    return Stdio(program(), ("stdio", *place_flags(config), *chosen))
+    found = shutil.which(_PROGRAM)
+    is_on_path = found is not None and os.path.realpath(found) == os.path.realpath(program())
+    return Stdio(_PROGRAM if is_shared and is_on_path else program(), ("stdio", *place_flags(config), *chosen))
 
 
 def by_ssh(host: str, profile: str | None) -> Stdio:

@@ -11,7 +11,7 @@ from typing import TextIO
 from mcp_agent.cli.clients import agents_md, reach
 from mcp_agent.cli.clients.config_file import Change, project_file, short_path
 from mcp_agent.cli.clients.known_clients import find_client
-from mcp_agent.cli.commands.connect import DEFAULT_NAME
+from mcp_agent.cli.commands.connect_options import DEFAULT_NAME
 from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.config import Config, load
 from registry.user_error import UserError
@@ -34,7 +34,7 @@ def init(options: Namespace) -> CommandReply:
     config = load(vars(options))
     has_flags = options.write_mcp_vscode or options.write_mcp_copilot or options.write_mcp_all
     steps: list[tuple[str, bool, Callable[[], Change]]] = [
-        ("AGENTS.md section", options.yes, _plan_agents_md),
+        ("AGENTS.md section", options.yes, lambda: _plan_agents_md(config)),
         (
             "VS Code MCP config",
             options.write_mcp_vscode or options.write_mcp_all,
@@ -70,8 +70,12 @@ def init(options: Namespace) -> CommandReply:
         facts.append({"step": what, "state": verb.rstrip(":").lower(), "file": str(change.path)})
         if backup is not None:
             print(f"  the old file is kept as {_short(backup)}")
-    print("\nDone! Run 'mcp-agent doctor' to verify setup.")
-    return CommandReply(facts, int(any(each["state"] == "failed" for each in facts)))
+    failed = sum(each["state"] == "failed" for each in facts)
+    if failed:
+        print(f"\nNot done: {failed} of {len(steps)} steps failed, for the reasons above.")
+    else:
+        print("\nDone! Run 'mcp-agent doctor' to verify setup.")
+    return CommandReply(facts, int(failed > 0))
 
 
 def _ask(question: str, screen: TextIO) -> bool:
@@ -84,7 +88,7 @@ def _ask(question: str, screen: TextIO) -> bool:
     return bool(answer) and answer.strip().lower() in ("", "y", "yes")
 
 
-def _plan_agents_md() -> Change:
+def _plan_agents_md(config: Config) -> Change:
     path = project_file(Path.cwd(), _AGENTS_MD)
     try:
         before = disk.read_small_file(path).decode()
@@ -92,14 +96,15 @@ def _plan_agents_md() -> Change:
         before = None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is left alone: {error}") from None
-    return Change(path, before, agents_md.with_section(before or "", DEFAULT_NAME))
+    after = agents_md.with_section(before or "", DEFAULT_NAME)
+    return Change(path, before, after, format=None, backups=config.client_backups_dir)
 
 
 def _plan_client(config: Config, name: str) -> Change:
     client = find_client(name)
     assert client is not None, "it is one of those that we know"
-    place = client.place(DEFAULT_NAME, Path.cwd() if client.is_of_project else None)
-    return place.put(reach.local_stdio(config, None).entry(client))
+    place = client.place(DEFAULT_NAME, Path.cwd() if client.is_of_project else None, config.client_backups_dir)
+    return place.put(reach.local_stdio(config, None, is_shared=True).entry(client))
 
 
 def _short(path: Path) -> str:

@@ -218,6 +218,7 @@ def _print_tools(options: Namespace, names: list[str], report: Mapping[str, Any]
             states[name] = daemon.ask("GET", f"/api/mounts/{urllib.parse.quote(name)}")
         print(f"{name}: {describe_state(states[name])}")
     _, profiles, catalog = read_registry(config, daemon)
-    seen = print_who_sees(profiles, catalog, names, report.get("clients", ()))
+    added = {name: catalog.categories.get(name, ()) for name in names}
+    seen = print_who_sees(profiles, added, report.get("clients", ()))
     has_failed = any(facts["state"] != "running" or "problem" in facts for facts in states.values())
     return CommandReply({**report, "mounted": states, "seen_by": seen}, int(has_failed))

@@ -14,6 +14,7 @@ from mcp_agent.upstream.known_tools import KnownTools
 from registry.catalog import Catalog
 from registry.gate import Gate
 from registry.profiles import Profiles
+from tools.kit.spec import Tool
 
 # Of many changed tools, so many are named.
 _NAMED = 10
@@ -36,18 +37,20 @@ def mount_states(
 
 
 def print_who_sees(
-    profiles: Profiles, catalog: Catalog, names: Sequence[str], clients: Sequence[Mapping[str, Any]]
+    profiles: Profiles, added: Mapping[str, Sequence[Tool]], clients: Sequence[Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Say which profiles show the tools of mounts, and which of `clients`, the connected ones, do not and why."""
+    """Say which profiles show the tools of each mount or wrapped program in `added`, and which of `clients`, the
+    connected ones, do not see them and why.
+    """
     seen: dict[str, dict[str, Any]] = {}
-    for name in names:
-        hidden_by = {profile: _hidden_by(profiles, catalog, name, profile) for profile in profiles.by_id}
+    for name, tools in added.items():
+        hidden_by = {profile: _hidden_by(profiles, tools, profile) for profile in profiles.by_id}
         shown = [profile for profile, reason in hidden_by.items() if not reason]
-        print(f"{name}: shown in the profiles {', '.join(shown)}" if shown else f"{name}: no profile shows its tools")
+        print(f"{name}: shown in the profiles {', '.join(shown)}" if shown else f"{name}: no profile shows it")
         blind = [each for each in clients if hidden_by.get(each["profile"])]
         for each in blind:
             who = f"{each['client'] or 'a client of /' + each['wire']} ({each['token']})"
-            print(f"  {who} does not see them: its profile is {each['profile']}, and {hidden_by[each['profile']]}")
+            print(f"  {who} does not see it: its profile is {each['profile']}, and {hidden_by[each['profile']]}")
         seen[name] = {
             "profiles": shown,
             "unseen_by": [
@@ -58,17 +61,18 @@ def print_who_sees(
     return seen
 
 
-def _hidden_by(profiles: Profiles, catalog: Catalog, name: str, profile: str) -> str:
-    """Why a profile shows no tool of a mounted server; empty if it shows one, or if none is known yet."""
-    switches = [profiles[profile].switch(tool) for tool in catalog.categories.get(name, ())]
+def _hidden_by(profiles: Profiles, tools: Sequence[Tool], profile: str) -> str:
+    """Why a profile shows none of these tools; empty if it shows one, or if none is known yet."""
+    switches = [profiles[profile].switch(tool) for tool in tools]
     if not switches or None in switches:
         return ""
     flag = f" --profile {profile}"
+    one = tools[0].name if len(tools) == 1 else "TOOL"
     return {
         "profile": "that is switched off",
         "effect": f"tools of their effect are off there: mcp-agent enable --effect execute{flag}",
-        "category": f"the category is off there: mcp-agent enable {name}{flag}",
-        "tool": f"it shows only tools that it names: mcp-agent enable TOOL{flag}",
+        "category": f"the category is off there: mcp-agent enable {tools[0].category}{flag}",
+        "tool": f"it shows only tools that it names: mcp-agent enable {one}{flag}",
     }[switches[0] or ""]
 
 

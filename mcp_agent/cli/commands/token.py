@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
+from mcp_agent.cli.clients import own_tokens
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.cli.commands.policy_change import read_registry
@@ -143,10 +144,12 @@ def revoke(options: Namespace) -> CommandReply:
 def rotate(options: Namespace) -> CommandReply:
     """Replace the token of the owner or of a client."""
     config = load(vars(options))
+    is_of_connect = False
     # Found before the change: the owner's old token is the one that it still accepts.
     daemon = daemon_client.find(config)
     if options.name not in (None, auth_tokens.OWNER):
         token = auth_tokens.rotate(config.clients_file, options.name)
+        is_of_connect = own_tokens.renew_token(config, options.name, token)
     elif daemon is not None and not daemon.token_file:
         raise UserError(
             f"the running daemon has the owner's token from {auth_tokens.VARIABLE}; start it with another one there"
@@ -162,6 +165,8 @@ def rotate(options: Namespace) -> CommandReply:
         put_into_force(replace(daemon, token=token))
     print(f"{options.name or auth_tokens.OWNER} has a new token; the old one is no longer accepted:")
     print(token)
+    if is_of_connect:
+        print(f"A client that has it in its file is given the new one by: mcp-agent connect {options.name}")
     return CommandReply({"name": options.name or auth_tokens.OWNER, "token": token})
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from mcp_agent.cli.clients.config_file import short_path
 from mcp_agent.cli.commands import running, service
-from mcp_agent.cli.commands.connect import DEFAULT_NAME, connected_clients, remove_everywhere
+from mcp_agent.cli.commands.connect import connected_clients, remove_everywhere
+from mcp_agent.cli.commands.connect_options import DEFAULT_NAME
 from mcp_agent.cli.declaration import DRY_RUN, TOKENS, YES, CommandReply, command, is_confirmed
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import Config, config_folder, load

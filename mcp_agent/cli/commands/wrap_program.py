@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.cli.commands import daemon_client
+from mcp_agent.cli.commands.mount_status import print_who_sees
 from mcp_agent.cli.commands.policy_change import make_change, print_change, read_registry
 from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
@@ -38,7 +39,7 @@ from tools.cli.program_help import find_value_options
     ),
 )
 def add(options: Namespace) -> CommandReply:
-    """Offer a command line program as a tool."""
+    """Offer a command line program as a tool, and say who sees it."""
     name = options.id or f"{Path(options.program).name.replace('.', '_')}_run"
     command = absolute_program(options.program)
     blocked = dict(_parse_block(each) for each in options.block or ())
@@ -61,7 +62,10 @@ def add(options: Namespace) -> CommandReply:
     if found:
         print(f"options with a value, by its help: {', '.join(found)}; --value-option names others")
     print_change(report)
-    return CommandReply({"tool": name, **report})
+    config = load(vars(options))
+    _, profiles, catalog = read_registry(config, daemon_client.find_by(options, config))
+    seen = print_who_sees(profiles, {name: [catalog.by_name[name]]}, report.get("clients", ()))
+    return CommandReply({"tool": name, **report, "seen_by": seen})
 
 
 @command("wrap list", examples=("mcp-agent wrap list", "mcp-agent wrap list --json"))

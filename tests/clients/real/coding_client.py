@@ -34,6 +34,8 @@ class Launch:
     # Run before the first time, and what is in its file before we are.
     setup: tuple[str, ...] = ()
     file: tuple[str, str] | None = None
+    # Flags of `connect`, where a run without a terminal is refused our tools otherwise.
+    connect: tuple[str, ...] = ()
 
 
 def launches(model: str) -> dict[str, Launch]:
@@ -45,12 +47,13 @@ def launches(model: str) -> dict[str, Launch]:
     codex = f'{{name="local",base_url="{model}/v1",wire_api="responses"}}'
     return {
         "claude-code": Launch(
-            ("-p", _PROMPT, "--allowedTools", "mcp__devbox"),
+            ("-p", _PROMPT),
             {
                 "ANTHROPIC_BASE_URL": model,
                 "ANTHROPIC_API_KEY": "x",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             },
+            connect=("--approve", "all"),
         ),
         "codex": Launch(
             (
@@ -58,6 +61,7 @@ def launches(model: str) -> dict[str, Launch]:
                 *("-c", f"model_providers.local={codex}", "-c", 'model="gpt-5"', _PROMPT),
             ),
             file=(".codex/config.toml", "# mine\ncheck_for_update_on_startup = false\n"),
+            connect=("--approve", "all"),
         ),
         "gemini-cli": Launch(
             ("-m", "gemini-2.5-flash", "-p", _PROMPT),
@@ -66,6 +70,7 @@ def launches(model: str) -> dict[str, Launch]:
                 ".gemini/settings.json",
                 '{\n  "security": {"auth": {"selectedType": "gemini-api-key"}} // mine\n}\n',
             ),
+            connect=("--approve", "all"),
         ),
         "copilot-cli": Launch(
             ("-p", _PROMPT, "--allow-all-tools", "--model", "scripted"),
@@ -89,8 +94,9 @@ def launches(model: str) -> dict[str, Launch]:
             setup=("auth", "-p", "openai-compatible", "-k", "x", "-m", "scripted", "-b", f"{model}/v1"),
         ),
         "qwen-code": Launch(
-            ("--approval-mode", "yolo", "-p", _PROMPT),
+            ("-p", _PROMPT),
             {"OPENAI_BASE_URL": f"{model}/v1", "OPENAI_API_KEY": "x", "OPENAI_MODEL": "scripted"},
+            connect=("--approve", "all"),
         ),
     }
 
@@ -128,7 +134,7 @@ class CodingClient:
             path, text = self._launch.file
             (self.home / path).parent.mkdir(parents=True, exist_ok=True)
             (self.home / path).write_text(text)
-        done = self.daemon.cli("connect", self.name)
+        done = self.daemon.cli("connect", self.name, *self._launch.connect)
         assert done.returncode == 0, done.stderr
         if self._launch.setup:
             with self._started(self._launch.setup) as process:
@@ -143,7 +149,9 @@ class CodingClient:
         path = f"{Path(COMMAND).parent}:$PATH"
         ssh.write_text(f'#!/bin/sh\n[ "$1" = box ] || exit 255\nshift\nPATH={path}\nexec sh -c {command_line}\n')
         ssh.chmod(0o755)
-        done = command(self.home, "connect", self.name, "--ssh", "box", PATH=f"{ssh.parent}:/usr/bin:/bin")
+        done = command(
+            self.home, "connect", self.name, "--ssh", "box", *self._launch.connect, PATH=f"{ssh.parent}:/usr/bin:/bin"
+        )
         assert done.returncode == 0, done.stderr
 
     def run(self) -> str:

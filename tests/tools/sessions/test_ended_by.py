@@ -51,7 +51,7 @@ async def test_a_timeout_that_came_to_a_session_says_so(shell: ShellHost) -> Non
 async def test_a_session_that_went_with_its_client_says_so(tmp_path: Path) -> None:
     async with shell_host(tmp_path, stop_on_disconnect="true") as shell:
         session = shell.daemon.sessions.find(await shell.start("exec sleep 60"))
-        shell.daemon.sessions.on_disconnect("a-test")
+        shell.daemon.sessions.on_disconnect("a-start")
         await session.wait_for_exit(PATIENCE_S)
         assert session.ended_by == "disconnect"
 

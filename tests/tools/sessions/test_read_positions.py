@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.daemon import Daemon
 from tests.support.event_stream import start
+from tests.support.peers import over_http
 
 _READ = {"input": "", "wait_ms": 10_000, "until": "two"}
 
@@ -49,11 +50,29 @@ async def test_a_new_mcp_session_of_a_chat_goes_on_where_the_chat_was(shared_dae
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/rpc", "/tools/shell_send_input"])
-async def test_a_caller_that_names_no_conversation_is_never_told_that_there_is_nothing(
+async def test_a_caller_that_names_no_conversation_goes_on_where_its_token_was(
     shared_daemon: Daemon, path: str
 ) -> None:
-    session = await start(shared_daemon, "echo one; echo two")
+    session = await start(shared_daemon, "echo one; sleep 1; echo two")
     async with shared_daemon.http() as http:
         read = [await _read(http, session, path, {}) for _ in range(2)]
-    assert [each["output"] for each in read] == ["one\ntwo\n"] * 2
-    assert all(each["note"].startswith("the tail from byte 0") for each in read)
+    # Its first output came with the answer to the start.
+    assert [each["output"] for each in read] == ["two\n", ""]
+    assert [each["offset"] for each in read] == [4, 8]
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+async def test_a_client_of_the_library_watches_a_session_without_naming_a_place(
+    shared_daemon: Daemon, mode: str
+) -> None:
+    """The newer era has no session ids at all."""
+    async with over_http(mode)(shared_daemon) as peer:
+        started = (await peer.call("shell_start_session", command="echo ready; exec cat")).object
+        about = {"session_id": started["session_id"], "wait_ms": 10_000}
+        said = [started["output"]]
+        for line in ("one", "two"):
+            sent = (await peer.call("shell_send_input", **about, input=f"{line}\n", until=line)).object
+            said.append(sent["output"])
+            assert sent["next_offset"] == len("".join(said))
+        await peer.call("shell_stop_session", session_id=started["session_id"])
+    assert said == ["ready\n", "one\n", "two\n"]

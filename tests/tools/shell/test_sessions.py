@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,17 +84,44 @@ async def test_each_caller_is_given_what_is_new_to_it(shell: ShellHost) -> None:
     assert (first["output"], second["output"], other["output"]) == ("1\n", "2\n", "1\n2\n")
 
 
-async def test_a_call_without_a_conversation_is_given_the_tail_and_told_from_where(shell: ShellHost) -> None:
-    session = await shell.start("seq 1 5000; cat")
-    await shell.read(session, "^5000$")
-    for _ in range(2):
-        read = await shell.call("shell_send_input", connection="", session_id=session, input="", wait_ms=0)
-        assert (len(read["output"]), read["offset"], read["next_offset"]) == (10_000, 13_893, 23_893)
-        assert read["note"] == ("the tail from byte 13893, as this call names no conversation; go on with since=23893")
-    gone_on = await shell.call(
-        "shell_send_input", connection="", session_id=session, input="x\n", wait_ms=10_000, since=23_893
-    )
-    assert (gone_on["output"], "note" in gone_on) == ("x\n", False)
+async def test_a_client_without_a_conversation_goes_on_where_its_program_was(shell: ShellHost) -> None:
+    session = await shell.start("echo one; cat")
+    about: dict[str, Any] = {"session_id": session, "connection": "", "wait_ms": 10_000}
+    first = await shell.call("shell_send_input", **about, client="claude-code", input="", until="one")
+    second = await shell.call("shell_send_input", **about, client="claude-code", input="two\n")
+    other = await shell.call("shell_send_input", **about, client="another", input="")
+    assert [each["output"] for each in (first, second, other)] == ["one\n", "two\n", "one\ntwo\n"]
+    assert [(each["offset"], each["next_offset"]) for each in (first, second, other)] == [(0, 4), (4, 8), (0, 8)]
+
+
+async def test_a_program_that_connects_for_each_call_goes_on_where_it_was(shell: ShellHost) -> None:
+    """As LangChain does. A conversation that is open beside it has read nothing yet."""
+    session = await shell.start("echo one; cat")
+    outputs = []
+    for connection in ("c1", "c2"):
+        read = await shell.call(
+            "shell_send_input", session_id=session, connection=connection, client="mcp", input="", wait_ms=10_000
+        )
+        outputs.append(read["output"])
+        shell.daemon.sessions.on_disconnect(connection)
+        await shell.call("shell_send_input", connection="typist", session_id=session, input="x\n", wait_ms=10_000)
+    beside = await shell.call("shell_send_input", session_id=session, client="other", input="", wait_ms=10_000)
+    assert [*outputs, beside["output"]] == ["one\n", "x\n", "one\nx\nx\n"]
+
+
+async def test_a_session_is_started_with_its_first_output(shell: ShellHost) -> None:
+    started = await shell.call("shell_start_session", command="echo ready; exec cat")
+    assert (started["output"], started["next_offset"], started["running"]) == ("ready\n", 6, True)
+    read = await shell.call("shell_send_input", session_id=started["session_id"], input="", until="^ready$")
+    assert (read["matched"], read["output"]) == (True, ""), "what was shown at the start counts for the first wait"
+    ended = await shell.call("shell_start_session", command="echo no such thing; exit 3")
+    assert (ended["output"], ended["running"], ended["exit_code"]) == ("no such thing\n", False, 3)
+
+
+async def test_an_empty_input_reads_without_a_wait(shell: ShellHost) -> None:
+    started = await shell.call("shell_start_session", command="echo one; exec cat")
+    read = await shell.call("shell_send_input", session_id=started["session_id"], input="", since=0)
+    assert (read["output"], read["wait_ms"]) == ("one\n", 0)
 
 
 @pytest.mark.parametrize(("since", "output"), [(0, "123456789\n"), (4, "56789\n"), (-3, "89\n"), (99, "")])

@@ -60,7 +60,7 @@ class Operation(Struct, frozen=True):
     replacement: Annotated[str | None, Field(description="replace: new text; \\1 is a group.")] = None
     match: Annotated[str | None, Field(description="insert: text in the line to insert at.")] = None
     insert: Annotated[str | None, Field(description="insert: new line or lines.")] = None
-    regex: Annotated[bool, Field(description="The text to find is a regex.")] = False
+    regex: bool = False
     every: Annotated[bool, Field(description="insert: at every matching line.")] = False
     expected_count: Annotated[int | None, Field(description="Fail unless there are this many matches.")] = None
 

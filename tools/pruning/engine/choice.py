@@ -43,8 +43,8 @@ def choose(
 ) -> Bools:
     """Keep at least `quota` lines: the best set at `top_price`, or at about the highest price that keeps enough.
 
-    A gap costs `gap_markers` times the tokens of a marker, and with 0 any gap may stay, however small. `check` is called
-    at every step; it may raise.
+    A gap costs `gap_markers` times the tokens of a marker; with 0 any gap may stay, however small. `check` is called at
+    every step; it may raise.
     """
     total = candidates.worth.size
     text_tokens = max(int(candidates.tokens.sum()), 1)
