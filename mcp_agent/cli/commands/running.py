@@ -24,13 +24,13 @@ from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
 from mcp_agent.process.runtime_file import RuntimeFacts, any_daemon
 from registry.user_error import UserError
+from tools.files import disk
 from tools.sessions.process_tree import ProcessId, is_alive
 
 _START_S = 20.0
 _OTHER_S = 2.0
 _STOP_S = 30.0
 _LOOK_EVERY_S = 0.1
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 @command("status", settings=TOKENS, examples=("mcp-agent status", "mcp-agent status --json"))
@@ -111,9 +111,8 @@ def open_page(options: Namespace) -> CommandReply:
     """Open the Tools page of the running daemon in a browser, or print how to."""
     daemon = daemon_client.require(load(vars(options)), ", so there is no page")
     ticket = daemon.ask("POST", "/api/ticket", {})
-    parts = urllib.parse.urlsplit(daemon.url)
-    host = _ANY_ADDRESS.get(parts.hostname or "", parts.netloc.rpartition(":")[0])
-    link = f"{parts.scheme}://{host}:{parts.port}{ticket['path']}"
+    parts = urllib.parse.urlsplit(daemon.reachable_url)
+    link = f"{daemon.reachable_url}{ticket['path']}"
     is_open = not options.print and _has_display() and _open_in_browser(link)
     if is_open:
         print("The Tools page opens in your browser. If it does not, use this link, once, within a minute:")
@@ -123,7 +122,7 @@ def open_page(options: Namespace) -> CommandReply:
     if not _has_display():
         print(
             "If your browser is on another machine, run this there first, and leave it running:\n\n"
-            f"  ssh -L {parts.port}:{host}:{parts.port} {getpass.getuser()}@{socket.gethostname()}\n"
+            f"  ssh -L {parts.port}:{parts.netloc} {getpass.getuser()}@{socket.gethostname()}\n"
         )
     return CommandReply({"link": link, "opened": is_open})
 
@@ -144,7 +143,7 @@ def start_in_background(config: Config, arguments: Sequence[str], folder: Path) 
     """Start a daemon that outlives us, and give what it says of itself. Raises UserError if it does not come up."""
     log_file = config.state_dir / "serve.log"
     try:
-        with log_file.open("ab") as log:
+        with open(log_file, "ab", opener=disk.open_private) as log:
             process: subprocess.Popen[bytes] | None = subprocess.Popen(
                 [program(), *arguments],
                 stdin=subprocess.DEVNULL,

@@ -181,8 +181,7 @@ def _version_of_daemon(config: Config) -> str | None:
     import http.client
     import json
 
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.host, config.host)
-    connection = http.client.HTTPConnection(host, config.port, timeout=_PROBE_S)
+    connection = http.client.HTTPConnection(addresses.reachable_here(config.host), config.port, timeout=_PROBE_S)
     try:
         connection.request("GET", "/health", headers={"Host": "localhost"})
         answer = json.loads(connection.getresponse().read(65_536))
