@@ -2,12 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from msgspec import Struct
 
-from tools.pruning.engine.choice import Candidates, choose, choose_outline, runs
+from tools.pruning.engine.choice import Candidates, choose, choose_fewest, choose_outline, runs
 from tools.pruning.engine.evidence import Evidence, find_evidence, rare_lines
 from tools.pruning.engine.features import (
     code_line_features,
@@ -117,17 +116,15 @@ def select(
         budget_tokens = _OUTLINE_SHARES[kind] * float(lines.tokens.sum()) * quota / counted
         must_keep |= choose_outline(parsed.structure, lines.tokens, worth, budget_tokens=budget_tokens)
     check()
-    keep = partial(
-        choose,
-        Candidates(worth=worth, tokens=lines.tokens, must_keep=must_keep, unit=parsed.unit, header=parsed.header),
-        quota=quota + total - counted,
-        check=check,
+    candidates = Candidates(
+        worth=worth, tokens=lines.tokens, must_keep=must_keep, unit=parsed.unit, header=parsed.header
     )
     price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
-    kept = keep(top_price=price, gap_markers=_GAP_MARKERS[kind])
+    quota += total - counted
+    kept = choose(candidates, quota=quota, top_price=price, gap_markers=_GAP_MARKERS[kind], check=check)
     if max_prune_ratio is not None and kept.all():
         # No gap of so short a text is worth its marker, and yet the caller has said how much to drop.
-        kept = keep(top_price=float((worth / lines.tokens.clip(1)).max() * lines.tokens.sum()), gap_markers=0.0)
+        kept = choose_fewest(candidates, quota)
     return Selection(dropped=_blocks_to_drop(kept, _REASONS[kind], lines), total_lines=total, source_type=kind)
 
 

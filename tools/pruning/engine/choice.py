@@ -43,8 +43,7 @@ def choose(
 ) -> Bools:
     """Keep at least `quota` lines: the best set at `top_price`, or at about the highest price that keeps enough.
 
-    A gap costs `gap_markers` times the tokens of a marker; with 0 any gap may stay, however small. `check` is called at
-    every step; it may raise.
+    A gap costs `gap_markers` times the tokens of a marker. `check` is called at every step; it may raise.
     """
     total = candidates.worth.size
     text_tokens = max(int(candidates.tokens.sum()), 1)
@@ -61,7 +60,7 @@ def choose(
         if unpaid.size:
             gain[unpaid] = -price * cost[unpaid]
             kept = best_lines(gain, price)
-        kept = _complete(kept, candidates, fills_gaps=gap_markers > 0)
+        kept = _complete(kept, candidates)
         return kept, int(np.count_nonzero(kept))
 
     def best_lines(gain: Floats, price: float) -> Bools:
@@ -87,7 +86,14 @@ def choose(
         enough = attempt
     else:
         few = attempt
-    return _top_up(few, enough, quota, candidates, fills_gaps=gap_markers > 0)
+    return _fill_short_gaps(_top_up(few, enough, quota, candidates), candidates.tokens)
+
+
+def choose_fewest(candidates: Candidates, quota: int) -> Bools:
+    """Keep what must stay, and of the rest the best runs up to the quota: for a text in which no gap is worth its
+    marker, and which is to be pruned all the same."""
+    few = _add_headers(candidates.must_keep, candidates.header)
+    return _top_up(few, np.ones_like(few), quota, candidates)
 
 
 def choose_outline(structure: Structure, tokens: Ints, worth: Floats, *, budget_tokens: float) -> Bools:
@@ -185,7 +191,7 @@ def _without_worth_of_header(kept: Bools, gain: Floats, header: Ints, gap_cost: 
     return unpaid
 
 
-def _top_up(few: Bools, enough: Bools, quota: int, candidates: Candidates, *, fills_gaps: bool) -> Bools:
+def _top_up(few: Bools, enough: Bools, quota: int, candidates: Candidates) -> Bools:
     """Add to `few` the best runs of what `enough` has more, and stop at the quota.
 
     Where many lines have the same worth, no price separates them, and the two sets are far apart.
@@ -208,12 +214,11 @@ def _top_up(few: Bools, enough: Bools, quota: int, candidates: Candidates, *, fi
         missing -= added
     has_unit = np.zeros_like(kept)
     has_unit[candidates.unit[kept]] = True
-    return _complete(has_unit[candidates.unit], candidates, fills_gaps=fills_gaps)
+    return _add_headers(has_unit[candidates.unit], candidates.header)
 
 
-def _complete(kept: Bools, candidates: Candidates, *, fills_gaps: bool) -> Bools:
-    complete = _add_headers(kept, candidates.header)
-    return _fill_short_gaps(complete, candidates.tokens) if fills_gaps else complete
+def _complete(kept: Bools, candidates: Candidates) -> Bools:
+    return _fill_short_gaps(_add_headers(kept, candidates.header), candidates.tokens)
 
 
 def _add_headers(kept: Bools, header: Ints) -> Bools:
