@@ -35,7 +35,9 @@ class Patched(ChangeResult, frozen=True):
         what = f"{self.operations_applied} operation{'' if self.operations_applied == 1 else 's'}"
         if self.preview is not None:
             missed = [
-                f"{each['operation']}: {each.get('error', 'no match')}" for each in self.preview if not each["changed"]
+                f"{each['operation']}: {each.get('error', 'changes nothing')}"
+                for each in self.preview
+                if not each["changed"]
             ]
             header = " · ".join([self.path, f"dry run, {what} would apply", *missed, *(self.notes or [])])
         else:
@@ -47,8 +49,8 @@ class Patched(ChangeResult, frozen=True):
     def summary(self) -> str:
         what = quantity(self.operations_applied, "operation")
         if self.preview is not None:
-            missed = sum(not each["changed"] for each in self.preview)
-            note = f", {missed} would not" if missed else ""
+            missed = sum("error" in each for each in self.preview)
+            note = f", {missed} would not match" if missed else ""
             return f"dry run: {what} would change {short_path(self.path)}{note}"
         signs = [line[:1] for line in (self.diff or "").splitlines() if not line.startswith(("---", "+++"))]
         return f"{what} applied to {short_path(self.path)}: +{signs.count('+')} -{signs.count('-')} lines"
@@ -101,8 +103,10 @@ def fs_patch(
             for _ in patch.output(descriptor, status.st_size):
                 pass
             previews = patch.previews()
-            applying = sum(preview["changed"] for preview in previews)
-            return Patched(shown, applying, patch.diff, patch.notes() or None, previews)
+            if any("error" in preview for preview in previews):
+                # The call itself would change nothing: all operations apply or none.
+                return Patched(shown, 0, "", None, previews)
+            return Patched(shown, len(operations), patch.diff, patch.notes() or None, previews)
 
         try:
             receipt = ctx.journal.write(target, partial(patch.write, descriptor, status.st_size), seen=status)
