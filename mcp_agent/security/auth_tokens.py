@@ -193,9 +193,8 @@ class Tokens:
     def check_unused(self, profile: str) -> None:
         """Raise ProfileInUse if a token has that profile: without it, its holder would be left with nothing."""
         if holders := ", ".join(each.name for each in self.listed() if each.profile == profile):
-            raise ProfileInUse(
-                f"the profile {profile} is that of the token {holders}; revoke the token first: mcp-agent token revoke NAME"
-            )
+            advice = "revoke the token first: mcp-agent token revoke NAME"
+            raise ProfileInUse(f"the profile {profile} is that of the token {holders}; {advice}")
 
     def expired_names(self) -> set[str]:
         return {principal.name for principal in self.principals if principal.is_expired}

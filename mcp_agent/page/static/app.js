@@ -7,7 +7,8 @@ import { readSetting, writeSetting } from "./settings.js";
 import { createStore } from "./store.js";
 import { createStream } from "./stream.js";
 
-const LONGEST_PRESS_MS = 1_000;
+// A slow hand on a slow machine; only a pointer whose release never comes waits for it.
+const LONGEST_PRESS_MS = 10_000;
 const FIRST_VIEW = ["tools", "Tools", "tools"];
 const VIEWS = [
   ["boxes", "Boxes", "box"],

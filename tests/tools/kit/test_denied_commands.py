@@ -151,12 +151,10 @@ def test_rules_are_no_boundary_and_the_page_says_so(command: str) -> None:
     assert rules.match(command) is None
 
 
-@pytest.mark.alone
-@pytest.mark.alone
 def test_a_pattern_that_takes_for_ever_refuses_within_its_limit() -> None:
     rules = CommandRules((Rule("slow", ("(a|aa)+$",), "x", "tools.json"),))
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(Denied, match="the deny rule slow took longer than 100 ms over this command"):
         rules.check("a" * 60 + "b")
-    # The limit is 0.1 s; a machine that runs everything else at once gets ten times that.
-    assert time.monotonic() - began < 1
+    # Of this process, whatever else the machine does: the limit is 0.1 s, and it may be tried twice.
+    assert time.process_time() - began < 1

@@ -662,7 +662,8 @@ function keepFocus(root, paint) {
   const open = root.querySelector("details[open]")?.dataset.key;
   paint();
   if (open) root.querySelector(`details[data-key="${CSS.escape(open)}"]`)?.setAttribute("open", "");
-  if (key) root.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus();
+  // Without scrolling: what has the focus may be far from what its person is about to press.
+  if (key) root.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
   if (scroll) root.querySelector(".board-card").scrollLeft = scroll;
 }
 
