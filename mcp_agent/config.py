@@ -100,6 +100,11 @@ class Config(Struct, frozen=True):
         return self.state_dir / "daemon.json"
 
     @property
+    def logouts_file(self) -> Path:
+        """Which logins of browsers were ended, until their cookies are too old."""
+        return self.state_dir / "page-logouts.json"
+
+    @property
     def log_file(self) -> Path:
         """What the daemon logs, for `mcp-agent logs`."""
         return self.state_dir / "daemon.log"
@@ -160,6 +165,7 @@ class Config(Struct, frozen=True):
             self.runtime_file,
             self.lock_file,
             self.mcp_sessions_file,
+            self.logouts_file,
             self.mounts_dir,
             self.copies_dir,
             self.fleet_dir,

@@ -42,7 +42,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     sse = Sse(daemon.methods, daemon.gate, daemon.hub, daemon.sessions.on_disconnect)
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
     either = _EitherStream(streamable, sse)
-    logins = BrowserLogins(tokens.owner_digest)
+    logins = BrowserLogins(tokens.owner_digest, config.logouts_file)
 
     def make_api() -> ASGIApp:
         from mcp_agent.page.owner_api import owner_api
@@ -53,7 +53,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         from mcp_agent.page.page_files import PageRoute
         from mcp_agent.page.page_stream import PageStream
 
-        return PageRoute(logins, api, PageStream(daemon))
+        return PageRoute(logins, api, PageStream(daemon), daemon)
 
     api, page = _AtFirstUse(make_api), _AtFirstUse(make_page)
     plain: dict[str, ASGIApp] = {

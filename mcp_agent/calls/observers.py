@@ -36,6 +36,7 @@ _PROGRAM = re.compile(r"\s*([\w./+-]{1,60})(?=\s|$)")
 _MOST_ARGUMENTS = 20
 # Of one caller, in a second; the rest is counted.
 _MOST_REFUSED_LINES = 10
+_MOST_CONNECT_LINES = 10
 _UNDECLARED = Field()
 # The largest result in compact mode. Larger results are counted before they are cut.
 LARGE_BYTES = 10_000
@@ -93,6 +94,7 @@ class AuditObserver(CallObserver):
         self._audit = audit
         self._gate = gate
         self._refusals = Refusals(self._note_refused, _MOST_REFUSED_LINES)
+        self._connects = Refusals(self._note_connects, _MOST_CONNECT_LINES)
 
     def observe(self, ended: EndedCall) -> None:
         call, outcome, took_s, result_bytes, result_facts, saved_bytes, form = ended
@@ -143,8 +145,13 @@ class AuditObserver(CallObserver):
             count=refused.count,
         )
 
+    def _note_connects(self, connected: RefusalCount) -> None:
+        self._audit.note("connects", client=connected.source, program=connected.subject, count=connected.count)
+
     def observe_client(self, caller: Caller, client_version: str, protocol: str) -> None:
-        """A client has introduced itself."""
+        """A client has introduced itself. Those that do so without end are counted."""
+        if not self._connects.is_first("connect", caller.name, caller.client[:200]):
+            return
         self._audit.note(
             "connect",
             client=caller.name,

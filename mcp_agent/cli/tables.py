@@ -11,8 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TextIO
 
-from mcp_agent.process.printing import Style, escape_controls, paint, write_painted
-from tools.files.paths import on_one_line
+from mcp_agent.process.printing import Style, one_line, paint, write_painted
 
 _GAP = "  "
 _LEAST_WRAPPED = 24
@@ -64,7 +63,7 @@ def _figure(bound: float) -> str:
 
 def _cell(field: Cell | str) -> Cell:
     cell = Cell(field) if isinstance(field, str) else field
-    return cell._replace(text=escape_controls(on_one_line(cell.text)))
+    return cell._replace(text=one_line(cell.text))
 
 
 def _print_aligned(rows: Sequence[Sequence[Cell]], out: TextIO) -> None:

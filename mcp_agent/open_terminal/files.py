@@ -6,15 +6,17 @@ Every request is a call of the tool that would do it: the gate, the rules, the j
 from __future__ import annotations
 
 import os
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest, text_field
-from mcp_agent.transports.http import while_connected
+from mcp_agent.transports.http import REVOKED, TokenRevoked, while_connected
 from registry.gate import Gate
 from tools.context import ToolContext
 from tools.files.paths import from_wire, to_wire
@@ -32,6 +34,8 @@ _MOST_ENTRIES = 20_000
 _MOST_TEXT_BYTES = 16 * 1024 * 1024
 _MOST_CHATS = 1_000
 _ARCHIVES_AT_ONCE = 2
+# Archives that are made or being sent: each is a file of up to 1 GiB, as long as its client takes for it.
+_ARCHIVES_ON_DISK = 4
 
 
 class _Listing(Result, frozen=True):
@@ -59,6 +63,7 @@ class Files:
         self._gate = gate
         self._directory = to_wire(directory)
         self._archives = Places("archives", _ARCHIVES_AT_ONCE, waiting=0)
+        self._archives_on_disk = Places("archives", _ARCHIVES_ON_DISK, waiting=0)
         self._folders: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
     def folder(self, request: TerminalRequest) -> str:
@@ -119,8 +124,12 @@ class Files:
         places = [self.path(request, each) for each in paths]
 
         def work(ctx: ToolContext, _: Tool) -> RawFile:
-            with self._archives.take(ctx.check):
-                return raw_files.make_archive(ctx, places)
+            with self._archives.take(ctx.check), ExitStack() as stack:
+                stack.enter_context(self._archives_on_disk.take(ctx.check))
+                archive = raw_files.make_archive(ctx, places)
+                # The file ends with its descriptor, whether it was sent, broken off or never asked for again.
+                weakref.finalize(archive.file, stack.pop_all().close)
+                return archive
 
         return await self.run(request, "fs_read", work, paths=places)
 
@@ -156,7 +165,9 @@ class Files:
         """Do `work` as a call of `tool`, as long as the client waits for it. Raises TerminalRefusal, ClientLeft."""
         call = self._dispatcher.run_as(request.call(tool, **arguments), work)
         try:
-            return await while_connected(request.receive, call)
+            return await while_connected(request.scope, request.receive, call)
+        except TokenRevoked:
+            raise TerminalRefusal(401, REVOKED) from None
         except ToolError as error:
             raise TerminalRefusal.of(error) from error
 

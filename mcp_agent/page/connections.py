@@ -93,13 +93,13 @@ class Connections:
             raise BadRequest("lifetime_s must be more than 0")
         file = self._tokens.clients_file
         token = await asyncio.to_thread(auth_tokens.create, file, name, profile, form, lifetime_s)
-        self._put_in_force(request.by, "token_created", name)
+        self._put_in_force(request.by, "token_created", name=name, profile=profile)
         return {"name": name, "token": token}
 
     async def _revoke(self, request: ApiRequest) -> dict[str, Any]:
         name = request.named["name"]
         await asyncio.to_thread(auth_tokens.revoke, self._tokens.clients_file, name)
-        self._put_in_force(request.by, "token_revoked", name)
+        self._put_in_force(request.by, "token_revoked", name=name)
         return {"name": name}
 
     async def _create_ticket(self, _: ApiRequest) -> dict[str, Any]:
@@ -114,9 +114,9 @@ class Connections:
         code = segno.make_qr(f"{_base(request)}{ticket['path']}")
         return {"rows": ["".join(map(str, row)) for row in code.matrix], "valid_s": TICKET_S}
 
-    def _put_in_force(self, by: str, event: str, name: str) -> None:
+    def _put_in_force(self, by: str, event: str, **facts: Any) -> None:
         self._daemon.apply_tokens(self._tokens)
-        self._daemon.audit.note(event, by=by, name=name)
+        self._daemon.audit.note(event, by=by, **facts)
 
 
 def _base(request: ApiRequest) -> str:

@@ -194,11 +194,13 @@ class Control:
     async def _stop(self, request: ApiRequest) -> dict[str, Any]:
         try:
             session = self._daemon.sessions.find(request.named["id"])
-            ending = await session.stop(signal_number(request.optional_text("signal") or "TERM"))
+            name = request.optional_text("signal") or "TERM"
+            ending = await session.stop(signal_number(name))
         except SessionNotFound as error:
             raise BadRequest(error.message, error.hint, 404) from None
         except InvalidParams as error:
             raise BadRequest(error.message) from None
+        self._daemon.audit.note("session_stopped", by=request.by, session=session.id, signal=name)
         return {**describe_session(session), "escalated": ending.escalated, "left": list(ending.left)}
 
     async def _reload_tokens(self, _: ApiRequest) -> dict[str, Any]:

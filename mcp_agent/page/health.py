@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent import __version__
 from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
 from mcp_agent.daemon import Daemon
+from mcp_agent.pruning_service.remote import shown_url
 from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.guard import MOST_BODY_BYTES
 from mcp_agent.transports.events import MOST_CLIENTS
@@ -46,8 +47,7 @@ class HealthRoute:
             "search": {"engine": daemon.engine.kind, "program": daemon.engine.program, "origin": daemon.engine.origin},
             "pruning": {
                 "engine": "remote" if daemon.config.pruner_url else "built-in",
-                # Its query may have a key in it.
-                "service": service and service.partition("?")[0],
+                "service": service and shown_url(service),
             },
             "sessions": {"running": len(daemon.sessions.live), "kept": len(daemon.sessions.all)},
             "mounts": {

@@ -39,11 +39,13 @@ class MountControl:
 
     async def _restart(self, request: ApiRequest) -> dict[str, Any]:
         await self._daemon.mounts.restart(request.named["name"])
+        self._daemon.audit.note("mount_restarted", by=request.by, mount=request.named["name"])
         return await self._show(request)
 
     async def _accept(self, request: ApiRequest) -> dict[str, Any]:
         """The owner has seen the tools as they are."""
         self._daemon.mounts.known(request.named["name"]).accept()
+        self._daemon.audit.note("mount_accepted", by=request.by, mount=request.named["name"])
         return await self._list(request)
 
     def _with_tokens(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:

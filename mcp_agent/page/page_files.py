@@ -7,6 +7,7 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_agent.host import Host
 from mcp_agent.security.authority import parse_authority
 from mcp_agent.security.browser_logins import PAGE_PATH, BrowserLogins, cookie_header
 from mcp_agent.transports.http import header, query_value, send_error, send_object
@@ -42,10 +43,11 @@ class PageRoute:
     `api` and `stream` are the applications of /api and of the page's events; the guard has checked the login.
     """
 
-    def __init__(self, logins: BrowserLogins, api: ASGIApp, stream: ASGIApp) -> None:
+    def __init__(self, logins: BrowserLogins, api: ASGIApp, stream: ASGIApp, host: Host) -> None:
         self._logins = logins
         self._api = api
         self._stream = stream
+        self._host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
@@ -55,7 +57,7 @@ class PageRoute:
         elif path == f"{PAGE_PATH}stream":
             await self._stream(scope, receive, send)
         elif path == f"{PAGE_PATH}logout" and scope["method"] == "POST":
-            await send_object(send, 200, {}, {"set-cookie": _cookie(scope, "")})
+            await self._log_out(scope, send)
         elif scope["method"] not in ("GET", "HEAD"):
             await send_error(send, 405, "use GET here", headers={"allow": "GET"})
         elif path == f"{PAGE_PATH}login":
@@ -70,9 +72,24 @@ class PageRoute:
         headers = {"location": "/" if value else "/#/expired", "cache-control": "no-store", **SAFE_HEADERS}
         if value is not None:
             headers["set-cookie"] = _cookie(scope, value)
+            self._note("page_login", scope)
         raw = [(name.encode(), text.encode()) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": 303, "headers": [*raw, (b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
+
+    async def _log_out(self, scope: Scope, send: Send) -> None:
+        try:
+            ended = self._logins.log_out(scope["state"]["headers"])
+        except OSError as error:
+            await send_error(send, 503, f"the logout cannot be stored: {error.strerror or error}")
+            return
+        self._host.streams.end(ended)
+        self._note("page_logout", scope)
+        await send_object(send, 200, {}, {"set-cookie": _cookie(scope, "")})
+
+    def _note(self, event: str, scope: Scope) -> None:
+        client = scope.get("client")
+        self._host.audit.note(event, address=client[0] if client else "")
 
 
 def _cookie(scope: Scope, value: str) -> str:

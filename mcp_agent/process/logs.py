@@ -10,6 +10,7 @@ lines are dropped and counted, and the count is logged as soon as the thread can
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
 import queue
@@ -24,6 +25,7 @@ from typing import Any, TextIO
 import orjson
 
 from mcp_agent.process.printing import escape_controls, write_painted
+from tools.files import disk
 from tools.kit.log_events import event as event
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -135,6 +137,9 @@ class _LogFile(RotatingFileHandler):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=_MOST_FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
+
+    def _open(self) -> io.TextIOWrapper:
+        return open(self.baseFilename, "a", encoding="utf-8", opener=disk.open_private)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - a method of the standard library
         pass

@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Literal, TextIO
 
+from tools.files.paths import on_one_line
+
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -28,6 +30,11 @@ _SHOWN_AFTER_S = 1.0
 def escape_controls(text: str) -> str:
     """The text without control characters, but for tabs and line ends."""
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def one_line(text: object) -> str:
+    """What somebody else has named or written, for a line of ours: it begins no line and hides nothing."""
+    return escape_controls(on_one_line(str(text)))
 
 
 class _PlainOutput(io.TextIOWrapper):

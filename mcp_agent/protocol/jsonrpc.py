@@ -33,8 +33,11 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _TOKEN = re.compile(_STRING.pattern + rb"|[\[\]{}]", re.DOTALL)
 _ID_VALUE = rb'\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)'
 _ID_AFTER_KEY = re.compile(_ID_VALUE)
-# After it, only members with plain values: the brace that closes them closes the message.
-_ID_AT_THE_END = re.compile(rb'"id"' + _ID_VALUE + rb'(?:\s*,\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|[\w.+-]+))*+\s*}\s*\Z')
+_ID_MEMBER = re.compile(rb'"id"' + _ID_VALUE)
+# Behind an id: only members with plain values, so that the brace which closes them closes the message.
+_PLAIN_END = re.compile(rb'(?:\s*,\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|[\w.+-]+))*+\s*}\s*\Z')
+# More could only be in a message that was made to keep us busy: each is followed to the end.
+_MOST_IDS_TRIED = 4
 # Where the id of a message is looked for that is too large to be read.
 _ID_IN_HEAD_BYTES = 65_536
 ID_IN_TAIL_BYTES = 8_192
@@ -120,6 +123,12 @@ def decode(data: bytes, *, most_string: int = MOST_STRING) -> Any:
     return value
 
 
+def check_batch(values: list[Any]) -> None:
+    """Raise RpcError for an array that has too many messages, or none."""
+    if not values or len(values) > MOST_BATCH:
+        raise RpcError(INVALID_REQUEST, f"a batch has 1 to {MOST_BATCH} messages, not {len(values)}")
+
+
 def message(value: Any) -> Message | None:
     """The request or notification in a decoded value; None for a response, which we never wait for."""
     if not isinstance(value, dict):
@@ -183,7 +192,8 @@ def _find_id(data: bytes) -> RequestId | None:
             depth -= 1
         elif text == b'"id"' and depth == 1 and (found := _ID_AFTER_KEY.match(data, token.end())):
             return _id_of_text(found[1])
-    found = _ID_AT_THE_END.search(data, max(0, len(data) - ID_IN_TAIL_BYTES))
+    members = list(_ID_MEMBER.finditer(data, max(0, len(data) - ID_IN_TAIL_BYTES)))[-_MOST_IDS_TRIED:]
+    found = next((each for each in members if _PLAIN_END.match(data, each.end())), None)
     return None if found is None else _id_of_text(found[1])
 
 

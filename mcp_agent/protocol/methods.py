@@ -26,9 +26,7 @@ from mcp_agent.protocol.instructions import LiveSession, instructions
 from mcp_agent.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    MOST_BATCH,
     Message,
     Payload,
     RpcError,
@@ -117,10 +115,8 @@ class Methods:
             event(log, logging.ERROR, "tool.internal_error", exc=True, method=message.method)
             return WireAnswer(jsonrpc.failure(message.id, RpcError(INTERNAL_ERROR, "Internal error")))
 
-    async def answer_batch(self, values: list[Any], request_of: Callable[[Message], McpRequest]) -> bytes | None:
-        """The answers to several messages as one array; None if none of them wants one. Raises RpcError."""
-        if not values or len(values) > MOST_BATCH:
-            raise RpcError(INVALID_REQUEST, f"a batch has 1 to {MOST_BATCH} messages, not {len(values)}")
+    async def answer_batch(self, values: list[Any], request_of: Callable[[Message], McpRequest]) -> bytes:
+        """The answers to several messages as one array; empty if none of them wants one."""
         answers: list[bytes] = []
         room = MOST_MESSAGE_BYTES - _EXCUSE_BYTES * len(values)
         for value in values:
@@ -135,7 +131,7 @@ class Methods:
                 room -= len(answer)
             except RpcError as error:
                 answers.append(jsonrpc.failure(jsonrpc.id_of(value), error))
-        return b"[" + b",".join(answers) + b"]" if answers else None
+        return b"[" + b",".join(answers) + b"]" if answers else b""
 
     async def result(self, request: McpRequest) -> Payload:
         """The result of a request. Raises RpcError."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_agent import __version__
 from mcp_agent.process.logs import event
-from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner
+from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner, shown_url
 from mcp_agent.pruning_service.worker_pool import WorkerPool
 from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.kit.results import Detail, ErrorCode, Focused, PruningMetadata, Reason
@@ -219,7 +219,12 @@ class _Attempt:
         self._call_id = call_id
         self._raw_bytes = _size(text)
         self._level = logging.DEBUG if url is None else logging.INFO
-        self._log(self._level, "pruner.call_start", endpoint=url or "built-in", input_bytes=self._raw_bytes)
+        self._log(
+            self._level,
+            "pruner.call_start",
+            endpoint="built-in" if url is None else shown_url(url),
+            input_bytes=self._raw_bytes,
+        )
         self._began = time.perf_counter()
 
     def succeed(

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
@@ -43,6 +43,12 @@ class PrunerFailed(Exception):
         super().__init__(message)
         self.code: ErrorCode = code
         self.message = message
+
+
+def shown_url(url: str) -> str:
+    """The URL of a service as logs and `/health` show it: its query and its user may be keys."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 class RemotePruner:

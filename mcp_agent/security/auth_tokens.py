@@ -45,6 +45,8 @@ class Principal(Struct, frozen=True):
     expires: int | None = None
     # What belongs to the token is found by this: a later token may have the same name. Empty: by the name.
     id: str = ""
+    # Of a browser: what its login is known by. It ends with the token, and by itself.
+    login: str = ""
 
     @property
     def owner(self) -> str:

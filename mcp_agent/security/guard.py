@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_agent.process.logs import event
@@ -295,7 +296,8 @@ class _BoundedReceive:
 
 def _identify_browser(logins: BrowserLogins, headers: Mapping[bytes, bytes], scope: Scope) -> Principal:
     """The owner, in a browser that has logged in. A change must be JSON, which no form of another page can send."""
-    if not logins.is_logged_in(headers):
+    login = logins.login(headers)
+    if login is None:
         message = "this browser is not logged in, or no longer"
         raise _Refused(401, message, "run `mcp-agent open` on the machine of the daemon", "no_token")
     if PAGE_HEADER not in headers:
@@ -303,7 +305,7 @@ def _identify_browser(logins: BrowserLogins, headers: Mapping[bytes, bytes], sco
     content_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
     if scope["method"] not in ("GET", "HEAD") and content_type != _JSON:
         raise _Refused(415, "a change must have the content type application/json")
-    return _ANYBODY
+    return replace(_ANYBODY, login=login)
 
 
 def _index_headers(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
@@ -347,7 +349,12 @@ async def refuse_websocket(send: Send, status: int, message: str) -> None:
 async def _answer(send: Send, refused: _Refused, receive: Receive | None = None) -> None:
     error = {"message": refused.message} if refused.hint is None else {"message": refused.message, "hint": refused.hint}
     body = orjson.dumps({"error": error})
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
     if refused.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="mcp-agent"'))
     if refused.status == 413:

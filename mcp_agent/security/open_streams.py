@@ -1,4 +1,4 @@
-"""The open streams of all clients, so that none outlives its token or the daemon."""
+"""The open streams and the calls under way of all clients: none outlives its token, and no stream the daemon."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ class OpenStreams:
 
     def __init__(self) -> None:
         self._ends: dict[str, dict[Callable[[], None], Listener | None]] = {}
+        # What cancels each call. The daemon lets calls finish when it stops; a revocation does not.
+        self._calls: dict[str, set[Callable[[], None]]] = {}
         # How many revocations there were, and for each name the number of its last one.
         self.revocations = 0
         self._last_revocation: dict[str, int] = {}
@@ -38,17 +40,37 @@ class OpenStreams:
             if not ends:
                 self._ends.pop(name, None)
 
+    @contextmanager
+    def register_call(self, name: str, since: int, cancel: Callable[[], None]) -> Iterator[bool]:
+        """The same for a call that is under way: `cancel` is called when the token is revoked."""
+        calls = self._calls.setdefault(name, set())
+        calls.add(cancel)
+        try:
+            yield self._last_revocation.get(name, 0) <= since
+        finally:
+            calls.discard(cancel)
+            if not calls:
+                self._calls.pop(name, None)
+
     @property
     def listeners(self) -> list[Caller]:
         """Who listens to events now."""
         return [listener() for ends in self._ends.values() for listener in ends.values() if listener is not None]
 
     def end(self, names: Iterable[str]) -> None:
+        """End the streams of tokens that were revoked, and what their calls do."""
+        names = tuple(names)
+        self._end_streams(names)
+        for cancel in [cancel for name in names for cancel in self._calls.get(name, ())]:
+            cancel()
+
+    def end_all(self) -> None:
+        """End every stream: the daemon stops."""
+        self._end_streams(tuple(self._ends))
+
+    def _end_streams(self, names: Iterable[str]) -> None:
         self.revocations += 1
         for name in names:
             self._last_revocation[name] = self.revocations
             for end in list(self._ends.get(name, ())):
                 end()
-
-    def end_all(self) -> None:
-        self.end(list(self._ends))

@@ -14,6 +14,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,12 @@ class AuditLog:
 
     def _rotation_path(self, number: int) -> Path:
         return self._path.with_name(f"{FILE_NAME}.{number}")
+
+
+def note_command(folder: Path, event: str, **facts: Any) -> None:
+    """Write the line of what a command did by itself, beside the daemon or without one."""
+    with closing(AuditLog(folder)) as audit:
+        audit.note(event, by="command", **facts)
 
 
 def encode_line(facts: Mapping[str, Any]) -> bytes:

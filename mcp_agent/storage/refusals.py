@@ -1,4 +1,5 @@
-"""Counts what was refused, requests and calls, and reports it at a bounded rate: nobody can fill a log or a disk.
+"""Counts what may come without end, refused requests and calls above all, and reports it at a bounded rate: nobody can
+fill a log or a disk.
 
 In each second, the first refusals of a source are reported at once. The rest are counted, and reported when the second
 is over, in one line for each source and reason.

@@ -41,6 +41,7 @@ class _HeadProblem(NamedTuple):
 _FIRST_LINE = _HeadProblem(400, "the first line must be a method, a target and the version of HTTP, one space apart")
 _TARGET = _HeadProblem(400, "the target must be a path, or a URL with the host of the Host header")
 _CODING = _HeadProblem(501, "the only transfer encoding here is chunked")
+_VERSION = _HeadProblem(505, "the versions of HTTP that are spoken here are 1.0 and 1.1")
 
 
 class _Refused(Exception):
@@ -228,6 +229,8 @@ def _head_problem(
     """
     if line is not None and not line.startswith(b"%b %b HTTP/%b\r\n" % (method, target, version)):
         return _FIRST_LINE
+    if version not in (b"1.0", b"1.1"):
+        return _VERSION
     if not target.startswith(b"/"):
         scheme, _, rest = target.partition(b"://")
         if scheme not in (b"http", b"https") or (b"host", rest.partition(b"/")[0]) not in headers:

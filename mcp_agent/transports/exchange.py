@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import REQUEST_CANCELLED, RequestId, RpcError, WireAnswer
-from mcp_agent.transports.http import send_json
+from mcp_agent.transports.http import REVOKED, send_empty, send_error, send_json
 from mcp_agent.transports.sse_frames import Replay, event_id, message_frame, new_stream, priming_frame, send_frames
 
 # Most exchanges end sooner, and their clients need not be watched.
@@ -42,6 +43,7 @@ class Exchange:
     _is_streaming = False
     _client_left = False
     _is_cancelled = False
+    _is_revoked = False
     _is_answered = False
     _sent = 0
     _readers = 0
@@ -81,20 +83,46 @@ class Exchange:
         if self._worker is not None:
             self._worker.cancel()
 
-    async def run(self, request_id: RequestId, work: Awaitable[WireAnswer]) -> None:
-        """Await `work` and send what it gives."""
+    async def run(self, request_id: RequestId | None, work: Coroutine[Any, Any, WireAnswer]) -> None:
+        """Await `work` and send what it gives. It is cancelled when the client leaves or its token is revoked."""
+        state = self._scope["state"]
+        calls = state["streams"].register_call(state["principal"].name, state["revocations"], self._revoke)
+        with calls as is_allowed:
+            if is_allowed:
+                answer = await self._result(request_id, work)
+            else:
+                work.close()
+                self._is_revoked = True
+        if self._client_left:
+            return
+        if self._is_streaming:
+            if not self._is_revoked:
+                self._queue(answer.body)
+                self._is_answered = True
+            assert self._side_task is not None, "a stream has a task that writes it"
+            await asyncio.wait([self._side_task])
+            if not self._side_task.cancelled():
+                self._side_task.result()
+        elif self._is_revoked:
+            await send_error(self._send, 401, REVOKED)
+        elif answer.body:
+            await send_json(self._send, answer.status, answer.body, self.headers, answer.media_type)
+        else:
+            await send_empty(self._send, answer.status, self.headers)
+
+    async def _result(self, request_id: RequestId | None, work: Coroutine[Any, Any, WireAnswer]) -> WireAnswer:
         self._worker = asyncio.current_task(self._loop)
         self._watching = self._loop.call_later(_WATCH_AFTER_S, self._start_watching)
         try:
             if not self._accepts_json:
                 self._start_stream()
-            answer = await work
+            return await work
         except asyncio.CancelledError:
-            if not (self._client_left or self._is_cancelled):
+            if not (self._client_left or self._is_cancelled or self._is_revoked):
                 raise
             if self._worker is not None:
                 self._worker.uncancel()
-            answer = WireAnswer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
+            return WireAnswer(jsonrpc.failure(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")))
         finally:
             self._watching.cancel()
             self._worker = None
@@ -104,17 +132,6 @@ class Exchange:
                 # It has us: without this, both would wait for the garbage collector.
                 self._side_task.cancel()
                 self._side_task = None
-        if self._client_left:
-            return
-        if self._is_streaming:
-            self._queue(answer.body)
-            self._is_answered = True
-            assert self._side_task is not None, "a stream has a task that writes it"
-            await asyncio.wait([self._side_task])
-            if not self._side_task.cancelled():
-                self._side_task.result()
-        else:
-            await send_json(self._send, answer.status, answer.body, self.headers, answer.media_type)
 
     async def resume(self, after: int, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         """Send what was said after the message with number `after`, on a new connection, and go on from there."""
@@ -207,6 +224,11 @@ class Exchange:
             self._cancel_work()
         else:
             self._grace = self._loop.call_later(RESUME_WITHIN_S, self._cancel_work)
+
+    def _revoke(self) -> None:
+        self._is_revoked = True
+        if self._worker is not None:
+            self._worker.cancel()
 
     def _cancel_work(self) -> None:
         self._client_left = True

@@ -21,6 +21,7 @@ from registry.profiles import Form
 
 _T = TypeVar("_T")
 
+REVOKED = "the token was revoked while this was under way"
 _LARGE_BODY_BYTES = 256 * 1024
 _JSON_TYPE = (b"content-type", b"application/json")
 # Which conversation a request belongs to, first come first. On /mcp the first one is the connection.
@@ -62,13 +63,27 @@ async def wait_until_left(receive: Receive) -> None:
         pass
 
 
-async def while_connected(receive: Receive, work: Awaitable[_T]) -> _T:
-    """What `work` gives. It is cancelled when the client leaves: raises ClientLeft. The body must have been read."""
+class TokenRevoked(Exception):
+    """The token of a request was revoked while its work was under way."""
+
+
+async def while_connected(scope: Scope, receive: Receive, work: Awaitable[_T]) -> _T:
+    """What `work` gives. The body must have been read.
+
+    It is cancelled when the client leaves or its token is revoked: raises ClientLeft or TokenRevoked.
+    """
     working, leaving = asyncio.ensure_future(work), asyncio.create_task(wait_until_left(receive))
+    state = scope["state"]
+    calls = state["streams"].register_call(principal(scope).name, state["revocations"], working.cancel)
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        with calls as is_allowed:
+            if not is_allowed:
+                raise TokenRevoked
+            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise ClientLeft
+        if working.cancelled():
+            raise TokenRevoked
         return working.result()
     finally:
         working.cancel()

@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation
-from mcp_agent.protocol.jsonrpc import Message, RpcError
+from mcp_agent.protocol.jsonrpc import Message, RpcError, WireAnswer
 from mcp_agent.protocol.methods import McpRequest, Methods
 from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_empty, send_error, send_json
@@ -26,8 +26,8 @@ class Rpc:
         try:
             value = await read_json(receive)
             if isinstance(value, list):
-                body = await self._methods.answer_batch(value, lambda each: _request(each, scope))
-                await (send_empty(send, 204) if body is None else send_json(send, 200, body))
+                jsonrpc.check_batch(value)
+                await Exchange(scope, receive, send).run(None, self._answer_batch(value, scope))
                 return
             message = jsonrpc.message(value)
             if message is None or message.id is None:
@@ -40,6 +40,10 @@ class Rpc:
             await send_json(send, 400, jsonrpc.failure(jsonrpc.id_of(value), error))
             return
         await Exchange(scope, receive, send).run(message.id, self._methods.answer(request))
+
+    async def _answer_batch(self, values: list[Any], scope: Scope) -> WireAnswer:
+        body = await self._methods.answer_batch(values, lambda each: _request(each, scope))
+        return WireAnswer(body, 200 if body else 204)
 
 
 def _request(message: Message, scope: Scope) -> McpRequest:

@@ -45,7 +45,8 @@ class SseClient:
     def __init__(self, who: Caller, hub: EventHub, may_hear: Condition, *, hears_named_events: bool) -> None:
         self.who = who
         self.conversation = Conversation(eras.HANDSHAKE_VERSIONS[0])
-        self.in_flight: dict[RequestId, asyncio.Task[None]] = {}
+        # By the id of the request; a batch has none that the client knows.
+        self.in_flight: dict[RequestId | object, asyncio.Task[None]] = {}
         self._subscription = hub.subscribe(may_hear, lambda: self.conversation.is_before_a_model)
         self._hears_named_events = hears_named_events
         self._loop = asyncio.get_running_loop()
@@ -138,9 +139,8 @@ class Sse:
         try:
             value = await read_json(receive)
             if isinstance(value, list):
-                body = await self._methods.answer_batch(value, lambda each: self._request(client, each))
-                if body is not None:
-                    client.say(body)
+                jsonrpc.check_batch(value)
+                self._take_batch(client, value)
             else:
                 message = jsonrpc.message(value)
                 if message is not None:
@@ -163,6 +163,20 @@ class Sse:
         if client.is_behind or message.id in client.in_flight:
             raise RpcError(jsonrpc.INVALID_REQUEST, "too many requests are under way, or one with this id is")
         client.in_flight[message.id] = asyncio.create_task(self._answer(client, message, message.id))
+
+    def _take_batch(self, client: SseClient, values: list[Any]) -> None:
+        if client.is_behind:
+            raise RpcError(jsonrpc.INVALID_REQUEST, "too many requests are under way")
+        batch = object()
+
+        async def answer() -> None:
+            try:
+                if body := await self._methods.answer_batch(values, lambda each: self._request(client, each)):
+                    client.say(body)
+            finally:
+                client.in_flight.pop(batch, None)
+
+        client.in_flight[batch] = asyncio.create_task(answer())
 
     async def _answer(self, client: SseClient, message: Message, request_id: RequestId) -> None:
         try:

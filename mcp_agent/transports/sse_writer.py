@@ -53,8 +53,12 @@ class EventStream(EventSourceResponse):
             await self._refuse(send, 505, _NEEDS_1_1)
             return
         state = scope["state"]
-        name, since = state["principal"].name, state["revocations"]
-        with state["streams"].register(name, since, self.revoke, state.get("listener")) as is_allowed:
+        who, streams, since = state["principal"], state["streams"], state["revocations"]
+        with (
+            streams.register(who.name, since, self.revoke, state.get("listener")) as has_token,
+            streams.register(who.login, since, self.revoke) as has_login,
+        ):
+            is_allowed = has_token and has_login
             if not is_allowed:
                 self.is_revoked = True
                 await self._refuse(send, 401, "the token was revoked")

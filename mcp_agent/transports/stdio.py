@@ -173,8 +173,8 @@ class _StdioServer:
     async def _serve_batch(self, values: list[Any]) -> None:
         if self._conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, "this version of MCP has no batches: send one message at a time")
-        body = await self._host.methods.answer_batch(values, self._request)
-        if body is not None:
+        jsonrpc.check_batch(values)
+        if body := await self._host.methods.answer_batch(values, self._request):
             self._out.write(body)
 
     def _request(self, message: Message) -> McpRequest:

@@ -18,7 +18,7 @@ from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOu
 from mcp_agent.process.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, asked_event_form, event_form
-from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RpcError
+from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RequestId, RpcError, WireAnswer
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import McpRequest, Methods
@@ -100,6 +100,7 @@ class StreamableHttp:
             if scope["state"]["headers"].get(MOUNTED_BY_HEADER) == self._own_mark:
                 raise RpcError(INVALID_REQUEST, _MOUNTED_ITSELF)
             if isinstance(value, list):
+                jsonrpc.check_batch(value)
                 await self._batch(value, scope, receive, send)
                 return
             message = jsonrpc.message(value)
@@ -179,8 +180,7 @@ class StreamableHttp:
         else:
             session = self._session(scope, version)
             if session is None and header_text(scope, b"mcp-session-id") is not None:
-                error = RpcError(INVALID_REQUEST, f"Session not found; {_OPEN_FIRST}")
-                await send_json(send, 404, jsonrpc.failure(message.id, error))
+                await _send_no_session(send, message.id)
                 return
         # A request without a session is served too. Such a client only gets no events.
         conversation = session.conversation if session else Conversation(version or eras.HEADERLESS_VERSION)
@@ -215,12 +215,19 @@ class StreamableHttp:
         """Several messages in one array, as the protocol had it up to 2025-03-26."""
         version = header_text(scope, b"mcp-protocol-version")
         session = self._session(scope, version)
+        if session is None and header_text(scope, b"mcp-session-id") is not None:
+            await _send_no_session(send, None)
+            return
         conversation = session.conversation if session else Conversation(version or eras.HEADERLESS_VERSION)
         if conversation.version not in eras.BATCH_VERSIONS:
             raise RpcError(INVALID_REQUEST, f"MCP {conversation.version} has no batches: send one message at a time")
         who = caller(scope, _TRANSPORT, client=conversation.client, connection="" if session is None else session.id)
-        body = await self._methods.answer_batch(values, lambda message: McpRequest(message, who, conversation))
-        await (send_empty(send, 202) if body is None else send_json(send, 200, body))
+
+        async def answer() -> WireAnswer:
+            body = await self._methods.answer_batch(values, lambda message: McpRequest(message, who, conversation))
+            return WireAnswer(body, 200 if body else 202)
+
+        await Exchange(scope, receive, send).run(None, answer())
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not accepted_types(scope)[1]:
@@ -290,6 +297,11 @@ class StreamableHttp:
             return None
         spoken = version if version in eras.HANDSHAKE_VERSIONS else eras.LATEST_HANDSHAKE
         return self._sessions.find(session_id.decode("latin-1"), principal(scope).owner, spoken)
+
+
+async def _send_no_session(send: Send, request_id: RequestId | None) -> None:
+    error = RpcError(INVALID_REQUEST, f"Session not found; {_OPEN_FIRST}")
+    await send_json(send, 404, jsonrpc.failure(request_id, error))
 
 
 def _session_frames(session: HttpSession, after: int | None, may_hear: Condition) -> AsyncGenerator[bytes, None]:

@@ -147,3 +147,30 @@ def _shouting() -> Iterator[int]:
         threading.Thread(target=answer, daemon=True).start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
+
+
+async def test_a_name_that_somebody_else_chose_forges_no_line(daemon: Daemon) -> None:
+    """Seen: a line feed in a client's name made a line `FAIL` in `doctor`, one in a label a rule in `profile show`."""
+    forged = "x\nFAIL  token      forged\r\x1b[2K\u2028"
+    rule = {"id": "secret", "pattern": "*.pem", "reason": forged}
+    profile = {"id": "default", "label": forged, "description": forged, "deny": {"paths": [rule]}}
+    daemon.save({"profiles": [profile, {"id": "mine", "label": forged}]})
+    begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": forged, "version": forged}}
+    async with daemon.http(Accept="application/json, text/event-stream") as http:
+        await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin})
+        session = {"command": f"sleep 60 # {forged}"}
+        assert (await http.post("/tools/shell_start_session", json=session)).status_code == 200
+    for words in (
+        ("doctor",),
+        ("profile", "show"),
+        ("profile", "list"),
+        ("token", "list"),
+        ("sessions", "list"),
+        ("status",),
+        ("audit", "--event", "*"),
+        ("disable", "fs_read"),
+    ):
+        done = daemon.cli(*words)
+        assert "forged" in done.stdout or words[0] in ("token", "status"), words
+        assert [line for line in done.stdout.splitlines() if line.startswith("FAIL")] == [], words
+        assert "\x1b" not in done.stdout

@@ -579,3 +579,39 @@ def test_what_frameworks_need_is_printed(user: Path) -> None:
         },
         "config": {"enable": True, "access_grants": []},
     }
+
+
+def test_eight_at_once_lose_no_entry(user: Path) -> None:
+    """Seen: each read the file, and the last to write it took out what others had put in."""
+    (user / ".gemini").mkdir()
+    (user / ".gemini/settings.json").write_text('{ "theme": "dark" }\n')
+    names = [f"box{number}" for number in range(8)]
+    env = environment(user, {"PATH": "/usr/bin:/bin"})
+    for words in (["connect", "gemini-cli"], ["connect", "remove", "gemini-cli"]):
+        started = [
+            subprocess.Popen([COMMAND, *words, "--name", name], env=env, cwd=user, stdout=subprocess.DEVNULL)
+            for name in names
+        ]
+        assert [each.wait() for each in started] == [0] * len(names)
+        settings = json.loads((user / ".gemini/settings.json").read_text())
+        assert set(settings.get("mcpServers", {})) == ({*names} if words[1] != "remove" else set())
+    assert settings["theme"] == "dark"
+
+
+def test_no_diff_shows_a_token_neither_ours_nor_that_of_somebody_else(user: Path) -> None:
+    """Seen: `connect remove --dry-run` printed it."""
+    (user / ".gemini").mkdir()
+    other = {
+        "env": {"OTHER_API_KEY": "sk-of-somebody", "REGION": "eu"},
+        "headers": {"Authorization": "Bearer abcdefgh"},
+    }
+    (user / ".gemini/settings.json").write_text(json.dumps({"mcpServers": {"other": other}}, indent=2))
+    assert _connect(user, "gemini-cli").returncode == 0
+    token = (user / ".local/state/mcp-agent/client-tokens/gemini-cli").read_text().strip()
+    assert token in (user / ".gemini/settings.json").read_text()
+    for words in (["remove", "gemini-cli"], ["gemini-cli", "--profile", "read-only"]):
+        for flags in ([], ["--json"]):
+            done = _connect(user, *words, "--dry-run", *flags)
+            assert "Bearer …" in done.stdout
+            assert not [each for each in (token, "sk-of-somebody", "abcdefgh", "of-an-argument") if each in done.stdout]
+    assert "eu" in (user / ".gemini/settings.json").read_text()

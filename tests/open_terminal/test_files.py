@@ -8,7 +8,7 @@ import os
 import time
 import zipfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -367,3 +367,17 @@ async def test_an_upload_that_is_not_allowed_is_refused_before_it_is_read(browse
             refused = await viewer.send(request)
             assert refused.status_code == 403
     assert read < 15_000_000
+
+
+async def test_archives_that_their_clients_do_not_take_are_bounded_too(browsed: Daemon, folder: Path) -> None:
+    """Seen: each was a file on the disk for as long as its client pleased, and any number could be asked for."""
+    (folder / "noise").write_bytes(os.urandom(16 * 1024 * 1024))
+    asked: dict[str, Any] = {"json": {"paths": [str(folder)]}}
+    async with terminal(browsed) as page, AsyncExitStack() as unread:
+        for _ in range(4):
+            held = await unread.enter_async_context(page.stream("POST", "/files/archive", **asked))
+            assert held.status_code == 200
+        refused = await page.post("/files/archive", **asked)
+        assert (refused.status_code, refused.json()["detail"]) == (429, "too many archives are asked for at once")
+        await unread.aclose()
+        await eventually(lambda: page.post("/files/archive", **asked), lambda answer: answer.status_code == 200)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_agent.pruning_service.host_pruner import HostPruner
+from mcp_agent.pruning_service.remote import shown_url
 from mcp_agent.storage.artifact_store import ArtifactStore
 from tests.support.daemon import running
 from tests.support.pruner_stdio import reader
@@ -266,3 +267,8 @@ def test_the_three_tools_send_what_their_contract_says(remote: Service, tmp_path
     assert (unread["match_count"], unread["pruning"]["error"]["code"]) == (10, "invalid_response")
     events = [line["event"] for line in served.log("pruner.call_ok") if line["event"].startswith("pruner.")]
     assert events[:2] == ["pruner.call_start", "pruner.call_ok"]
+
+
+def test_a_url_is_shown_without_what_may_be_a_key() -> None:
+    """Seen: `/health` left the query out, and each line of the log had it."""
+    assert shown_url("https://me:secret@host:8000/prune?key=secret#x") == "https://host:8000/prune"

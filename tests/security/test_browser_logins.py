@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ import pytest
 from mcp_agent.security.browser_logins import LOGIN_S, BrowserLogins
 from tests.support.browser import login_link
 from tests.support.daemon import Daemon, command, running
+from tests.support.waiting import PATIENCE_S
 
 _PAGE = {"X-MCP-Agent-Page": "1"}
 
@@ -109,20 +111,47 @@ async def test_a_login_outlives_a_restart_and_ends_with_the_token(home: Path) ->
             assert (await client.get("/ui/api/status")).status_code == 401
 
 
-def test_a_ticket_and_a_cookie_get_too_old() -> None:
+async def test_a_copy_of_the_cookie_is_worth_nothing_after_the_logout(tmp_path: Path) -> None:
+    """Seen: it opened the page for a week."""
+    with running(tmp_path) as daemon:
+        async with httpx2.AsyncClient(base_url=daemon.url, headers=_PAGE) as client:
+            left, kept = await _cookie(daemon, client), await _cookie(daemon, client)
+            stream = client.stream("GET", "/ui/stream", headers={"Cookie": left})
+            async with asyncio.timeout(PATIENCE_S), stream as copied:
+                logout = await client.post("/ui/logout", json={}, headers={"Cookie": left})
+                assert logout.status_code == 200
+                async for _ in copied.aiter_bytes():
+                    pass
+            for cookie, status in ((left, 401), (kept, 200)):
+                answer = await client.get("/ui/api/status", headers={"Cookie": cookie})
+                assert answer.status_code == status
+                assert answer.headers["cache-control"] == "no-store"
+                assert answer.headers["x-content-type-options"] == "nosniff"
+        events = [
+            json.loads(line)["event"] for line in daemon.cli("audit", "--event", "page_*", "--json").stdout.splitlines()
+        ]
+        assert events == ["page_login", "page_login", "page_logout"]
+    with running(tmp_path) as daemon:
+        async with httpx2.AsyncClient(base_url=daemon.url, headers=_PAGE) as client:
+            # Another port has cookies of another name; what is in them is the same.
+            for cookie, status in ((left, 401), (kept, 200)):
+                assert (await client.get("/ui/api/status", headers={"Cookie": cookie})).status_code == status
+
+
+def test_a_ticket_and_a_cookie_get_too_old(tmp_path: Path) -> None:
     now = [1_000_000.0]
-    logins = BrowserLogins(lambda: b"key", lambda: now[0])
+    logins = BrowserLogins(lambda: b"key", tmp_path / "logouts", lambda: now[0])
     ticket = logins.create_ticket()
     now[0] += 61
     assert logins.redeem(ticket) is None
     value = logins.redeem(logins.create_ticket())
     assert value is not None
     headers = {b"cookie": b"a=b; mcp-agent-page-8765=" + value.encode() + b"; c=d"}
-    assert logins.is_logged_in(headers)
-    assert not BrowserLogins(lambda: b"other", lambda: now[0]).is_logged_in(headers)
-    assert not logins.is_logged_in({b"cookie": b"mcp-agent-page=" + value.replace("1", "2", 1).encode()})
+    assert logins.login(headers)
+    assert not BrowserLogins(lambda: b"other", tmp_path / "logouts", lambda: now[0]).login(headers)
+    assert not logins.login({b"cookie": b"mcp-agent-page=" + value.replace("1", "2", 1).encode()})
     now[0] += LOGIN_S + 1
-    assert not logins.is_logged_in(headers)
+    assert not logins.login(headers)
 
 
 def test_open_prints_the_link_and_the_way_there_without_a_display(shared_daemon: Daemon) -> None:

@@ -13,9 +13,10 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
+from mcp_agent.transports.http import REVOKED
 from tests.support.daemon import EVERY_TOOL, Daemon, command, environment, running
 from tests.support.peers import official
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 def _create(daemon: Daemon, name: str, *more: str) -> str:
@@ -260,3 +261,61 @@ def test_a_damaged_token_file_refuses_to_start(home: Path) -> None:
     done = command(home, "serve", "--port", "0")
     assert done.returncode == 2
     assert "is damaged" in done.stderr
+
+
+@pytest.mark.parametrize("wire", ["/rpc", "/mcp", "/tools/shell_exec", "a batch", "a stream"])
+async def test_revoking_a_token_ends_the_calls_under_way_and_their_work(daemon: Daemon, wire: str) -> None:
+    """Seen: they went on and answered."""
+    token, ran = _create(daemon, "laptop"), daemon.home / "ran"
+    arguments = {"command": f"echo $$ > {ran}; exec sleep 60", "timeout_seconds": 60}
+    params = {"name": "shell_exec", "arguments": arguments, "_meta": {"progressToken": 1}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    body = arguments if wire.startswith("/tools") else [message] if wire == "a batch" else message
+    path = {"a batch": "/rpc", "a stream": "/mcp"}.get(wire, wire)
+    accept = "text/event-stream" if wire == "a stream" else "application/json"
+    async with daemon.http(Authorization=f"Bearer {token}", Accept=accept) as http:
+        call = asyncio.create_task(http.post(path, json=body))
+        pid = await eventually(lambda: ran.read_text() if ran.exists() else "", lambda text: text.endswith("\n"))
+        assert daemon.cli("token", "revoke", "laptop").returncode == 0
+        answer = await call
+    if wire == "a stream":
+        assert "result" not in answer.text
+    else:
+        assert (answer.status_code, answer.json()["error"]["message"]) == (401, REVOKED)
+    await eventually(lambda: Path(f"/proc/{pid.strip()}").exists(), lambda is_there: not is_there)
+
+
+async def test_what_the_owner_does_by_command_has_a_line_in_the_audit_log(daemon: Daemon) -> None:
+    _create(daemon, "laptop", "--profile", "read-only")
+    assert daemon.cli("token", "rotate", "laptop").returncode == 0
+    assert daemon.cli("token", "revoke", "laptop").returncode == 0
+    written = await daemon.rpc(
+        "tools/call", name="fs_write", arguments={"path": str(daemon.home / "x"), "content": "x"}
+    )
+    undo_id = written["result"]["structuredContent"]["undo_id"]
+    assert daemon.cli("undo", undo_id).returncode == 0
+    printed = await daemon.rpc("tools/call", name="shell_exec", arguments={"command": "seq 300000"})
+    reference = printed["result"]["structuredContent"]["artifactRef"]
+    assert daemon.cli("artifacts", "remove", reference).returncode == 0
+    started = await daemon.rpc("tools/call", name="shell_start_session", arguments={"command": "sleep 60"})
+    session_id = started["result"]["structuredContent"]["session_id"]
+    assert daemon.cli("sessions", "stop", session_id).returncode == 0
+    lines = [json.loads(line) for line in daemon.cli("audit", "--event", "*", "--json").stdout.splitlines()]
+    assert [(line["event"], line["by"]) for line in lines if line["event"] not in ("start", "policy")] == [
+        (event, "command")
+        for event in (
+            "token_created",
+            "token_rotated",
+            "token_revoked",
+            "undo",
+            "artifact_removed",
+            "session_stopped",
+        )
+    ]
+    assert {line.get(key) for line in lines for key in ("name", "undone", "ref", "session")} == {
+        None,
+        "laptop",
+        undo_id,
+        reference,
+        session_id,
+    }

@@ -251,6 +251,13 @@ def test_an_upgrade_to_a_websocket_is_refused(shared_daemon: Daemon, path: str) 
     assert answer.status in (400, 404, 405, 406)
 
 
+@pytest.mark.parametrize("version", ["HTTP/0.9", "HTTP/1.2", "HTTP/2.0", "HTTP/3.0"])
+def test_another_version_of_http_is_refused(shared_daemon: Daemon, version: str) -> None:
+    """Seen: `GET / HTTP/2.0` was answered as if it were 1.1."""
+    answer = send(shared_daemon, f"GET / {version}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert answer.status in (400, 505)
+
+
 @pytest.mark.parametrize("path", [b"/caf\xe9", b"/%00%0a%1b", b"*", b"/" + b"x" * 60_000])
 def test_a_strange_path_is_answered_and_the_daemon_lives_on(shared_daemon: Daemon, path: bytes) -> None:
     assert request(shared_daemon, path=path).status in (400, 404)

@@ -227,3 +227,31 @@ async def test_calls_that_are_refused_are_bounded_and_counted(tmp_path: Path) ->
         counts[line["outcome"]] += line.get("count", 1)
     assert counts == {"TOOL_DISABLED": 2_000, "REFUSED -32602": 2_000}
     assert {line["event"] for line in refused if "count" in line} == {"calls_refused"}
+
+
+async def test_clients_that_introduce_themselves_without_end_are_counted(daemon: Daemon) -> None:
+    """Seen: each `initialize` wrote a line, as many as a client sent."""
+    begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "flood", "version": "1"}}
+    async with daemon.http() as http:
+        for _ in range(200):
+            message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}
+            await http.post("/rpc", json=message)
+
+    def counted() -> Any:
+        return sum(line.get("count", 1) for line in lines(daemon.home, "connect") + lines(daemon.home, "connects"))
+
+    assert await eventually(counted, lambda count: count == 200) == 200
+    assert len(lines(daemon.home, "connects")) > 0
+
+
+async def test_every_file_of_the_state_folder_is_its_owners_alone(daemon: Daemon) -> None:
+    """Seen: databases, logs and crash records were open to others wherever the folder above them was."""
+    await _call(daemon, "shell_exec", command="seq 300000")
+    await _call(daemon, "shell_start_session", command="sleep 60")
+    await _call(daemon, "fs_write", path=str(daemon.home / "x"), content="x")
+    assert daemon.cli("token", "create", "--name", "laptop").returncode == 0
+    state = daemon.tools_json.parent / ".local/state/mcp-agent"
+    # The journal keeps old files with their own modes, to give them back.
+    found = [path for path in state.rglob("*") if path.is_file() and "journal" not in path.parts]
+    assert {"index.sqlite", "index.sqlite-wal", "daemon.log", "owner.json"} < {path.name for path in found}
+    assert [path.name for path in found if stat.S_IMODE(path.stat().st_mode) & 0o077] == []

@@ -54,6 +54,11 @@ def open_regular(path: Path | str, flags: int = READ_FLAGS, mode: int = 0o600) -
     raise _not_regular(path)
 
 
+def open_private(path: str, flags: int) -> int:
+    """An `opener` of Python's `open`: a file that it makes is its owner's alone."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
 def _not_regular(path: Path | str) -> OSError:
     return OSError(errno.EINVAL, "it is a pipe, a socket or a device, and not a regular file", str(path))
 

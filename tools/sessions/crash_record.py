@@ -124,7 +124,7 @@ class CrashRecord:
         unfinished = self._parent / f".{self.boot}"
         try:
             disk.private_folder(unfinished)
-            (unfinished / "owner.json").write_bytes(_owner_facts())
+            disk.replace_file(unfinished / "owner.json", _owner_facts(), sync=False)
             unfinished.rename(self.folder)
         except OSError:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from mcp_agent.config import Config
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.auth_tokens import ClientToken
+from mcp_agent.storage.audit_log import note_command
 from registry.profiles import Form
 from registry.user_error import UserError
 from tools.files import disk
@@ -43,6 +44,7 @@ def ensure_token(config: Config, name: str, profile: str | None, form: Form = "a
             )
         auth_tokens.revoke(config.clients_file, name)
     token = auth_tokens.create(config.clients_file, name, profile, form)
+    note_command(config.audit_dir, "token_created", name=name, profile=profile)
     disk.replace_file(path, f"{token}\n".encode())
     return token
 
@@ -64,6 +66,7 @@ def drop_token(config: Config, name: str) -> bool:
         return False
     if any(each.name == name and each.is_of(kept) for each in auth_tokens.clients(config.clients_file)):
         auth_tokens.revoke(config.clients_file, name)
+        note_command(config.audit_dir, "token_revoked", name=name)
     path.unlink(missing_ok=True)
     return True
 

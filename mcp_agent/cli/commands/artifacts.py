@@ -12,6 +12,7 @@ from mcp_agent.app import artifacts_of
 from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
+from mcp_agent.storage.audit_log import note_command
 from registry.user_error import UserError
 from tools.files import disk
 
@@ -81,7 +82,8 @@ def show(options: Namespace) -> CommandReply:
 )
 def remove(options: Namespace) -> CommandReply:
     """Remove artifacts."""
-    store = artifacts_of(load(vars(options)))
+    config = load(vars(options))
+    store = artifacts_of(config)
     removed: list[str] = []
     for reference in options.refs:
         artifact = store.find(reference)
@@ -89,6 +91,7 @@ def remove(options: Namespace) -> CommandReply:
             print(f"mcp-agent: there is no artifact {reference}", file=sys.stderr)
         else:
             store.remove(artifact)
+            note_command(config.audit_dir, "artifact_removed", ref=reference, owner=artifact.owner)
             removed.append(reference)
             print(f"Removed {reference}.")
     return CommandReply({"removed": removed}, int(removed != options.refs))

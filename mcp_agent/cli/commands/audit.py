@@ -50,8 +50,7 @@ FOLLOW = argument("-f", "--follow", action="store_true", help="keep printing new
     argument(
         "--event",
         metavar="KIND",
-        help="only lines of this kind instead of calls: connect, policy, policy_rejected, login_refused, start, "
-        "terminal_closed, or *",
+        help="only lines of this kind instead of calls: connect, policy, login_refused, token_created, undo …, or *",
     ),
     argument("--errors", action="store_true", help="only calls that failed"),
     SINCE,

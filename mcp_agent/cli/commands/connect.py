@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from mcp_agent.security.state_folder import mode_if_exposed
 from mcp_agent.settings import suggest
 from registry.gate import Access, Gate
 from registry.user_error import UsageError, UserError
+from tools.files import disk
 
 # What was done for one client, for `--json`.
 ClientFacts = dict[str, str]
@@ -240,6 +242,14 @@ def _print_unchanged(plan: Plan) -> str:
     return "unchanged"
 
 
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """From reading a client's file to writing it: of two commands at once, the later one would undo the other."""
+    with disk.folder_lock(Path.home()):
+        yield
+
+
+@_one_at_a_time()
 def _connect(client: Client, wanted: ConnectOptions) -> ClientFacts:
     plan = _plan(client, wanted)
     assert plan.how is not None, "it is not a removal"
@@ -256,6 +266,7 @@ def _connect(client: Client, wanted: ConnectOptions) -> ClientFacts:
     return {**facts, "state": "connected"}
 
 
+@_one_at_a_time()
 def _remove(client: Client, wanted: ConnectOptions) -> ClientFacts:
     plan = _plan_removal(client, wanted)
     facts = {"file": str(plan.place.path)}

@@ -26,7 +26,7 @@ from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.recent_activity import ADVICE, DOCTOR, refusals, seen_clients
 from mcp_agent.cli.declaration import TOKENS, CommandReply, argument, command
 from mcp_agent.config import Config, load, unknown_variables
-from mcp_agent.process.printing import Style, paint, progress, write_painted
+from mcp_agent.process.printing import Style, one_line, paint, progress, write_painted
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.state_folder import mode_if_exposed
 from registry.user_error import UsageError
@@ -360,11 +360,11 @@ def _check_folders(config: Config) -> Iterator[Finding]:
 def _print(finding: Finding) -> None:
     word = "note" if finding.is_note else "FAIL" if finding.has_failed else "ok"
     style: Style = "yellow" if finding.is_note else "red" if finding.has_failed else "green"
-    subject = paint(f"{finding.subject:10}", "plain", sys.stdout)
-    news = paint(finding.news, "plain", sys.stdout)
+    subject = paint(one_line(f"{finding.subject:10}"), "plain", sys.stdout)
+    news = paint(one_line(finding.news), "plain", sys.stdout)
     write_painted(f"{paint(f'{word:4}', style, sys.stdout)}  {subject} {news}\n", sys.stdout)
     if finding.advice:
-        print(f"      {'':10} → {finding.advice}")
+        print(f"      {'':10} → {one_line(finding.advice)}")
     sys.stdout.flush()
 
 

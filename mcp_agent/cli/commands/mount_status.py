@@ -10,6 +10,7 @@ from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.cli.declaration import CommandReply
 from mcp_agent.config import Config
 from mcp_agent.page.mount_control import list_cost
+from mcp_agent.process.printing import one_line
 from mcp_agent.upstream.known_tools import KnownTools
 from registry.catalog import Catalog
 from registry.gate import Gate
@@ -50,7 +51,8 @@ def print_who_sees(
         blind = [each for each in clients if hidden_by.get(each["profile"])]
         for each in blind:
             who = f"{each['client'] or 'a client of /' + each['wire']} ({each['token']})"
-            print(f"  {who} does not see it: its profile is {each['profile']}, and {hidden_by[each['profile']]}")
+            reason = hidden_by[each["profile"]]
+            print(f"  {one_line(who)} does not see it: its profile is {each['profile']}, and {reason}")
         seen[name] = {
             "profiles": shown,
             "unseen_by": [
@@ -91,7 +93,7 @@ def describe_state(facts: Mapping[str, Any]) -> str:
     lines = ["; ".join(parts), *(f"left out: {name}: {why}" for name, why in facts.get("left_out", {}).items())]
     if "problem" in facts:
         lines += str(facts.get("stderr", "")).splitlines()
-    return "\n      ".join(lines)
+    return "\n      ".join(map(one_line, lines))
 
 
 def show_changes(
@@ -103,7 +105,7 @@ def show_changes(
         known = KnownTools(config.mounts_dir, mount)
         for change in known.changes:
             changed.append({"mount": name, **change._asdict()})
-            print(f"{name}: {change.name} {_difference(change.before, change.after)}")
+            print(f"{name}: {one_line(change.name)} {_difference(change.before, change.after)}")
         if not is_accepted:
             continue
         if daemon is None:

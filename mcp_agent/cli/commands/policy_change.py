@@ -14,9 +14,9 @@ from typing import Any
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.config import Config, load
-from mcp_agent.process.printing import progress
+from mcp_agent.process.printing import one_line, progress
 from mcp_agent.process.runtime_file import runs_without_port
-from mcp_agent.storage.audit_log import AuditLog
+from mcp_agent.storage.audit_log import note_command
 from mcp_agent.upstream.placing import kept_tools
 from registry.catalog import Catalog, discover
 from registry.consequences import describe_change
@@ -49,7 +49,7 @@ def make_change(options: argparse.Namespace, name: str, arguments: Mapping[str, 
 def print_change(report: Mapping[str, Any]) -> None:
     """Say which file was changed, where that is in force, and what else the user should know."""
     for note in report["notes"]:
-        print(note)
+        print(one_line(note))
     print(f"changed: {report['file']}")
     if report["daemon"] is None:
         if report["other_daemon"] is not None:
@@ -69,7 +69,7 @@ def print_change(report: Mapping[str, Any]) -> None:
         more = each["tools"] - each["tools_before"]
         difference = f"{abs(more)} {'more' if more > 0 else 'fewer'}" if more else "as before"
         times = f", {each['connections']} connections" if each["connections"] > 1 else ""
-        print(f"  {who:32} {quantity(each['tools'], 'tool')}, {difference}{times}")
+        print(f"  {one_line(who):32} {quantity(each['tools'], 'tool')}, {difference}{times}")
 
 
 def read_registry(config: Config, daemon: RunningDaemon | None = None) -> tuple[RegistryFile, Profiles, Catalog]:
@@ -88,18 +88,16 @@ def _change_file(config: Config, name: str, arguments: Mapping[str, Any]) -> dic
         arguments = {"profile": config.profile, **arguments}
     edit = edit_named(name, arguments)
     after = file.edit(edit, catalog)
-    audit = AuditLog(config.audit_dir)
     # On record here, because no daemon runs that would do it.
-    audit.note("policy", by="command", **policy_change(before, after, catalog))
-    audit.close()
+    note_command(config.audit_dir, "policy", **policy_change(before, after, catalog))
     return {**describe_change(before, after, edit, catalog), "file": str(file.path)}
 
 
 def _print_sessions(report: Mapping[str, Any]) -> None:
     if stopped := report["stopped_sessions"]:
-        print(f"stopped: {_summarise_sessions(stopped)}")
+        print(one_line(f"stopped: {_summarise_sessions(stopped)}"))
     if running := report["sessions"]:
-        print(f"still running, out of reach of those clients: {_summarise_sessions(running)}")
+        print(one_line(f"still running, out of reach of those clients: {_summarise_sessions(running)}"))
         print("  `mcp-agent sessions stop ID` ends one; this command with --stop-sessions ends all")
 
 

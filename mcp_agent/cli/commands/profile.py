@@ -17,6 +17,7 @@ from mcp_agent.cli.commands.policy_change import make_change, print_change, read
 from mcp_agent.cli.declaration import COMMON, STOP_SESSIONS, Argument, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
+from mcp_agent.process.printing import one_line
 from mcp_agent.security import auth_tokens
 from registry.edits import edit_named, profile_entry
 from registry.profiles import EFFECTS, BadRegistry
@@ -75,7 +76,8 @@ def show_profile(options: Namespace) -> CommandReply:
     file, profiles, catalog = read_registry(config, daemon)
     active = profiles.active if daemon is None else daemon.ask("GET", "/api/profiles")["active"]
     profile = profiles[options.id or active]
-    print(f"{profile.id}: {profile.description or profile.label}{'' if profile.enabled else ' (switched off)'}")
+    off = "" if profile.enabled else " (switched off)"
+    print(one_line(f"{profile.id}: {profile.description or profile.label}{off}"))
     rows: list[Row] = []
     for category, tools in catalog.categories.items():
         named = profile.categories.get(category)
@@ -86,7 +88,7 @@ def show_profile(options: Namespace) -> CommandReply:
         if rules is not None:
             print(f"  denied {kind}")
             for rule in rules.rules:
-                print(f"    {rule.id:22} {', '.join(rule.patterns)} ({rule.reason})")
+                print("    " + one_line(f"{rule.id:22} {', '.join(rule.patterns)} ({rule.reason})"))
     print(f"from {file.path}")
     return CommandReply(profile_entry(file.document(), profile, catalog))
 

@@ -24,6 +24,7 @@ from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
 from mcp_agent.process.runtime_file import RuntimeFacts, any_daemon
 from registry.user_error import UserError
+from tools.files import disk
 from tools.sessions.process_tree import ProcessId, is_alive
 
 _START_S = 20.0
@@ -144,7 +145,7 @@ def start_in_background(config: Config, arguments: Sequence[str], folder: Path) 
     """Start a daemon that outlives us, and give what it says of itself. Raises UserError if it does not come up."""
     log_file = config.state_dir / "serve.log"
     try:
-        with log_file.open("ab") as log:
+        with open(log_file, "ab", opener=disk.open_private) as log:
             process: subprocess.Popen[bytes] | None = subprocess.Popen(
                 [program(), *arguments],
                 stdin=subprocess.DEVNULL,

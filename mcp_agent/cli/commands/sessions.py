@@ -15,7 +15,7 @@ from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.cli.declaration import Argument, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
-from mcp_agent.process.printing import progress, write_content
+from mcp_agent.process.printing import one_line, progress, write_content
 from tools.shell.shell_exec import reason
 
 _MOST_COMMAND = 500
@@ -95,7 +95,7 @@ def stop_session(options: Namespace) -> CommandReply:
     how = f"exit {session['exit_code']}" + (f", signal {session['signal']}" if session["signal"] else "")
     print(f"{session['id']} has ended: {how}{', killed after its grace period' if session['escalated'] else ''}")
     for each in session["left"]:
-        print(f"a process that it started is still alive: {each}", file=sys.stderr)
+        print(one_line(f"a process that it started is still alive: {each}"), file=sys.stderr)
     return CommandReply(session, int(bool(session["left"])))
 
 

@@ -23,6 +23,7 @@ from mcp_agent.cli.tables import Cell, print_table
 from mcp_agent.config import load
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.auth_tokens import ClientToken
+from mcp_agent.storage.audit_log import note_command
 from mcp_agent.transports.loopback_client import folder_headers
 from registry.user_error import UsageError, UserError
 from tools.sessions import process_tree
@@ -62,6 +63,7 @@ def create(options: Namespace) -> CommandReply:
         read_registry(config, daemon)[1][profile]
     lifetime_s = None if options.expires is None else parse_lifetime(options.expires)
     token = auth_tokens.create(config.clients_file, options.name, profile, options.form, lifetime_s)
+    note_command(config.audit_dir, "token_created", name=options.name, profile=profile)
     until = "" if lifetime_s is None else f", valid until {_time(int(time.time()) + lifetime_s)}"
     print(f"{options.name}: {_profile_phrase(profile)}, form {options.form}{until}. The token is shown this once:")
     print(token)
@@ -143,6 +145,7 @@ def revoke(options: Namespace) -> CommandReply:
         raise UsageError("the owner's token cannot be revoked; `mcp-agent token rotate` replaces it")
     daemon = daemon_client.find(config)
     auth_tokens.revoke(config.clients_file, options.name)
+    note_command(config.audit_dir, "token_revoked", name=options.name)
     put_into_force(daemon)
     print(f"{options.name} is revoked: its token is no longer accepted")
     return CommandReply({"name": options.name, "revoked": True})
@@ -169,6 +172,7 @@ def rotate(options: Namespace) -> CommandReply:
         )
     else:
         token = auth_tokens.rotate_owner(config.token_file if daemon is None else Path(daemon.token_file))
+    note_command(config.audit_dir, "token_rotated", name=options.name or auth_tokens.OWNER)
     try:
         put_into_force(daemon)
     except UserError:

@@ -13,6 +13,7 @@ from mcp_agent.cli.commands.policy_change import read_registry
 from mcp_agent.cli.declaration import COMMON, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, argument_default, argument_type, print_table
 from mcp_agent.config import Config, load
+from mcp_agent.process.printing import one_line
 from mcp_agent.settings import suggest
 from registry.catalog import discover
 from registry.gate import Access, Gate
@@ -122,6 +123,6 @@ def check(options: Namespace) -> CommandReply:
         problems, is_good = error.problems, False
     if not options.json:
         for problem in problems:
-            print(f"{path} {problem}{' (warning)' if problem.is_warning else ''}", file=sys.stderr)
+            print(one_line(f"{path} {problem}{' (warning)' if problem.is_warning else ''}"), file=sys.stderr)
     facts = {"file": str(path), "good": is_good, "problems": [problem.as_object() for problem in problems]}
     return CommandReply(facts, 0 if is_good else UsageError.exit_code)

@@ -13,6 +13,7 @@ from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
 from mcp_agent.process.printing import Style, paint, progress, write_painted
+from mcp_agent.storage.audit_log import note_command
 from registry.user_error import UsageError, UserError
 from tools.files import disk
 from tools.files.diffs import diff_texts
@@ -42,13 +43,16 @@ def undo(options: Namespace) -> CommandReply:
     """
     if options.id is not None and options.last is not None:
         raise UsageError("name one change by its id, or say how many with --last, not both")
-    journal = journal_of(load(vars(options)))
+    config = load(vars(options))
+    journal = journal_of(config)
     if options.list or (options.id is None and options.last is None):
         return _list(journal.entries())
     undone = []
     for _ in range(options.last or 1):
         try:
-            undone.append(_take_back(journal, options.id or _newest(journal), overwrite=options.force))
+            facts = _take_back(journal, options.id or _newest(journal), overwrite=options.force)
+            note_command(config.audit_dir, "undo", **facts)
+            undone.append(facts)
         except (ToolError, UserError, OSError) as error:
             print(f"mcp-agent: {error.render() if isinstance(error, ToolError) else error}", file=sys.stderr)
             return CommandReply(undone, 1)
