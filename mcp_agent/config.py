@@ -35,6 +35,8 @@ class Config(Struct, frozen=True):
     token_file: Path
     allow_host: tuple[str, ...]
     allow_origin: tuple[str, ...]
+    # None: the daemon has no public name, and OAuth is off.
+    public_url: str | None
     tls_cert: Path | None
     tls_key: Path | None
     journal_mb: int
@@ -83,6 +85,11 @@ class Config(Struct, frozen=True):
     def clients_file(self) -> Path:
         """The hashes of the clients' tokens."""
         return self.state_dir / "tokens.json"
+
+    @property
+    def grants_file(self) -> Path:
+        """What the owner has allowed clients of OAuth, with the hashes of their tokens."""
+        return self.state_dir / "oauth.json"
 
     @property
     def client_tokens_dir(self) -> Path:
@@ -157,6 +164,7 @@ class Config(Struct, frozen=True):
         own = (
             self.token_file,
             self.clients_file,
+            self.grants_file,
             self.client_tokens_dir,
             self.client_backups_dir,
             self.journal_dir,

@@ -7,6 +7,7 @@ from functools import cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.health import HealthRoute
 from mcp_agent.page.metrics_page import MetricsPage
@@ -43,11 +44,23 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
     either = _EitherStream(streamable, sse)
     logins = BrowserLogins(tokens.owner_digest, config.logouts_file)
+    oauth = None
+    if config.public_url is not None and tokens.grants is not None:
+        from mcp_agent.oauth.authorization import RESOURCE_METADATA, Authorization
+        from mcp_agent.oauth.client_documents import ClientDocuments
+        from mcp_agent.oauth.oauth_clients import OAuthClients
+
+        clients = OAuthClients(tokens.grants.key, ClientDocuments().read)
+        oauth = Authorization(daemon, tokens, tokens.grants, clients, config.public_url)
+        names = (*names, oauth.host)
 
     def make_api() -> ASGIApp:
         from mcp_agent.page.owner_api import owner_api
 
-        return owner_api(daemon, tokens, health, logins, lambda: [*sessions.callers, *daemon.streams.listeners])
+        def connected() -> list[Caller]:
+            return [*sessions.callers, *daemon.streams.listeners]
+
+        return owner_api(daemon, tokens, health, logins, connected, {} if oauth is None else oauth.api)
 
     def make_page() -> ASGIApp:
         from mcp_agent.page.page_files import PageRoute
@@ -70,6 +83,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
             daemon, {"http": sessions.__len__, "sse": sse.__len__, "events": lambda: daemon.hub.followers}
         ),
         "/": _Front(streamable, page),
+        **({} if oauth is None else oauth.endpoints),
     }
 
     @cache
@@ -88,6 +102,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
                 Route("/api/{rest:path}", api),
                 Route("/ui/{rest:path}", page),
                 Route("/open-terminal/{rest:path}", open_terminal),
+                *(() if oauth is None else (Route(f"{RESOURCE_METADATA}/{{rest:path}}", oauth),)),
                 WebSocketRoute(f"{WEBSOCKET_PATH}{{id}}", _App(open_terminal.connect)),
             ],
             redirect_slashes=False,
@@ -105,6 +120,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         logins=logins,
         origins=config.allow_origin,
         uploads={"/open-terminal/files/upload": MOST_UPLOAD_BYTES},
+        oauth=oauth,
     )
 
 

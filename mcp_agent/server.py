@@ -222,7 +222,7 @@ class _Server(uvicorn.Server):
 async def _follow_tokens(daemon: Daemon, tokens: Tokens) -> None:
     """Until cancelled, put the tokens into force as their files change; what was revoked loses its streams."""
     async with asyncio.TaskGroup() as tasks:
-        for path in (tokens.owner_file, tokens.clients_file):
+        for path in tokens.files:
             tasks.create_task(watch(path, partial(_apply_tokens, daemon, tokens)))
         tasks.create_task(_end_expired_streams(daemon, tokens))
 

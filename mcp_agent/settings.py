@@ -22,6 +22,7 @@ BOX_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9][\w./-]{0,39}")
 _LABEL_VALUE = re.compile(r"[\w.:/-]{0,80}")
 _MOST_LABELS = 32
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # In the text form of NATS.
 
 
@@ -89,25 +90,38 @@ def _parse_host_names(value: Any) -> tuple[str, ...]:
 
 
 def _parse_origins(value: Any) -> tuple[str, ...]:
-    """Origins as a browser writes them: in lower case, without a port that goes without saying."""
-    from urllib.parse import urlsplit
-
     urls = value.split(",") if isinstance(value, str) else value
     if not isinstance(urls, list | tuple) or not all(isinstance(url, str) for url in urls):
         raise ValueError("needs URLs, separated by commas")
-    origins = []
-    for url in filter(None, (url.strip() for url in urls)):
-        try:
-            parts = urlsplit(url)
-            port, is_usable = parts.port, parts.scheme in ("http", "https") and bool(parts.hostname)
-        except ValueError:
-            port, is_usable = None, False
-        if not is_usable or not url.isascii() or parts.path not in ("", "/") or set("*?#@ ") & set(url):
-            raise ValueError(f"{url[:200]!r} must be the origin of a page, such as https://chat.example:8080")
-        is_usual = port is None or port == {"http": 80, "https": 443}[parts.scheme]
-        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-        origins.append(f"{parts.scheme}://{host}" + ("" if is_usual else f":{port}"))
-    return tuple(origins)
+    return tuple(
+        _origin(url, "the origin of a page, such as https://chat.example:8080")
+        for url in filter(None, (url.strip() for url in urls))
+    )
+
+
+def parse_public_url(value: Any) -> str:
+    from urllib.parse import urlsplit
+
+    url = _origin(_parse_text(value).strip(), "a name with https:// before it and no path, such as https://box.example")
+    if url.startswith("http:") and urlsplit(url).hostname not in _LOOPBACK:
+        raise ValueError(f"{url} must begin with https://: what clients send there must not be read on the way")
+    return url
+
+
+def _origin(url: str, what: str) -> str:
+    """An origin as a browser writes it: in lower case, without a port that goes without saying."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        port, is_usable = parts.port, parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        port, is_usable = None, False
+    if not is_usable or not url.isascii() or parts.path not in ("", "/") or set("*?#@ ") & set(url):
+        raise ValueError(f"{url[:200]!r} must be {what}")
+    is_usual = port is None or port == {"http": 80, "https": 443}[parts.scheme]
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}" + ("" if is_usual else f":{port}")
 
 
 def parse_service_url(value: Any) -> str:
@@ -188,6 +202,7 @@ _LEVEL = _one_of("level", LEVELS)
 _LANGUAGE = _one_of("language", ("fr", "en"))
 _HOST_NAMES = SettingKind("names", _parse_host_names)
 _ORIGINS = SettingKind("URLs", _parse_origins)
+_PUBLIC_URL = SettingKind("URL", parse_public_url)
 _SERVICE_URL = SettingKind("URL", parse_service_url)
 _PORT = _number(0, 65_535)
 _BOX_NAME = SettingKind("name", _parse_box_name)
@@ -267,6 +282,13 @@ SETTINGS = (
     Setting("allow_host", _HOST_NAMES, (), "another name this daemon answers to; may be given several times", "none"),
     Setting(
         "allow_origin", _ORIGINS, (), "a web page that may call it from a browser; may be given several times", "none"
+    ),
+    Setting(
+        "public_url",
+        _PUBLIC_URL,
+        None,
+        "the https:// name by which the internet reaches this daemon; switches OAuth on",
+        "none, and no OAuth",
     ),
     Setting("tls_cert", _FILE, None, "certificate for HTTPS; needs tls_key", "plain HTTP"),
     Setting("tls_key", _FILE, None, "private key of tls_cert", "plain HTTP"),

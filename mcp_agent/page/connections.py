@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from mcp_agent.answers.budget import choose_form
 from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
@@ -67,19 +69,10 @@ class Connections:
         return {"url": f"{base}/mcp", "host": host, "known": known}
 
     async def _list_tokens(self, _: ApiRequest) -> dict[str, Any]:
-        found = await asyncio.to_thread(auth_tokens.clients, self._tokens.clients_file)
+        found = await asyncio.to_thread(self._tokens.listed)
         return {
             "owner_file": str(self._tokens.owner_file),
-            "tokens": [
-                {
-                    "name": each.name,
-                    "profile": each.profile,
-                    "form": each.form,
-                    "created": each.created,
-                    "expires": each.expires,
-                }
-                for each in found
-            ],
+            "tokens": [asdict(each) for each in found],
         }
 
     async def _create(self, request: ApiRequest) -> dict[str, Any]:
@@ -98,7 +91,7 @@ class Connections:
 
     async def _revoke(self, request: ApiRequest) -> dict[str, Any]:
         name = request.named["name"]
-        await asyncio.to_thread(auth_tokens.revoke, self._tokens.clients_file, name)
+        await asyncio.to_thread(self._tokens.revoke, name)
         self._put_in_force(request.by, "token_revoked", name=name)
         return {"name": name}
 

@@ -9,7 +9,7 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.page.activity import Activity
 from mcp_agent.page.connections import Connections
 from mcp_agent.page.control import Control
-from mcp_agent.page.endpoints import Api
+from mcp_agent.page.endpoints import Api, Routes
 from mcp_agent.page.file_views import FileViews, JournalViews
 from mcp_agent.page.health import HealthRoute
 from mcp_agent.page.mount_control import MountControl
@@ -21,9 +21,14 @@ from mcp_agent.storage.audit_reader import Trail
 
 
 def owner_api(
-    daemon: Daemon, tokens: Tokens, health: HealthRoute, logins: BrowserLogins, connected: Callable[[], list[Caller]]
+    daemon: Daemon,
+    tokens: Tokens,
+    health: HealthRoute,
+    logins: BrowserLogins,
+    connected: Callable[[], list[Caller]],
+    consent: Routes,
 ) -> Api:
-    """Every endpoint of /api."""
+    """Every endpoint of /api. `consent` are those of OAuth, if it is on."""
     calls = PageCalls(daemon.dispatcher, daemon.gate, tokens)
     trail = Trail(daemon.config.audit_dir, lambda: None)
     groups = [
@@ -36,5 +41,6 @@ def owner_api(
         FileViews(daemon).routes,
         Connections(daemon, tokens, logins, connected).routes,
         daemon.elsewhere.routes(),
+        consent,
     ]
     return Api(groups, str(daemon.file.path))

@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 import time
+import urllib.parse
 from pathlib import Path
 
 _SIOCGIFADDR = 0x8915
@@ -24,6 +25,17 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def reachable_here(host: str) -> str:
+    """The host for a client on this machine: an address that stands for all addresses cannot be connected to."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def reachable_url(url: str) -> str:
+    """The URL of a server, for a client on this machine."""
+    host = urllib.parse.urlsplit(url).hostname or ""
+    return url.replace(in_url(host), in_url(reachable_here(host)), 1) if host != reachable_here(host) else url
 
 
 def own_names() -> tuple[str, ...]:

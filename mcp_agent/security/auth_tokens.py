@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -23,6 +23,9 @@ from mcp_agent.security.state_folder import mode_if_exposed
 from registry.profiles import Form
 from registry.user_error import UsageError
 from tools.files import disk
+
+if TYPE_CHECKING:
+    from mcp_agent.security.grants import Grants
 
 VARIABLE = "MCP_AGENT_TOKEN"
 OWNER = "owner"
@@ -45,12 +48,17 @@ class Principal(Struct, frozen=True):
     expires: int | None = None
     # What belongs to the token is found by this: a later token may have the same name. Empty: by the name.
     id: str = ""
+    # Where the token is valid: these paths, and what is below them. None of them: everywhere.
+    paths: tuple[str, ...] = ()
     # Of a browser: what its login is known by. It ends with the token, and by itself.
     login: str = ""
 
     @property
     def owner(self) -> str:
         return self.id or self.name
+
+    def may_use(self, path: str) -> bool:
+        return not self.paths or any(path == each or path.startswith(f"{each}/") for each in self.paths)
 
     @property
     def is_expired(self) -> bool:
@@ -74,6 +82,18 @@ class ClientToken(Struct, frozen=True):
         return hmac.compare_digest(_hash(token.encode()).hex(), self.sha256)
 
 
+class ListedToken(Struct, frozen=True):
+    """What the owner is shown of a token."""
+
+    name: str
+    profile: str | None
+    form: Form
+    created: int
+    expires: int | None
+    # The program that was granted it by OAuth; None: it is the token of a client.
+    program: str | None = None
+
+
 class _ClientsFile(Struct, frozen=True):
     """The file of the client tokens."""
 
@@ -84,10 +104,13 @@ class _ClientsFile(Struct, frozen=True):
 class Tokens:
     """All tokens of one daemon. Call `reload` before the first `identify`."""
 
-    def __init__(self, owner_file: Path, clients_file: Path, owner_token: str | None = None) -> None:
-        """With `owner_token`, which comes from the environment, `owner_file` is not read."""
+    def __init__(
+        self, owner_file: Path, clients_file: Path, owner_token: str | None = None, grants: Grants | None = None
+    ) -> None:
+        """With `owner_token`, which comes from the environment, `owner_file` is not read. `grants`: OAuth is on."""
         self.owner_file = owner_file
         self.clients_file = clients_file
+        self.grants = grants
         self._fixed_owner = owner_token
         # By the hash of the token.
         self._accepted: dict[bytes, Principal] = {}
@@ -102,9 +125,17 @@ class Tokens:
             principal = Principal(client.name, client.profile, client.form, expires=client.expires, id=client.id)
             accepted[bytes.fromhex(client.sha256)] = principal
         gone = {principal.name for digest, principal in self._accepted.items() if digest not in accepted}
+        if self.grants is not None:
+            gone |= self.grants.reload()
         self._accepted = accepted
         self.on_reload()
         return gone
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What `reload` reads."""
+        files = (self.owner_file, self.clients_file)
+        return files if self.grants is None else (*files, self.grants.path)
 
     @property
     def is_owner_fixed(self) -> bool:
@@ -114,7 +145,8 @@ class Tokens:
     @property
     def principals(self) -> tuple[Principal, ...]:
         """The holders of all valid tokens."""
-        return tuple(self._accepted.values())
+        granted = () if self.grants is None else self.grants.principals
+        return (*self._accepted.values(), *granted)
 
     def owner(self) -> str:
         return self._fixed_owner or from_file(self.owner_file)
@@ -129,12 +161,30 @@ class Tokens:
         Tokens are looked up by their hash, so the time that it takes tells nothing about a token.
         """
         found = self._accepted.get(hashlib.sha256(token).digest())
+        if found is None and self.grants is not None:
+            return self.grants.identify(token)
         return None if found is None or (found.expires is not None and found.is_expired) else found
 
     def is_expired(self, token: bytes) -> bool:
         """Whether this is a token of ours that was valid once."""
         found = self._accepted.get(_hash(token))
-        return found is not None and found.is_expired
+        if found is None:
+            return self.grants is not None and self.grants.is_expired(token)
+        return found.is_expired
+
+    def listed(self) -> list[ListedToken]:
+        """All tokens but the owner's, as they are stored. Raises BadToken."""
+        found = [
+            ListedToken(each.name, each.profile, each.form, each.created, each.expires)
+            for each in clients(self.clients_file)
+        ]
+        return found if self.grants is None else [*found, *self.grants.listed()]
+
+    def revoke(self, name: str) -> None:
+        """Delete the token of `name`, or end the grant. Raises BadToken if there is neither."""
+        if self.grants is None or not self.grants.revoke(name):
+            find(self.listed(), name)
+            revoke(self.clients_file, name)
 
     def expired_names(self) -> set[str]:
         return {principal.name for principal in self.principals if principal.is_expired}
@@ -262,7 +312,10 @@ def _write(path: Path, data: bytes) -> None:
         raise BadToken(f"{path} cannot be written: {_reason(error)}; nothing was changed") from None
 
 
-def find(known: list[ClientToken], name: str) -> ClientToken:
+_Named = TypeVar("_Named", ClientToken, ListedToken)
+
+
+def find(known: list[_Named], name: str) -> _Named:
     """The token of that name. Raises BadToken."""
     for client in known:
         if client.name == name:

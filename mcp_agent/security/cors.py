@@ -21,7 +21,7 @@ _PREFLIGHT = [
     (b"access-control-allow-private-network", b"true"),
     (b"access-control-max-age", b"600"),
 ]
-_EXPOSED = (b"access-control-expose-headers", b"mcp-session-id, content-disposition, retry-after")
+_EXPOSED = (b"access-control-expose-headers", b"mcp-session-id, content-disposition, retry-after, www-authenticate")
 
 
 class AllowedOrigins:

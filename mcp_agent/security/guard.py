@@ -4,6 +4,8 @@ Nothing answers before it, not even with a 404. It checks in this order: the Hos
 machine, an Origin is our own page or one that the owner allows, the token is valid, a body is JSON and not too large.
 A WebSocket has no token in its head: the wire behind it asks for one in its first message, and we check it.
 
+Where OAuth is on, its endpoints are open to everybody and to every web page, and a 401 says where to begin.
+
 Of Host only the name is compared, not the port: the check is against DNS rebinding, which needs a foreign name, and
 people may reach us through a forwarded port. An Origin must have the same name and port as Host.
 """
@@ -16,7 +18,7 @@ import ipaddress
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from msgspec.structs import replace
@@ -25,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_agent.process.logs import event
 from mcp_agent.security.auth_tokens import OWNER, Principal, Tokens
 from mcp_agent.security.authority import Authority, is_origin, is_same_origin, parse_authority
-from mcp_agent.security.browser_logins import PAGE_HEADER, BrowserLogins, is_page_path, needs_login
+from mcp_agent.security.browser_logins import PAGE_HEADER, PAGE_PATH, BrowserLogins, is_page_path, needs_login
 from mcp_agent.security.cors import AllowedOrigins
 from mcp_agent.security.open_streams import OpenStreams
 from mcp_agent.storage.refusals import RefusalReason, Refusals
@@ -33,6 +35,8 @@ from mcp_agent.storage.refusals import RefusalReason, Refusals
 log = logging.getLogger(__name__)
 
 LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
+# A request to an endpoint of OAuth: a form, or the metadata of a client.
+MOST_OAUTH_BYTES = 16 * 1024
 # The pruner checks the length of a text itself, and that limit must be reached first.
 MOST_BODY_BYTES = 16 * 1024 * 1024
 _MOST_DISCARDED_BYTES = 64 * 1024 * 1024
@@ -45,6 +49,7 @@ _JSON = b"application/json"
 _SESSION_HEADER = b"mcp-session-id"
 _BEARER = b"bearer "
 _FORM = b"multipart/form-data"
+_CHALLENGE = b'Bearer realm="mcp-agent"'
 _ANYBODY = Principal(OWNER, is_owner=True)
 
 _ONE_HOST = "a request needs exactly one Host header"
@@ -80,6 +85,16 @@ class _Refused(Exception):
         self.reason = reason
 
 
+class OAuthEndpoints(Protocol):
+    """What the guard asks of OAuth, where it is on."""
+
+    def is_endpoint(self, path: str) -> bool:
+        """Whether everybody may ask here, without a token."""
+
+    def challenge(self, scope: Scope, *, is_invalid: bool) -> bytes:
+        """The WWW-Authenticate header of a 401. `is_invalid`: a token was sent."""
+
+
 class Guard:
     """Outermost middleware: passes on what is allowed and answers the rest itself.
 
@@ -100,6 +115,7 @@ class Guard:
         logins: BrowserLogins | None = None,
         origins: Iterable[str] = (),
         uploads: Mapping[str, int] | None = None,
+        oauth: OAuthEndpoints | None = None,
     ) -> None:
         """`origins` are pages that may call from a browser. `uploads` are the paths that take a form, with its size."""
         self._app = app
@@ -113,6 +129,7 @@ class Guard:
         self._logins = logins
         self._origins = AllowedOrigins(origins)
         self._uploads = uploads or {}
+        self._oauth = oauth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -123,18 +140,19 @@ class Guard:
             return
         try:
             headers = _index_headers(scope["headers"])
+            is_oauth = self._oauth is not None and self._oauth.is_endpoint(scope["path"])
             origin = headers.get(b"origin")
-            if origin is not None and origin in self._origins:
+            if origin is not None and origin in self._origins and not is_oauth:
                 send = self._origins.readable(origin, send)
                 if self._origins.is_preflight(scope["method"], headers):
                     self._check_sender(scope, headers)
                     await self._origins.answer_preflight(send)
                     return
-            principal, limit = self._examine(scope, headers)
+            principal, limit = self._examine_oauth(scope, headers) if is_oauth else self._examine(scope, headers)
         except _Refused as refused:
             if refused.reason is not None:
                 self._report(refused, refused.reason, scope)
-            await _answer(send, refused, receive)
+            await _answer(send, refused, receive, self._challenge(refused, scope))
             return
         scope["state"] = {
             "principal": principal,
@@ -160,8 +178,9 @@ class Guard:
 
         def identify(token: bytes) -> Principal | None:
             principal = _ANYBODY if self._tokens is None else self._tokens.identify(token)
-            if principal is None:
+            if principal is None or not principal.may_use(scope["path"]):
                 self._report(_login_refusal("the token is not valid", "wrong_token"), "wrong_token", scope)
+                return None
             return principal
 
         try:
@@ -179,6 +198,12 @@ class Guard:
             "identify": identify,
         }
         await self._app(scope, receive, send)
+
+    def _challenge(self, refused: _Refused, scope: Scope) -> bytes:
+        # The page logs in by itself, and its requests must not begin anything else.
+        if self._oauth is None or refused.status != 401 or scope["path"].startswith(PAGE_PATH):
+            return _CHALLENGE
+        return self._oauth.challenge(scope, is_invalid=refused.reason == "wrong_token")
 
     def _report(self, refused: _Refused, reason: RefusalReason, scope: Scope) -> None:
         client = scope.get("client")
@@ -211,8 +236,19 @@ class Guard:
             return principal, None
         return principal, most
 
+    def _examine_oauth(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[None, int]:
+        """As `_examine`, for an endpoint of OAuth: only the Host is checked, and the size of a body."""
+        self._check_host(scope, headers)
+        return None, MOST_OAUTH_BYTES
+
     def _check_sender(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         """Raise unless the Host is a name of ours, and an Origin a page that may call."""
+        host = self._check_host(scope, headers)
+        origin = headers.get(b"origin")
+        if origin is not None:
+            self._check_origin(origin, host)
+
+    def _check_host(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Authority:
         value = headers.get(b"host")
         if value is None:
             raise _Refused(400, _ONE_HOST, reason="host")
@@ -221,9 +257,7 @@ class Guard:
             raise _Refused(400, _BAD_HOST, reason="host")
         if host.name not in self._names:
             self._check_foreign_name(host.name, scope)
-        origin = headers.get(b"origin")
-        if origin is not None:
-            self._check_origin(origin, host)
+        return host
 
     def _check_origin(self, origin: bytes, host: Authority) -> None:
         if origin in self._origins or is_same_origin(origin, host):
@@ -263,6 +297,8 @@ class Guard:
         if principal is None:
             has_expired = self._tokens.is_expired(token)
             raise _login_refusal("the token has expired" if has_expired else "the token is not valid", "wrong_token")
+        if not principal.may_use(scope["path"]):
+            raise _login_refusal(f"this token is for {principal.paths[0]}", "wrong_token")
         return principal
 
     def _identify_without_token(self, headers: Mapping[bytes, bytes], scope: Scope) -> Principal | None:
@@ -346,7 +382,7 @@ async def refuse_websocket(send: Send, status: int, message: str) -> None:
     await send({"type": "websocket.http.response.body", "body": orjson.dumps({"error": {"message": message}})})
 
 
-async def _answer(send: Send, refused: _Refused, receive: Receive | None = None) -> None:
+async def _answer(send: Send, refused: _Refused, receive: Receive | None = None, challenge: bytes = _CHALLENGE) -> None:
     error = {"message": refused.message} if refused.hint is None else {"message": refused.message, "hint": refused.hint}
     body = orjson.dumps({"error": error})
     headers = [
@@ -356,7 +392,7 @@ async def _answer(send: Send, refused: _Refused, receive: Receive | None = None)
         (b"x-content-type-options", b"nosniff"),
     ]
     if refused.status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="mcp-agent"'))
+        headers.append((b"www-authenticate", challenge))
     if refused.status == 413:
         headers.append((b"connection", b"close"))
     if refused.status == 503:

@@ -76,6 +76,7 @@ _FROM_THE_NETWORK = """
         connection.request("GET", "/api/status", headers={"Host": f"{host}:{port}", "Authorization": f"Bearer {token}"})
         answer = connection.getresponse()
         answers[host] = [answer.status, json.loads(answer.read()).get("error", {}).get("hint")]
+    answers["doctor"] = subprocess.run([sys.argv[1], "doctor"], stdout=subprocess.PIPE).returncode
     daemon.terminate()
     daemon.wait()
     print(json.dumps(answers))
@@ -99,6 +100,7 @@ def test_a_daemon_open_to_the_network_answers_to_its_own_names(home: Path) -> No
         "host.docker.internal": [200, None],
         "evil.example": [421, "if the name is meant, start it with: mcp-agent serve --allow-host evil.example"],
         "203.0.113.9": [421, "if the name is meant, start it with: mcp-agent serve --allow-host 203.0.113.9"],
+        "doctor": 0,
     }
 
 

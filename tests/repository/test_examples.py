@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import configparser
+import json
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import httpx2
 import pytest
 
+from mcp_agent.fleet.nats_server import find_nats_server
 from tests.support import ROOT
-from tests.support.daemon import Daemon
-from tests.support.waiting import PATIENCE_S
+from tests.support.daemon import COMMAND, Daemon, environment
+from tests.support.nats import free_port
+from tests.support.waiting import PATIENCE_S, eventually_sync
 
 _EXAMPLES = ROOT / "examples"
 
@@ -57,3 +64,33 @@ def test_the_unit_ends_the_whole_control_group() -> None:
     assert unit["Service"]["KillMode"] == "control-group"
     assert unit["Service"]["Restart"] == "on-failure"
     assert unit["Service"]["ExecStart"].endswith("mcp-agent serve")
+
+
+def test_a_fleet_with_keys_of_its_own_is_made_by_the_script(home: Path) -> None:
+    folder = home / "fleet"
+    path = os.pathsep.join([str(Path(COMMAND).parent), str(find_nats_server().parent), os.environ["PATH"]])
+    with (home / "stderr").open("wb") as stderr:
+        fleet = subprocess.Popen(
+            ["sh", str(_EXAMPLES / "fleet.sh"), str(folder), str(free_port("127.0.0.1"))],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment(home, {"PATH": path}),
+            start_new_session=True,
+        )
+    assert fleet.stdout is not None
+    try:
+        ready = next((json.loads(line) for line in fleet.stdout if line.startswith(b"{")), None)
+        assert ready is not None, (home / "stderr").read_text()
+        key = Path(ready["token_file"]).read_text().strip()
+        with httpx2.Client(base_url=ready["url"], headers={"Authorization": f"Bearer {key}"}) as client:
+
+            def boxes() -> list[str]:
+                found = client.post("/tools/boxes", json={}).json()
+                return [box["box"] for box in found.get("boxes", [])]
+
+            eventually_sync(boxes, lambda found: found == ["one", "two"])
+            asked = {"path": "hello.txt", "box": "zone=two"}
+            assert client.post("/tools/fs_read", json=asked).json()["content"] == "hello from two\n"
+    finally:
+        os.killpg(fleet.pid, signal.SIGINT)
+        fleet.communicate(timeout=PATIENCE_S)

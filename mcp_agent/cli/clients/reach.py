@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from mcp_agent.cli.clients.known_clients import VARIABLE, Client
 from mcp_agent.config import Config, load
+from mcp_agent.security.addresses import reachable_url
 from registry.user_error import UserError
 
 _PROGRAM = "mcp-agent"
@@ -76,9 +77,7 @@ def mcp_url(base: str, profile: str | None) -> str:
     path = parts.path.rstrip("/") or "/mcp"
     if profile is not None and path == "/mcp":
         path = f"/mcp/{urllib.parse.quote(profile, safe='')}"
-    # A client on this machine does not reach the address that stands for all addresses.
-    authority = parts.netloc.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
-    return f"{parts.scheme}://{authority}{path}"
+    return reachable_url(f"{parts.scheme}://{parts.netloc}") + path
 
 
 def program() -> str:

@@ -101,9 +101,9 @@ def _names(config: Config, kind: Completed) -> Iterable[str]:
 
             return client_names()
         case "tokens":
-            from mcp_agent.security import auth_tokens
+            from mcp_agent.cli.commands.token import every_token
 
-            return [each.name for each in auth_tokens.clients(config.clients_file)]
+            return [each.name for each in every_token(config).listed()]
         case "sessions":
             daemon = daemon_client.find(config)
             return [] if daemon is None else [each["id"] for each in daemon.ask("GET", "/api/sessions")["sessions"]]

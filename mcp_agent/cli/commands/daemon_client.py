@@ -17,6 +17,7 @@ from mcp_agent import COMMAND_AGENT, __version__
 from mcp_agent.config import Config
 from mcp_agent.process.runtime_file import running_daemon, runs_without_port
 from mcp_agent.security import auth_tokens
+from mcp_agent.security.addresses import reachable_here, reachable_url
 from registry.user_error import UsageError, UserError
 
 _TIMEOUT_S = 660.0
@@ -54,11 +55,8 @@ class RunningDaemon(Struct, frozen=True):
 
     @property
     def reachable_url(self) -> str:
-        """Its address for a client on this machine: one that stands for all addresses cannot be connected to."""
-        parts = urllib.parse.urlsplit(self.url)
-        host = _reachable(parts.hostname or "")
-        shown = f"[{host}]" if ":" in host else host
-        return f"{parts.scheme}://{shown}:{parts.port}"
+        """Its address for a client on this machine."""
+        return reachable_url(self.url)
 
     def request(
         self, method: str, path: str, body: Any = None, extra_headers: Mapping[str, str] | None = None
@@ -107,7 +105,7 @@ class RunningDaemon(Struct, frozen=True):
         parts = urllib.parse.urlsplit(self.url)
         if parts.hostname is None:
             raise NotReached(self.url)
-        host = _reachable(parts.hostname)
+        host = reachable_here(parts.hostname)
         if parts.scheme == "https":
             import ssl
 
@@ -163,13 +161,9 @@ def registry_path(options: Namespace, config: Config) -> Path:
 
 
 def address(config: Config) -> str | None:
-    """Where the running daemon of this user and state folder listens; None if there is none."""
+    """Where a client here reaches the running daemon of this user and state folder; None if there is none."""
     runtime = running_daemon(config.runtime_file)
-    return None if runtime is None else runtime.url
-
-
-def _reachable(host: str) -> str:
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return None if runtime is None else reachable_url(runtime.url)
 
 
 def _refusal(status: int, answer: Any) -> UserError:

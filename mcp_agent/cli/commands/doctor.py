@@ -28,6 +28,7 @@ from mcp_agent.cli.declaration import TOKENS, CommandReply, argument, command
 from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.process.printing import Style, one_line, paint, progress, write_painted
 from mcp_agent.security import auth_tokens
+from mcp_agent.security.addresses import reachable_url
 from mcp_agent.security.state_folder import mode_if_exposed
 from registry.user_error import UsageError
 from tools.files import disk
@@ -128,7 +129,7 @@ class _Target:
 def doctor(options: Namespace) -> CommandReply:
     """Connect to a daemon as clients do, and say what is wrong and what to do."""
     config = load(vars(options))
-    url = options.url or daemon_client.address(config) or f"http://{config.host}:{config.port}"
+    url = options.url or daemon_client.address(config) or reachable_url(f"http://{config.host}:{config.port}")
     target = _Target(url, _token(config))
     print(f"checking {target.scheme}://{target.host}:{target.port}{target.path}")
     findings = []

@@ -14,11 +14,11 @@ from typing import Any
 
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.policy_change import make_change, print_change, read_registry
+from mcp_agent.cli.commands.token import every_token
 from mcp_agent.cli.declaration import COMMON, STOP_SESSIONS, Argument, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
 from mcp_agent.process.printing import one_line
-from mcp_agent.security import auth_tokens
 from registry.edits import edit_named, profile_entry
 from registry.profiles import EFFECTS, BadRegistry
 from registry.user_error import UsageError, UserError
@@ -190,7 +190,7 @@ def edit(options: Namespace) -> CommandReply:
 )
 def remove(options: Namespace) -> CommandReply:
     """Remove a profile from tools.json; a built-in one is then as it was shipped."""
-    tokens = auth_tokens.clients(load(vars(options)).clients_file)
+    tokens = every_token(load(vars(options))).listed()
     if holders := ", ".join(each.name for each in tokens if each.profile == options.id):
         advice = "revoke the token first: mcp-agent token revoke NAME"
         raise UserError(f"the profile {options.id} is that of the token {holders}; {advice}")

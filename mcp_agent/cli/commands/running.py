@@ -31,7 +31,6 @@ _START_S = 20.0
 _OTHER_S = 2.0
 _STOP_S = 30.0
 _LOOK_EVERY_S = 0.1
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 @command("status", settings=TOKENS, examples=("mcp-agent status", "mcp-agent status --json"))
@@ -112,9 +111,8 @@ def open_page(options: Namespace) -> CommandReply:
     """Open the Tools page of the running daemon in a browser, or print how to."""
     daemon = daemon_client.require(load(vars(options)), ", so there is no page")
     ticket = daemon.ask("POST", "/api/ticket", {})
-    parts = urllib.parse.urlsplit(daemon.url)
-    host = _ANY_ADDRESS.get(parts.hostname or "", parts.netloc.rpartition(":")[0])
-    link = f"{parts.scheme}://{host}:{parts.port}{ticket['path']}"
+    parts = urllib.parse.urlsplit(daemon.reachable_url)
+    link = f"{daemon.reachable_url}{ticket['path']}"
     is_open = not options.print and _has_display() and _open_in_browser(link)
     if is_open:
         print("The Tools page opens in your browser. If it does not, use this link, once, within a minute:")
@@ -124,7 +122,7 @@ def open_page(options: Namespace) -> CommandReply:
     if not _has_display():
         print(
             "If your browser is on another machine, run this there first, and leave it running:\n\n"
-            f"  ssh -L {parts.port}:{host}:{parts.port} {getpass.getuser()}@{socket.gethostname()}\n"
+            f"  ssh -L {parts.port}:{parts.netloc} {getpass.getuser()}@{socket.gethostname()}\n"
         )
     return CommandReply({"link": link, "opened": is_open})
 

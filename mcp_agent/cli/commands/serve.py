@@ -25,11 +25,14 @@ from registry.user_error import UsageError, UserError
 
 if TYPE_CHECKING:
     from mcp_agent.fleet.gateway import Gateway
+    from mcp_agent.security.grants import Grants
     from mcp_agent.server import Follower
 
 log = logging.getLogger(__name__)
 
 _PROBE_S = 2.0
+# One that the daemon makes has 43.
+_LEAST_PUBLIC_TOKEN = 24
 
 
 QUIET = argument("-q", "--quiet", action="store_true", help="show nothing on the terminal but warnings")
@@ -87,8 +90,13 @@ def serve_daemon(
     from mcp_agent.routes import http_app
 
     is_new = token_in_environment is None and not config.token_file.exists()
-    known = auth_tokens.Tokens(config.token_file, config.clients_file, token_in_environment)
+    known = auth_tokens.Tokens(config.token_file, config.clients_file, token_in_environment, _grants(config))
     known.reload()
+    if config.public_url is not None and len(known.owner()) < _LEAST_PUBLIC_TOKEN:
+        raise UserError(
+            f"the owner's token has fewer than {_LEAST_PUBLIC_TOKEN} characters, and strangers can try to guess it at "
+            f"{config.public_url}; take a longer one, or none: the daemon makes its own"
+        )
     server.check_tls(config)
     listener = _bind(config) if listens else None
     live: logging.Formatter | None = JsonLines() if options.json else None
@@ -159,6 +167,15 @@ def stdio(options: Namespace) -> int:
     os._exit(0)
 
 
+def _grants(config: Config) -> Grants | None:
+    """What clients of OAuth may do, where it is on."""
+    if config.public_url is None:
+        return None
+    from mcp_agent.security.grants import Grants
+
+    return Grants(config.grants_file)
+
+
 def _bind(config: Config) -> socket.socket:
     """The listening socket. Raises UserError, which says who has the port if it is taken."""
     from mcp_agent import server
@@ -181,8 +198,7 @@ def _version_of_daemon(config: Config) -> str | None:
     import http.client
     import json
 
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.host, config.host)
-    connection = http.client.HTTPConnection(host, config.port, timeout=_PROBE_S)
+    connection = http.client.HTTPConnection(addresses.reachable_here(config.host), config.port, timeout=_PROBE_S)
     try:
         connection.request("GET", "/health", headers={"Host": "localhost"})
         answer = json.loads(connection.getresponse().read(65_536))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from mcp_agent.cli.clients import own_tokens
 from mcp_agent.cli.commands import daemon_client
@@ -20,9 +20,10 @@ from mcp_agent.cli.commands.daemon_client import RunningDaemon
 from mcp_agent.cli.commands.policy_change import read_registry
 from mcp_agent.cli.declaration import TOKENS, Argument, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
-from mcp_agent.config import load
+from mcp_agent.config import Config, load
 from mcp_agent.security import auth_tokens
-from mcp_agent.security.auth_tokens import ClientToken
+from mcp_agent.security.auth_tokens import ListedToken, Tokens
+from mcp_agent.security.grants import Grants
 from mcp_agent.storage.audit_log import note_command
 from mcp_agent.transports.loopback_client import folder_headers
 from registry.user_error import UsageError, UserError
@@ -74,13 +75,13 @@ def create(options: Namespace) -> CommandReply:
 
 @command("token list", settings=TOKENS, examples=("mcp-agent token list", "mcp-agent token list --json"))
 def show_all(options: Namespace) -> CommandReply:
-    """Every token's name, profile and form."""
+    """Every token's name, profile and form, and what was granted by OAuth."""
     config = load(vars(options))
-    clients = auth_tokens.clients(config.clients_file)
+    listed = every_token(config).listed()
     owner: list[Cell | str] = [Cell(auth_tokens.OWNER, "cyan"), "the active profile", "", "", f"in {config.token_file}"]
-    print_table([owner, *map(_row, clients)], "")
+    print_table([owner, *map(_row, listed)], "")
     return CommandReply(
-        [{"name": auth_tokens.OWNER, "profile": None, "file": str(config.token_file)}, *map(_facts, clients)]
+        [{"name": auth_tokens.OWNER, "profile": None, "file": str(config.token_file)}, *map(asdict, listed)]
     )
 
 
@@ -139,12 +140,12 @@ def _conversation() -> dict[str, str]:
     examples=("mcp-agent token revoke laptop", "mcp-agent token revoke ci --json"),
 )
 def revoke(options: Namespace) -> CommandReply:
-    """Revoke a client's token and close its streams."""
+    """Revoke a client's token, or end a grant of OAuth, and close its streams."""
     config = load(vars(options))
     if options.name == auth_tokens.OWNER:
         raise UsageError("the owner's token cannot be revoked; `mcp-agent token rotate` replaces it")
     daemon = daemon_client.find(config)
-    auth_tokens.revoke(config.clients_file, options.name)
+    every_token(config).revoke(options.name)
     note_command(config.audit_dir, "token_revoked", name=options.name)
     put_into_force(daemon)
     print(f"{options.name} is revoked: its token is no longer accepted")
@@ -187,6 +188,11 @@ def rotate(options: Namespace) -> CommandReply:
     return CommandReply({"name": options.name or auth_tokens.OWNER, "token": token})
 
 
+def every_token(config: Config) -> Tokens:
+    """The tokens of a state folder, and what was granted to clients of OAuth."""
+    return Tokens(config.token_file, config.clients_file, grants=Grants(config.grants_file))
+
+
 def put_into_force(daemon: RunningDaemon | None) -> None:
     """Have the daemon read the token files now, and not when it notices that they have changed."""
     if daemon is not None:
@@ -201,17 +207,7 @@ def parse_lifetime(text: str) -> int:
     return int(found[1]) * _SECONDS[found[2]]
 
 
-def _facts(client: ClientToken) -> dict[str, object]:
-    return {
-        "name": client.name,
-        "profile": client.profile,
-        "form": client.form,
-        "created": client.created,
-        "expires": client.expires,
-    }
-
-
-def _row(client: ClientToken) -> list[Cell | str]:
+def _row(client: ListedToken) -> list[Cell | str]:
     until = "" if client.expires is None else f"until {_time(client.expires)}"
     if client.expires is not None and client.expires <= time.time():
         until = f"expired {_time(client.expires)}"
@@ -219,7 +215,7 @@ def _row(client: ClientToken) -> list[Cell | str]:
     return [
         Cell(client.name, "cyan"),
         _profile_phrase(client.profile),
-        f"form {client.form}",
+        f"form {client.form}" if client.program is None else f"granted to {client.program or 'a client'}",
         made,
         Cell(until, "red" if until.startswith("expired") else "plain"),
     ]

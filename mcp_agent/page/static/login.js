@@ -3,7 +3,11 @@
 import { ApiError, explain, ticketFor } from "./api.js";
 import { field, fill, h } from "./dom.js";
 
-export function loginView() {
+/**
+ * @param {string} title
+ * @param {(link: string) => void} [enter] Follows the link that logs this browser in.
+ */
+export function loginView(title = "Open the Tools page", enter = (link) => location.assign(link)) {
   const isExpired = location.hash === "#/expired";
   const problem = h("p", { class: "field-problem", role: "alert" });
   const token = h("input", {
@@ -23,7 +27,7 @@ export function loginView() {
       // The link makes the cookie. The token itself is sent once, in a header, and kept nowhere.
       const link = await ticketFor(token.value.trim());
       if (isExpired) history.replaceState(null, "", "/");
-      location.assign(link);
+      enter(link);
     } catch (error) {
       submit.disabled = false;
       fill(problem, problemOf(error));
@@ -36,7 +40,7 @@ export function loginView() {
     "div",
     { class: "login" },
     h("img", { src: "/ui/icon.svg", alt: "", width: 48, height: 48 }),
-    h("h1", {}, isExpired ? "That link was used, or is too old" : "Open the Tools page"),
+    h("h1", {}, isExpired ? "That link was used, or is too old" : title),
     h("p", {}, "A link works once, within a minute. Make a new one on the machine where the daemon runs:"),
     h("pre", { class: "command" }, "mcp-agent open"),
     h(

@@ -235,7 +235,7 @@ function mountTokens(card, app) {
     const rows = answer.tokens.map((each) => [
       h("strong", { class: "break" }, each.name),
       profileName(each.profile),
-      each.form,
+      each.program === null ? each.form : h("span", { class: "chip" }, `OAuth: ${each.program || "no name"}`),
       h("span", { class: "nowrap" }, format.day(each.created * 1000)),
       expiry(each),
       button("Revoke", () => revoke(each), { kind: "tiny danger", aria: { label: `Revoke ${each.name}` } }),

@@ -1,0 +1,1 @@
+"""OAuth: how clients of others get access."""
