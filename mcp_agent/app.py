@@ -226,7 +226,7 @@ def _dispatcher(
     is_literal: bool = False,
     kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
-    answers = Answers(artifacts, gate.visible, text_bytes=text_bytes, box=config.box_name)
+    answers = Answers(artifacts, gate.visible, text_bytes=text_bytes, box=config.box_name, keeps=not is_literal)
     return kind(gate, SharedContext(shared, artifacts, is_literal), answers, threads, (CallTrace(), *observers))
 
 

@@ -22,6 +22,11 @@ APP = "mcp-agent"
 # Variables that begin with our prefix and are not settings: the token, the mark on every process of a session, and the
 # one on every server that is mounted.
 _OTHER_VARIABLES = ("MCP_AGENT_TOKEN", "MCP_AGENT_SESSION", "MCP_AGENT_MOUNTED_BY")
+# Of a setting that is gone, and that a box must not run without.
+_UNSIGNED = (
+    "calls are not signed any more, so this box could not check what it is to check; take the setting away if you "
+    "trust whoever runs the NATS server, or let this box join a server of your own"
+)
 
 
 class Config(Struct, frozen=True):
@@ -59,7 +64,6 @@ class Config(Struct, frozen=True):
     # None: the active one.
     fleet_profile: str | None
     # Whose signature a call must have; empty: none is needed.
-    fleet_trust: tuple[str, ...]
     log_level: str
     # None is the default of the program, "builtin" the built-in engine, and the empty string is no pruning.
     pruner_url: str | None
@@ -195,6 +199,8 @@ class Config(Struct, frozen=True):
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:
     """The settings in force. Raises BadConfig for the first one that cannot be used."""
     environment = os.environ if environment is None else environment
+    if f"{PREFIX}FLEET_TRUST" in environment:
+        raise BadConfig(f"{PREFIX}FLEET_TRUST: {_UNSIGNED}")
     given = _given_values(flags, environment)
     if ("tls_cert" in given) != ("tls_key" in given):
         raise BadConfig("--tls-cert and --tls-key belong together: give both or neither")
@@ -279,6 +285,8 @@ def _config_file() -> tuple[dict[str, Any], Path]:
     if not isinstance(table, dict):
         raise BadConfig(f'{path}: fleet is a table: [fleet], and in it url = "nats://…"')
     file.update({f"fleet.{key}": value for key, value in table.items()})
+    if "fleet.trust" in file:
+        raise BadConfig(f"fleet.trust in {path}: {_UNSIGNED}")
     for key in file:
         if key not in known and key not in older:
             hint = suggest(key, known) or f"; there are {', '.join(known)}"

@@ -186,13 +186,6 @@ def _parse_labels(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(pairs.items()))
 
 
-def _parse_keys(value: Any) -> tuple[str, ...]:
-    keys = value.split(",") if isinstance(value, str) else value
-    if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
-        raise ValueError("needs public keys, separated by commas")
-    return tuple(key.strip() for key in keys if key.strip())
-
-
 _TEXT = SettingKind("text", _parse_text)
 _PATH = SettingKind("path", _parse_path)
 _FOLDER = SettingKind("folder", _parse_folder)
@@ -207,7 +200,6 @@ _SERVICE_URL = SettingKind("URL", parse_service_url)
 _PORT = _number(0, 65_535)
 _BOX_NAME = SettingKind("name", _parse_box_name)
 _LABELS = SettingKind("labels", _parse_labels)
-_KEYS = SettingKind("keys", _parse_keys)
 
 
 class Setting(NamedTuple):
@@ -336,14 +328,6 @@ SETTINGS = (
         "profile for calls that come by way of a gateway",
         "the active one",
         fleet_key="profile",
-    ),
-    Setting(
-        "fleet_trust",
-        _KEYS,
-        (),
-        "gone: calls are not signed any more; a box that still has it refuses to join its fleet",
-        "none",
-        fleet_key="trust",
     ),
     Setting("log_level", _LEVEL, "info", f"how much to log: {', '.join(LEVELS)}"),
     Setting(

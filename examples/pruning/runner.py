@@ -8,8 +8,9 @@ PrunerRun reads these variables of the runner:
     JEEVES_PRUNER_ENABLED    1, true, yes or on gives agents the pruner; off by default
     JEEVES_PRUNER_URL        what the pruner gets as PRUNER_URL (http://localhost:8000/prune); empty turns pruning off
     JEEVES_MCP_PRUNER_PATH   the mcp-pruner to start; else beside the running interpreter, else on the PATH
+    PRUNER_TIMEOUT_MS        checked, because the pruner may inherit it
 
-A runner reports what its provider says. A failure of the pruner never fails the run:
+A runner reports what its provider says. A failure of the pruner never fails the run. Events are JSON lines on stderr:
     (not enabled, or set wrongly)  run:mcp_pruner_disabled   mcp_pruner.config_invalid, mcp_pruner.disabled
     (enabled)                      run:mcp_pruner_starting
     started()                      run:mcp_pruner_running    mcp_pruner.ready

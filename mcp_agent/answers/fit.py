@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LARGE_CHARS = 250_000
 _LARGE_LIST = 1_000
 _SAMPLE = 1_000
+_ASK_FOR_LESS = "Ask for less at once."
 # Room for the sentence that stands for blocks which do not fit, and for the one on where the whole is.
 _NOTE_BYTES = 1_000
 _KEPT_NOTE_BYTES = 200
@@ -64,6 +65,7 @@ class Answers:
 
     `text_bytes` is the most that a text for a model has unless its call names a size; None for no such limit. `visible`
     gives the tools that a caller may use: nobody is told to use another. `box` is the name of this machine in a fleet.
+    Without `keeps` nothing is kept: no caller could read it.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class Answers:
         *,
         text_bytes: int | None = None,
         box: str = "",
+        keeps: bool = True,
     ) -> None:
         self._store = store
+        self._keeps = keeps
         self._visible = visible
         self._text_bytes = text_bytes
         self._pages = Pages(store, box)
@@ -255,7 +259,7 @@ class Answers:
         """How the caller gets the whole: with a tool that it may use, by URL if it is a program on HTTP."""
         reference, tools, caller = kept.reference, self._tools_for(budget), budget.call.caller
         if reference is None:
-            return f"The rest is lost, because it {kept.loss}. Ask for less at once."
+            return f"The rest is lost, because it {kept.loss}. {_ASK_FOR_LESS}" if kept.problem else _ASK_FOR_LESS
         what = "all of it" if is_all else "all of this answer"
         has_reader = "artifact_read" in tools or "fs_read_range" in tools
         ways = []
@@ -266,7 +270,7 @@ class Answers:
             ways.append(f'Read {what} with artifact_read {{"ref": "{reference}"}}{search}.')
         elif "fs_read_range" in tools:
             ways.append(f'Read {what} with fs_read_range, path: "{reference}"{search}.')
-        return " ".join(ways) or "Ask for less at once."
+        return " ".join(ways) or _ASK_FOR_LESS
 
     def _tools_for(self, budget: Budget) -> Collection[str]:
         return {tool.name for tool in self._visible(budget.call.caller.access)}
@@ -280,6 +284,8 @@ class Answers:
 
     def _keep(self, reply: ToolReply, budget: Budget, parts: Iterable[bytes], media_type: str = "text/plain") -> Kept:
         """Store the whole, unless the tool itself has."""
+        if not self._keeps:
+            return Kept(None)
         if reply.facts.artifact is not None:
             return Kept(reply.facts.artifact)
         is_error = budget.tool is None or isinstance(reply.answer, ToolError)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import orjson
 from msgspec.structs import replace
 
 from tools.context import ToolContext
@@ -37,11 +38,9 @@ async def focus(
         return result, None
     body = result.body
     value = (getattr(result, body.field) if body.field else "") or ""
-    lines = [write_line(body, result, entry) for entry in value] if body.kind == "list" else None
-    text: str = value if lines is None else "\n".join(lines)
+    text, lines = _body_text(result, value)
     if question is not None and pruner.is_on and text and not (result.facts.succeeded or pruner.prunes_failures):
-        size = len(text.encode("utf-8", "surrogatepass"))
-        return result, PruningMetadata.of_skip("disabled_or_unconfigured", size, "command_failed")
+        return result, PruningMetadata.of_skip("disabled_or_unconfigured", _size(text), "command_failed")
     known = None if lines is None else dict(zip(lines, value, strict=True))
     parse = body.parse or (lambda _: None)
     focused = await pruner.focus(
@@ -67,6 +66,27 @@ async def focus(
         shown = [entry for line in focused.text.split("\n") if (entry := known.get(line) or parse(line)) is not None]
     changed: Result = replace(result, **{body.field: shown})
     return changed, focused.pruning
+
+
+def body_bytes(result: Result) -> int:
+    """How large the output of a tool is, before anything of it is left out."""
+    body = result.body
+    if not body.field:
+        return len(orjson.dumps(result.as_object(), default=str))
+    return _size(_body_text(result, getattr(result, body.field) or "")[0])
+
+
+def _body_text(result: Result, value: Any) -> tuple[str, list[str] | None]:
+    """The body as one text, and its lines if it is a list."""
+    body = result.body
+    if body.kind != "list":
+        return value, None
+    lines = [write_line(body, result, entry) for entry in value]
+    return "\n".join(lines), lines
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def pruning_of_failure(question: str | None, context: ToolContext) -> PruningMetadata:

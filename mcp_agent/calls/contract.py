@@ -136,18 +136,23 @@ class Contract(Struct, frozen=True):
         except InvalidParams as error:
             raise self._bad_arguments(error) from error
 
+    def is_failure(self, result: Result) -> bool:
+        """Whether a result is that of a command that failed."""
+        if not isinstance(result, BashOutput) or result.running:
+            return False
+        return result.timed_out or (self.is_literal and bool(result.exit_code))
+
     def check(self, result: Result, arguments: Mapping[str, Any]) -> None:
         """Raise ContractError for a command that failed."""
-        if not isinstance(result, BashOutput) or result.running:
+        if not isinstance(result, BashOutput) or not self.is_failure(result):
             return
         fields = {"tool": self.tool.name, "stdout": result.stdout, "stderr": result.stderr}
         if result.timed_out:
             limit_ms = arguments["timeout_ms"]
             message = f"the command did not end within {limit_ms} ms, and was ended"
             raise ContractError("timeout", message, fields=fields, timeout_ms=limit_ms)
-        if self.is_literal and result.exit_code:
-            message = f"the command ended with exit code {result.exit_code}"
-            raise ContractError("nonzero_exit", message, fields=fields, exit_code=result.exit_code)
+        message = f"the command ended with exit code {result.exit_code}"
+        raise ContractError("nonzero_exit", message, fields=fields, exit_code=result.exit_code)
 
     def error(self, error: ToolError, arguments: Mapping[str, Any]) -> ToolError | Refused:
         """What the call is answered with in the place of an error of the tool."""

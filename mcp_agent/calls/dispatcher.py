@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from mcp_agent.answers.budget import Budget
 from mcp_agent.answers.fit import Answers, Fitted
-from mcp_agent.answers.focus import focus, pruning_of_failure
+from mcp_agent.answers.focus import body_bytes, focus, pruning_of_failure
 from mcp_agent.answers.pages import is_cursor
 from mcp_agent.answers.reply import NO_REMARKS, Remarks, ToolReply
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
@@ -125,9 +125,15 @@ class Dispatcher:
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
             if question is None and not budget.text.is_message:
                 context.text_room = budget.text.below_header
-            if log.isEnabledFor(logging.DEBUG):
+            if tool.check is not None:
+                tool.check(context, **arguments)
+            is_traced, started = log.isEnabledFor(logging.DEBUG), time.perf_counter()
+            if is_traced:
                 trace(logging.DEBUG, "tool.exec_start", call)
             result = await self._run(tool, context, arguments, grant.deadline_s)
+            if is_traced and not (contract is not None and contract.is_failure(result)):
+                took_ms = round((time.perf_counter() - started) * 1000, 1)
+                trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=body_bytes(result))
             if question is not None or tool.focus == "always":
                 result, pruning = await focus(result, question, keep, tool, context)
                 remarks = remarks._replace(pruning=pruning)

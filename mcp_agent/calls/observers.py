@@ -173,12 +173,10 @@ class CallTrace(CallObserver):
     """Logs how calls end: each at DEBUG, a failure at INFO, a timeout or a large result at WARNING."""
 
     def observe(self, ended: EndedCall) -> None:
-        call, outcome, took_s, result_bytes, *_ = ended
+        call, outcome, _, result_bytes, *_ = ended
         if isinstance(outcome, Success):
             if log.isEnabledFor(logging.DEBUG):
-                took_ms = round(took_s * 1000, 1)
                 mode = "raw" if ended.saved_bytes is None else "pruned"
-                trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=result_bytes)
                 trace(logging.DEBUG, "tool.respond_ok", call, mode=mode)
         elif isinstance(outcome, Failure):
             _trace_error(call, outcome.error)

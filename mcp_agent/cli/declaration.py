@@ -28,7 +28,7 @@ TOKENS = (*PLACES, "token_file")
 COMMON = (*PLACES, "profile", "log_level")
 EVERY = tuple(setting.name for setting in DAEMON_SETTINGS)
 # Settings that may be given several times, each with what it is called in the help.
-_REPEATED = {"allow_host": "NAME", "allow_origin": "URL", "label": "KEY=VALUE", "fleet_trust": "[NAME=]KEY"}
+_REPEATED = {"allow_host": "NAME", "allow_origin": "URL", "label": "KEY=VALUE"}
 _VALUES = {"port": "PORT", "fleet": "URL", "box": "NAME", "creds": "FILE", "public_url": "URL", **_REPEATED}
 
 # What the completion of a shell offers for a value.

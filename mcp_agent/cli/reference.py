@@ -21,6 +21,8 @@ from tools.kit import errors
 from tools.kit.spec import Tool
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
+# The settings that most commands take.
+_USUAL = ("tools_file", "state_dir", "token_file")
 _NOTE = "<!-- Written by `make docs` from the code. Do not edit by hand. -->"
 
 
@@ -47,16 +49,16 @@ def pages(catalog: Catalog | None = None) -> dict[str, str]:
 
 def _commands() -> Iterator[str]:
     yield from ("# Commands", "", _NOTE, "")
-    yield "Every command of `mcp-agent`. `mcp-agent COMMAND --help` shows the same on a terminal. Lists are aligned and"
-    yield "coloured on a terminal (`NO_COLOR=1`: no colours) and separated by tabs in a pipe. Every command takes"
-    yield "`--json`, which changes the form of its output and nothing else."
+    yield "`mcp-agent COMMAND --help` shows the same, with examples. Every command takes `--json`, which changes"
+    yield "the form of its output and nothing else. Most take the [settings](settings.md) `--tools-file`, `--state-dir`"
+    yield "and `--token-file`; others are named. Lists are coloured on a terminal (not with `NO_COLOR=1`), and"
+    yield "separated by tabs in a pipe."
     yield from ("", "Completion of commands and flags, for the shell that you use:", "")
     yield from ("```console", '$ eval "$(mcp-agent completion bash)"   # in ~/.bashrc')
     yield '$ mcp-agent completion zsh > "${fpath[1]}/_mcp-agent"'
     yield from ("$ mcp-agent completion fish > ~/.config/fish/completions/mcp-agent.fish", "```")
-    yield from ("", "| exit code | meaning |", "| --- | --- |", "| 0 | done |", "| 1 | it failed |")
-    yield "| 2 | it was typed wrong, or a file of settings cannot be used |"
-    yield "| 3 | no daemon runs, or none answers |"
+    yield from ("", "Exit codes: 0 done; 1 it failed; 2 it was typed wrong, or a file of settings cannot be used;")
+    yield "3 no daemon runs, or none answers."
     for group, words in GROUPS.items():
         yield from ("", f"## {group}")
         for each in (command for word in words for command in commands_of(word)):
@@ -65,26 +67,25 @@ def _commands() -> Iterator[str]:
 
 def _command(command: Command) -> Iterator[str]:
     yield from ("", f"### {command.prog}", "", command.description)
+    if len(command.settings) == len(DAEMON_SETTINGS):
+        yield "It takes all settings."
+    elif named := [f"`{setting.flag}`" for setting in command.settings if setting.name not in _USUAL]:
+        yield f"Settings: {', '.join(named)}."
     if command.arguments:
-        yield from ("", "| argument | what it does |", "| --- | --- |")
-        for each in command.arguments:
-            yield f"| {_argument(each)} | {each.details.get('help', '').replace('|', '&#124;')} |"
-    if flags := [setting.flag for setting in command.settings]:
-        named = ", ".join(f"`{flag}`" for flag in flags)
-        yield from ("", f"[Settings](settings.md): {'all' if len(flags) == len(DAEMON_SETTINGS) else named}.")
-    yield from ("", "```", *(f"$ {example}" for example in command.examples), "```")
+        yield ""
+        yield from (f"- {_argument(each)}: {each.details.get('help', '')}" for each in command.arguments)
 
 
 def _argument(described: Argument) -> str:
     if not described.names[0].startswith("-"):
-        return f"`{described.value}`".replace("|", "\\|")
+        return f"`{described.value}`"
     value = f" {described.value}" if described.value else ""
-    return ", ".join(f"`{name}{value}`" for name in described.names).replace("|", "\\|")
+    return ", ".join(f"`{name}{value}`" for name in described.names)
 
 
 def _tools(catalog: Catalog) -> Iterator[str]:
     yield from ("# Tools", "", _NOTE, "")
-    yield "Every tool with its arguments. An argument without a default is required."
+    yield "Every tool with its arguments; those in bold are required, and a switch is off."
     for category, tools in catalog.categories.items():
         yield from ("", f"## {label(category)} (`{category}`)")
         for tool in tools:
@@ -97,19 +98,18 @@ def _tools(catalog: Catalog) -> Iterator[str]:
 
 
 def _tool(tool: Tool) -> Iterator[str]:
-    yield from ("", f"### {tool.name}", "", " ".join(tool.description.split()), "")
-    effect = {"read": "Reads only.", "write": "Writes.", "execute": "Executes."}[tool.effect]
-    yield f"{effect}{' May destroy what was there.' if tool.destructive else ''}"
+    effect = f"*{tool.effect}{', may destroy what was there' if tool.destructive else ''}*"
+    yield from ("", f"### {tool.name}", "", f"{' '.join(tool.description.split())} {effect}")
     properties: dict[str, Any] = tool.input_schema["properties"]
     if not properties:
         return
-    yield from ("", "| argument | type | default | what to put there |", "| --- | --- | --- | --- |")
+    yield ""
     for name, schema in properties.items():
-        default = f"`{argument_default(schema)}`" if "default" in schema else "absent"
-        if name in tool.input_schema.get("required", ()):
-            default = ""
         kind = " or ".join(f"`{option}`" for option in schema["enum"]) if "enum" in schema else argument_type(schema)
-        yield f"| `{name}` | {kind} | {default} | {schema.get('description', '')} |"
+        if schema.get("default", False) is not False:
+            kind += f", default `{argument_default(schema)}`"
+        shown = f"**`{name}`**" if name in tool.input_schema.get("required", ()) else f"`{name}`"
+        yield f"- {shown} ({kind}) {schema.get('description', '')}".rstrip()
 
 
 def _codes() -> Iterator[tuple[str, str]]:
@@ -125,10 +125,11 @@ def _settings() -> Iterator[str]:
     yield "Settings are read when the daemon starts. A flag wins over the environment variable, the variable over"
     yield "`config.toml` in the user's config folder (`~/.config/mcp-agent/` on Linux), and that file over the default."
     yield "What can change while the daemon runs is in [tools.json](tool-registry.md). No setting is in both."
-    yield from ("", "| flag | variable | in config.toml | type | default | what it does |", f"|{' --- |' * 6}")
+    yield "The variable of `--text-bytes` is `MCP_AGENT_TEXT_BYTES` and its key `text_bytes`, and so for all; the keys"
+    yield "of the fleet are `url`, `box`, `creds`, `label` and `profile` in the table `[fleet]`."
+    yield ""
     for setting in DAEMON_SETTINGS:
-        names = f"`{setting.flag}` | `{setting.variable}` | `{setting.key}`"
-        yield f"| {names} | {setting.kind.name} | {setting.shown_default} | {setting.help} |"
+        yield f"- `{setting.flag}` ({setting.kind.name}, default {setting.shown_default}): {setting.help}"
     yield ""
     yield "`MCP_AGENT_TOKEN` in the environment is used instead of the token file. `mcp-agent` starts itself again,"
     yield "without the variable, and hands the token over through a pipe. So no process that it starts sees it, neither"
@@ -136,9 +137,9 @@ def _settings() -> Iterator[str]:
     yield "or a service manager, still has it. No flag takes a token, because other users can read command lines."
     yield from ("", "## The pruner", "")
     yield "`mcp-agent` and `mcp-pruner` read these from the environment only. See [pruning](pruning.md)."
-    yield from ("", "| variable | type | default | what it does |", f"|{' --- |' * 4}")
+    yield ""
     for setting in PRUNER_SETTINGS:
-        yield f"| `{setting.variable}` | {setting.kind.name} | {setting.shown_default} | {setting.help} |"
+        yield f"- `{setting.variable}` ({setting.kind.name}, default {setting.shown_default}): {setting.help}"
     yield from ("", "## Shipped profiles", "", "| profile | what it allows |", "| --- | --- |")
     for profile in SHIPPED.values():
         yield f"| `{profile.id}` | {profile.description} |"

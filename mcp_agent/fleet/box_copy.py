@@ -26,10 +26,9 @@ from mcp_agent.fleet.messages import (
 )
 from mcp_agent.fleet.subjects import verb_subject
 from tools.context import ToolContext
-from tools.filesystem.changes import undo_note
+from tools.filesystem.changes import ChangeResult
 from tools.kit.errors import BoxUnreachable, IoError, ToolError
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts
 from tools.kit.spec import Tool, tool
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ _PATIENCE_S = 15.0
 _RETRY_S = 0.02
 
 
-class Copied(Result, frozen=True):
+class Copied(ChangeResult, frozen=True):
     """The file is on the other box."""
 
     from_box: str
@@ -55,16 +54,9 @@ class Copied(Result, frozen=True):
     bytes: int
     sha256: str
     seconds: float
-    undo_id: str | None = None
-    undoable: bool | None = None
-    why: str | None = None
-
-    @property
-    def facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
-        notes = f"{self.bytes} bytes · sha256 {self.sha256} · {undo_note(self.undo_id, self.why)}"
+        notes = f"{self.bytes} bytes · sha256 {self.sha256} · {self.undo_note}"
         return f"{self.from_box}:{self.from_} copied in {self.seconds} s: {self.to_box}:{self.to} · {notes}"
 
 

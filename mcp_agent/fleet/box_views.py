@@ -11,8 +11,7 @@ from typing import Any
 from mcp_agent.calls.call import Caller
 from mcp_agent.fleet.directory import AWAY_S, Box
 from mcp_agent.fleet.gateway import Gateway
-from mcp_agent.fleet.member_tools import NEEDS
-from mcp_agent.fleet.session_reports import SESSIONS
+from mcp_agent.fleet.member_tools import NEEDS, SESSIONS
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Routes
 from mcp_agent.page.page_calls import PROGRAM, TRANSPORT
 from mcp_agent.security.auth_tokens import OWNER

@@ -23,6 +23,7 @@ from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus, BusError
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
+from mcp_agent.fleet.fleet_artifacts import FleetArtifacts, OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.fleet_output import FleetOutput
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.messages import (
@@ -35,7 +36,6 @@ from mcp_agent.fleet.messages import (
     read_read_answer,
 )
 from mcp_agent.fleet.nats_address import FleetError
-from mcp_agent.fleet.own_artifacts import OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
 from mcp_agent.fleet.subjects import boxes_in, verb_subject
@@ -116,8 +116,7 @@ class Gateway:
 
     def elsewhere(self, hub: EventHub, gate: Gate, artifacts: ArtifactStore) -> Elsewhere:
         """What its daemon serves in the place of its own: the output and the artifacts of boxes, and views of them."""
-        # They know the gateway.
-        from mcp_agent.fleet.fleet_artifacts import FleetArtifacts
+        # It knows the gateway.
         from mcp_agent.fleet.fleet_events import FleetEvents
 
         def routes() -> Routes:

@@ -89,11 +89,6 @@ class Member:
         Where NATS cannot be reached, `follow` does it as soon as it can.
         """
         self._check_profile()
-        if self._daemon.config.fleet_trust:
-            raise FleetError(
-                "fleet.trust: calls are not signed any more, so this box could not check what it is to check; take the "
-                "setting away if you trust whoever runs the NATS server, or let this box join a server of your own"
-            )
         prefix = f"_INBOX.box.{self.box}"
         self._bus = bus = await Bus.connect(
             self._url,

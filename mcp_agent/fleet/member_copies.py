@@ -1,7 +1,8 @@
 """Both ends of a copy on a box: an open file that is sent in pieces, and one that is made of pieces.
 
-A gateway reads the pieces here and writes them there, in order; the last one carries the checksum of the whole. What
-has arrived is in the state folder. When it is whole, the journal puts it to its place in one step, with an undo_id.
+A gateway reads the pieces here and writes them there, in order; the last one is empty and carries the checksum
+of the whole. What has arrived is in the state folder. When it is whole, the journal puts it to its place in one step,
+with an undo_id.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from tools.context import ToolContext
 from tools.files import disk
 from tools.files.paths import to_wire
 from tools.files.sources import open_existing, open_source
-from tools.filesystem.changes import make_parents
+from tools.filesystem.changes import ChangeResult, make_parents
 from tools.journal.journal_records import Receipt
 from tools.kit.errors import IoError, TooLarge, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts
+from tools.kit.results import Result
 from tools.kit.spec import Tool, tool
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ DEADLINE_S = 24 * 3600.0
 IDLE_S = 30.0
 _REPORT_EVERY_S = 0.25
 _MOST_COPIES = 200
+_MOST_PIECE_BYTES = 8 * 1024 * 1024
 _T = TypeVar("_T")
 
 
@@ -65,26 +67,19 @@ class Offer(Result, frozen=True):
         return f"{self.path} is offered"
 
 
-class Received(Result, frozen=True):
+class Received(ChangeResult, frozen=True):
     """The file is in its place."""
 
     path: str
     bytes: int
     sha256: str
-    undo_id: str | None = None
-    undoable: bool | None = None
-    why: str | None = None
-
-    @property
-    def facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         return f"{self.bytes} bytes received as {self.path}"
 
 
-class _Copy:
-    """An open file, read or written in order and hashed on the way."""
+class Copy:
+    """An open file, read or written in order and hashed on the way. It holds no piece: a lost one is read anew."""
 
     def __init__(self, descriptor: int, size: int, *, is_written: bool) -> None:
         self.size = size
@@ -99,8 +94,10 @@ class _Copy:
         self._descriptor = descriptor
         self._before = os.fstat(descriptor)
         self._hash = hashlib.sha256()
-        # The answer to the question about an offset, kept for a gateway that did not get it.
-        self._answered: tuple[int, CopyAnswer] | None = None
+        # Where the last piece began: a gateway that did not get the answer asks again.
+        self._piece_at = 0
+        # What is said at the end of a file that is read.
+        self._end: CopyPiece | None = None
 
     @property
     def is_open(self) -> bool:
@@ -113,33 +110,40 @@ class _Copy:
     async def answer(self, question: ReadPiece | WritePiece) -> CopyAnswer:
         async with self.turn:
             self.used_at = _now()
-            if self._answered is None or self._answered[0] != question.offset:
-                try:
-                    self._answered = question.offset, await _in_thread(self._take, question)
-                except OSError as error:
-                    return CopyFailed((error.strerror or str(error)).lower())
+            if self._end is not None and question.offset == self.offset:
+                return self._end
+            if question.offset not in (self.offset, self._piece_at) or not self.is_open:
+                return CopyFailed(f"the next piece begins at {self.offset}, not at {question.offset}")
+            try:
+                found = await _in_thread(self._take, question)
+            except OSError as error:
+                return CopyFailed((error.strerror or str(error)).lower())
             if self.expected is not None:
                 self.is_whole.set()
-            return self._answered[1]
+            return found
 
     def _take(self, question: ReadPiece | WritePiece) -> CopyAnswer:
-        if question.offset != self.offset or not self.is_open:
-            return CopyFailed(f"the next piece begins at {self.offset}, not at {question.offset}")
+        is_new = question.offset == self.offset
         if isinstance(question, WritePiece):
-            disk.write_all(self._descriptor, question.data)
-            self._hash.update(question.data)
-            self.offset += len(question.data)
+            data = question.data
+            if is_new:
+                disk.write_all(self._descriptor, data)
             self.expected = question.sha256
+        else:
+            size = min(question.size, self.size - question.offset, _MOST_PIECE_BYTES)
+            data = os.pread(self._descriptor, size, question.offset)
+        if is_new:
+            self._hash.update(data)
+            self._piece_at, self.offset = self.offset, self.offset + len(data)
+        if isinstance(question, WritePiece):
             return PieceWritten()
-        data = os.pread(self._descriptor, min(question.size, self.size - self.offset), self.offset)
-        self._hash.update(data)
-        self.offset += len(data)
-        if self.offset < self.size and data:
+        if data:
             return CopyPiece(data)
         if disk.identity(os.fstat(self._descriptor)) != disk.identity(self._before):
             return CopyFailed("the file was changed while it was copied")
         self.close()
-        return CopyPiece(data, self.digest)
+        self._end = CopyPiece(b"", self.digest)
+        return self._end
 
     def close(self) -> None:
         if self.is_open:
@@ -152,7 +156,7 @@ class MemberCopies:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._copies: dict[str, _Copy] = {}
+        self._copies: dict[str, Copy] = {}
         # Those of a daemon that was killed.
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -166,10 +170,9 @@ class MemberCopies:
             to_box: Annotated[str, Field(description="The box that it is for.", audited=True)],
         ) -> Offer:
             """Offer a file to a gateway, for another box."""
-            self._expire()
             descriptor, shown = await asyncio.to_thread(_open_source, ctx, path)
             status, ticket = os.fstat(descriptor), secrets.token_urlsafe(24)
-            self._add(ticket, _Copy(descriptor, status.st_size, is_written=False))
+            self._add(ticket, Copy(descriptor, status.st_size, is_written=False))
             return Offer(shown, status.st_size, status.st_mode & 0o777, ticket)
 
         @tool("fleet", effect="write", name=RECEIVE, destructive=True, deadline_s=DEADLINE_S)
@@ -184,13 +187,12 @@ class MemberCopies:
             mode: Annotated[int, Field(minimum=0, maximum=0o777)],
         ) -> Received:
             """Make a file of the pieces that a gateway writes."""
-            self._expire()
             target = await _in_thread(_resolve_target, ctx, path)
             shown = to_wire(target)
             staged = self._folder / secrets.token_hex(8)
             try:
                 disk.private_folder(self._folder)
-                copy = _Copy(os.open(staged, disk.NEW_FLAGS, 0o600), size, is_written=True)
+                copy = Copy(os.open(staged, disk.NEW_FLAGS, 0o600), size, is_written=True)
                 self._add(ticket, copy)
                 try:
                     await _wait_until_whole(ctx, copy)
@@ -198,7 +200,7 @@ class MemberCopies:
                 finally:
                     async with copy.turn:
                         copy.close()
-                    del self._copies[ticket]
+                    self._copies.pop(ticket, None)
             except OSError as error:
                 raise from_os_error(error, shown) from error
             finally:
@@ -221,22 +223,30 @@ class MemberCopies:
     def stop(self) -> None:
         for copy in self._copies.values():
             copy.close()
+        self._copies.clear()
 
-    def _add(self, ticket: str, copy: _Copy) -> None:
+    def _add(self, ticket: str, copy: Copy) -> None:
         if sum(each.is_open for each in self._copies.values()) >= _MOST_COPIES or ticket in self._copies:
             copy.close()
             raise TooLarge(f"{_MOST_COPIES} files are being copied here already", hint="try again later")
         self._copies[ticket] = copy
+        if not copy.is_written:
+            self._expire(ticket)
 
-    def _expire(self) -> None:
-        """Close the files that nobody reads on."""
-        for ticket, copy in list(self._copies.items()):
-            if not copy.is_written and not copy.turn.locked() and _now() - copy.used_at > IDLE_S:
-                copy.close()
-                del self._copies[ticket]
+    def _expire(self, ticket: str) -> None:
+        """Close a file that nobody reads on, now or later."""
+        copy = self._copies.get(ticket)
+        if copy is None:
+            return
+        left_s = copy.used_at + IDLE_S - _now()
+        if left_s > 0 or copy.turn.locked():
+            asyncio.get_running_loop().call_later(max(left_s, 1.0), self._expire, ticket)
+            return
+        copy.close()
+        del self._copies[ticket]
 
 
-async def _wait_until_whole(ctx: ToolContext, copy: _Copy) -> None:
+async def _wait_until_whole(ctx: ToolContext, copy: Copy) -> None:
     """Until the last piece has come. Raises IoError if it does not, or if the whole is not what was sent."""
     while not copy.is_whole.is_set():
         with contextlib.suppress(TimeoutError):

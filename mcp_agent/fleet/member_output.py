@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from typing import NamedTuple
 
 from mcp_agent.daemon import Daemon
@@ -17,9 +18,11 @@ from mcp_agent.events.hub import MOST_CHUNK_BYTES, RATE_BYTES
 from mcp_agent.events.output_cursor import CursorItem, OutputCursor
 from mcp_agent.events.types import Condition
 from mcp_agent.fleet.bus import Bus, BusError, Message
-from mcp_agent.fleet.member_artifacts import MemberArtifacts
+from mcp_agent.fleet.call_protocol import caller_name
 from mcp_agent.fleet.messages import (
     WANTED_S,
+    ArtifactGone,
+    ArtifactPiece,
     BadMessage,
     Misunderstood,
     NoSession,
@@ -34,6 +37,8 @@ from mcp_agent.fleet.messages import (
 )
 from mcp_agent.fleet.subjects import gateway_of, output_subject
 from mcp_agent.process.logs import event
+from mcp_agent.storage.artifact_store import ArtifactStore
+from tools.files import disk
 from tools.sessions.output_log import Exit, Lost, OutputLog, PieceSpan
 
 log = logging.getLogger(__name__)
@@ -49,6 +54,8 @@ _MOST_READ_BYTES = 512 * 1024
 _READS_ON_S = 2.0
 _MOST_READERS = 2_000
 _MOST_KNOWN = 100
+_ARTIFACTS_AT_ONCE = 8
+_ARTIFACT_BYTES = 900_000
 
 
 class _Reader(NamedTuple):
@@ -200,6 +207,31 @@ class MemberOutput:
         reader = self._readers.pop(key, None)
         if reader is not None:
             self._hub.unfollow(reader.cursor)
+
+
+class MemberArtifacts:
+    """The artifacts of this box, for the clients of gateways: read in ranges, each by a message of its own."""
+
+    def __init__(self, store: ArtifactStore) -> None:
+        self._store = store
+        self._places = asyncio.Semaphore(_ARTIFACTS_AT_ONCE)
+
+    async def answer(self, asked: ReadArtifact) -> ArtifactPiece | ArtifactGone | Misunderstood:
+        async with self._places:
+            return await asyncio.to_thread(self._piece, asked)
+
+    def _piece(self, asked: ReadArtifact) -> ArtifactPiece | ArtifactGone | Misunderstood:
+        try:
+            artifact = self._store.find(asked.reference, caller_name(asked.owner))
+        except OSError as error:
+            return Misunderstood(f"the artifacts cannot be read now: {error.strerror or error}")
+        if artifact is None:
+            return ArtifactGone()
+        try:
+            with open(os.open(self._store.path(artifact), disk.READ_FLAGS | os.O_NOFOLLOW), "rb") as file:
+                return ArtifactPiece(artifact.size, os.pread(file.fileno(), _ARTIFACT_BYTES, asked.offset))
+        except OSError:
+            return ArtifactGone()
 
 
 def _take(cursor: OutputCursor, most_bytes: int) -> tuple[tuple[OutputRow, ...], bytes]:

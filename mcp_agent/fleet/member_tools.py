@@ -6,18 +6,58 @@ can do the same, under the same deny rules; and each has its line in the audit l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Annotated, Any
+
 from mcp_agent.calls.call import Call, Outcome
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallTrace
 from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.member_copies import RECEIVE, SEND, MemberCopies
-from mcp_agent.fleet.session_reports import SESSIONS, session_tool
 from registry.catalog import Catalog
 from registry.gate import Access, Gate, Grant, Shape
-from tools.kit.spec import Tool
+from tools.context import ToolContext
+from tools.kit.params import Field
+from tools.kit.results import Result
+from tools.kit.spec import Tool, tool
+from tools.sessions.manager import SessionManager
+from tools.sessions.session import describe_session
 
+SESSIONS = "box_sessions"
+_MOST_OUTPUT_BYTES = 64 * 1024
 # The tool that a gateway must be allowed to use here.
 NEEDS = {SEND: "fs_read", RECEIVE: "fs_write", SESSIONS: "shell_send_input"}
+
+
+class SessionReport(Result, frozen=True):
+    """With `text` the output of one session from `offset` to `next_offset`."""
+
+    sessions: Sequence[dict[str, Any]]
+    text: str | None = None
+    offset: int | None = None
+    next_offset: int | None = None
+
+    def render(self) -> str:
+        return f"{len(self.sessions)} sessions"
+
+
+def session_tool(sessions: SessionManager) -> Tool:
+    @tool("fleet", effect="read", name=SESSIONS, deadline_s=10.0)
+    async def box_sessions(
+        ctx: ToolContext,
+        *,
+        session_id: Annotated[str | None, Field(description="One of them, with its output.", audited=True)] = None,
+        offset: Annotated[int, Field(description="From where; negative: from the end.")] = 0,
+    ) -> SessionReport:
+        """Show the sessions of this box."""
+        if session_id is None:
+            return SessionReport([describe_session(each) for each in sessions.all])
+        session = sessions.find(session_id)
+        start = max(0, session.end + offset if offset < 0 else offset)
+        text, begin, end = session.text(start, _MOST_OUTPUT_BYTES)
+        return SessionReport([describe_session(session)], text, begin, end)
+
+    return box_sessions
 
 
 class MemberTools:

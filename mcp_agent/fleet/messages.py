@@ -288,7 +288,7 @@ class ReadPiece(Struct, frozen=True, tag="read"):
 
 
 class WritePiece(Struct, frozen=True, tag="write", omit_defaults=True):
-    """The next piece of a file that a box receives. The last one has the checksum of the whole."""
+    """The next piece of a file that a box receives. The last one is empty and has the checksum of the whole."""
 
     ticket: _Short
     offset: _Count

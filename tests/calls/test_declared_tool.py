@@ -149,8 +149,8 @@ async def test_a_new_tool_is_gated_like_the_rest(daemon: Daemon) -> None:
 
 def test_a_new_tool_is_in_the_reference(catalog: Catalog) -> None:
     page = pages(catalog)["tools.md"]
-    assert "### forecast\n\nTell the weather hour by hour.\n\nReads only.\n" in page
-    assert "| `city` | string |  | Which city. |" in page
+    assert "### forecast\n\nTell the weather hour by hour. *read*\n" in page
+    assert "- **`city`** (string) Which city.\n" in page
 
 
 async def test_the_exit_code_of_a_command_is_audited_with_a_question_too(daemon: Daemon) -> None:

@@ -48,7 +48,15 @@ async def test_mount_answers_when_the_tools_can_be_called_and_remove_takes_them_
         denied = await daemon.rpc("tools/call", name="fs_read", arguments={"path": str(place)})
         assert denied["result"]["structuredContent"]["error"]["code"] == "DENIED"
 
-        assert "  small                  running; 2 of 16 tools" in daemon.cli("mount", "list").stdout
+        listed = daemon.cli("mount", "list").stdout
+        assert "  small                  running; 2 of 16 tools" in listed
+        assert "\n      shown in the profiles default, lean, compact\n" in listed
+        assert json.loads(daemon.cli("mount", "list", "--json").stdout)["small"]["profiles"] == [
+            "default",
+            "lean",
+            "compact",
+        ]
+        assert [daemon.cli("mount", verb, "nobody").returncode for verb in ("remove", "restart")] == [2, 2]
         shown = daemon.cli("tools").stdout
         each = [int(line.split("\t")[3].split()[0]) for line in shown.splitlines() if "\tsmall\t" in line]
         assert (len(each), f"running; 2 of 16 tools, {sum(each)} tokens\n" in shown) == (2, True)

@@ -544,7 +544,7 @@ def test_the_header_is_printed_and_no_token_is_made_for_it(user: Path) -> None:
     assert headers["x-mcp-agent-folder"] == str(user)
 
 
-def test_what_frameworks_need_is_printed(user: Path) -> None:
+def test_what_frameworks_need_is_printed(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _run(user, "token", "show").returncode == 0
     for name in ("claude-agent-sdk", "langchain", "openai-agents", "pydantic-ai"):
         printed = _connect(user, name, "--print").stdout
@@ -553,6 +553,8 @@ def test_what_frameworks_need_is_printed(user: Path) -> None:
         assert str(_token_file(user)) in printed
         assert '"http://127.0.0.1:8765/mcp"' in printed
     assert "client_session_timeout_seconds=120" in _connect(user, "openai-agents", "--print").stdout
+    assert json.loads(_connect(user, "runner", "--print").stdout) == {}, "a runner has the pruner only if it is enabled"
+    monkeypatch.setenv("JEEVES_PRUNER_ENABLED", "1")
     runner = json.loads(_connect(user, "runner", "--print").stdout)
     assert runner["pruner"]["command"] == str(Path(COMMAND).with_name("mcp-pruner"))
     assert runner["pruner"]["env"]["MCP_PRUNER_CWD"] == str(user)

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import pytest
 
 from mcp_agent.fleet.bus import Bus, NotPermitted
 from mcp_agent.fleet.credentials import FleetKeys
-from mcp_agent.fleet.messages import CopyGone, ReadPiece, encode, read_copy_answer
+from mcp_agent.fleet.member_copies import Copy
+from mcp_agent.fleet.messages import CopyGone, CopyPiece, ReadPiece, encode, read_copy_answer
 from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, Program, call, running_fleet
 from tests.support.nats import NatsServer, nats_server
@@ -171,6 +173,32 @@ async def test_many_small_files_are_copied_one_after_another(gateway: Daemon, tm
             return "undo_id" in await copy(gateway, source, tmp_path / f"target{number}")
 
     assert await asyncio.gather(*map(once, range(220))) == [True] * 220
+
+
+async def test_an_offer_that_is_read_holds_no_bytes_of_the_file(tmp_path: Path) -> None:
+    """Seen: each offer kept the last piece that was read, so a hundred of them held 90 MB."""
+    source = tmp_path / "source"
+    source.write_bytes(bytes(2 * MIB))
+    copies = []
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            reading = Copy(os.open(source, os.O_RDONLY), 2 * MIB, is_written=False)
+            copies.append(reading)
+            # The second question is that of a gateway that did not get the answer.
+            for offset in (0, 0, MIB, MIB):
+                piece = await reading.answer(ReadPiece("ticket", offset, MIB))
+                assert isinstance(piece, CopyPiece)
+                assert len(piece.data) == MIB
+        del piece
+        assert tracemalloc.get_traced_memory()[0] < 4 * MIB
+        end = await copies[0].answer(ReadPiece("ticket", 2 * MIB, MIB))
+        assert end == CopyPiece(b"", hashlib.sha256(bytes(2 * MIB)).hexdigest())
+        assert await copies[0].answer(ReadPiece("ticket", 2 * MIB, MIB)) == end
+    finally:
+        tracemalloc.stop()
+        for each in copies:
+            each.close()
 
 
 async def test_a_copy_to_or_from_a_box_that_is_gone_fails_at_once(tmp_path: Path) -> None:

@@ -9,6 +9,23 @@ from tools.context import ToolContext
 from tools.files.exact import make_folders
 from tools.files.paths import to_wire
 from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error
+from tools.kit.results import Result, ResultFacts
+
+
+class ChangeResult(Result, frozen=True, kw_only=True):
+    """What a tool says that has changed a file: how to take it back, or why that is not possible."""
+
+    undo_id: str | None = None
+    undoable: bool | None = None
+    why: str | None = None
+
+    @property
+    def facts(self) -> ResultFacts:
+        return ResultFacts(change_id=self.undo_id)
+
+    @property
+    def undo_note(self) -> str:
+        return f"undo_id {self.undo_id}" if self.undo_id is not None else f"cannot be undone: {self.why}"
 
 
 def resolve_name(ctx: ToolContext, path: str) -> Path:
@@ -36,7 +53,3 @@ def make_parents(target: Path, shown: str, *, create: bool) -> None:
         raise NotADirectory(f"{to_wire(parent)}: a part of this path is a file, not a folder") from error
     except OSError as error:
         raise from_os_error(error, to_wire(parent)) from error
-
-
-def undo_note(undo_id: str | None, why: str | None) -> str:
-    return f"undo_id {undo_id}" if undo_id is not None else f"cannot be undone: {why}"

@@ -7,30 +7,23 @@ from typing import Annotated
 
 from tools.context import ToolContext
 from tools.files.paths import to_wire
-from tools.filesystem.changes import resolve_name, undo_note
+from tools.filesystem.changes import ChangeResult, resolve_name
 from tools.filesystem.own_folders import check_not_own
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts, short_path
+from tools.kit.results import short_path
 from tools.kit.spec import tool
 
 
-class Deleted(Result, frozen=True):
+class Deleted(ChangeResult, frozen=True):
     path: str
     deleted: bool
-    undo_id: str | None = None
-    undoable: bool | None = None
-    why: str | None = None
-
-    @property
-    def facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
-        return f"{self.path} deleted · {undo_note(self.undo_id, self.why)}"
+        return f"{self.path} deleted · {self.undo_note}"
 
     def summary(self) -> str:
-        return f"{short_path(self.path)} deleted; {undo_note(self.undo_id, self.why)}"
+        return f"{short_path(self.path)} deleted; {self.undo_note}"
 
 
 @tool(

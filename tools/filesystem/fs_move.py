@@ -9,31 +9,24 @@ from typing import Annotated
 
 from tools.context import ToolContext
 from tools.files.paths import to_wire
-from tools.filesystem.changes import make_parents, resolve_name, undo_note
+from tools.filesystem.changes import ChangeResult, make_parents, resolve_name
 from tools.filesystem.own_folders import check_not_own
 from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts, short_path
+from tools.kit.results import short_path
 from tools.kit.spec import tool
 
 _UNDO = "undo://"
 
 
-class Moved(Result, frozen=True):
+class Moved(ChangeResult, frozen=True):
     from_: str
     to: str
     moved: bool
-    undo_id: str | None = None
-    undoable: bool | None = None
-    why: str | None = None
-
-    @property
-    def facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
-        return f"{self.from_} moved to {self.to} · {undo_note(self.undo_id, self.why)}"
+        return f"{self.from_} moved to {self.to} · {self.undo_note}"
 
     def summary(self) -> str:
         return f"{short_path(self.from_)} moved to {short_path(self.to)}"

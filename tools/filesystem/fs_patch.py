@@ -12,17 +12,17 @@ from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, detect_encoding
-from tools.filesystem.changes import undo_note
+from tools.filesystem.changes import ChangeResult
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
 from tools.filesystem.patch.operations import Operation, one_edit, read_operations
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts, quantity, short_path
+from tools.kit.results import quantity, short_path
 from tools.kit.spec import tool
 
 
-class Patched(Result, frozen=True):
+class Patched(ChangeResult, frozen=True):
     path: str
     operations_applied: int
     diff: str | None = None
@@ -30,32 +30,27 @@ class Patched(Result, frozen=True):
     preview: list[Preview] | None = None
     encoding: str | None = None
     rev: str | None = None
-    undo_id: str | None = None
-    undoable: bool | None = None
-    why: str | None = None
-
-    @property
-    def facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         what = f"{self.operations_applied} operation{'' if self.operations_applied == 1 else 's'}"
         if self.preview is not None:
             missed = [
-                f"{each['operation']}: {each.get('error', 'no match')}" for each in self.preview if not each["changed"]
+                f"{each['operation']}: {each.get('error', 'changes nothing')}"
+                for each in self.preview
+                if not each["changed"]
             ]
             header = " · ".join([self.path, f"dry run, {what} would apply", *missed, *(self.notes or [])])
         else:
             rev = [f"rev {self.rev}"] if self.rev else []
-            undo = undo_note(self.undo_id, self.why)
+            undo = self.undo_note
             header = " · ".join([self.path, f"{what} applied", *(self.notes or []), *rev, undo])
         return f"{header}\n{self.diff or ''}"
 
     def summary(self) -> str:
         what = quantity(self.operations_applied, "operation")
         if self.preview is not None:
-            missed = sum(not each["changed"] for each in self.preview)
-            note = f", {missed} would not" if missed else ""
+            missed = sum("error" in each for each in self.preview)
+            note = f", {missed} would not match" if missed else ""
             return f"dry run: {what} would change {short_path(self.path)}{note}"
         signs = [line[:1] for line in (self.diff or "").splitlines() if not line.startswith(("---", "+++"))]
         return f"{what} applied to {short_path(self.path)}: +{signs.count('+')} -{signs.count('-')} lines"
@@ -108,8 +103,10 @@ def fs_patch(
             for _ in patch.output(descriptor, status.st_size):
                 pass
             previews = patch.previews()
-            applying = sum(preview["changed"] for preview in previews)
-            return Patched(shown, applying, patch.diff, patch.notes() or None, previews)
+            if any("error" in preview for preview in previews):
+                # The call itself would change nothing: all operations apply or none.
+                return Patched(shown, 0, "", None, previews)
+            return Patched(shown, len(operations), patch.diff, patch.notes() or None, previews)
 
         try:
             receipt = ctx.journal.write(target, partial(patch.write, descriptor, status.st_size), seen=status)

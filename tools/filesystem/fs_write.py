@@ -13,34 +13,27 @@ from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_open
 from tools.files.sources import OpenFile, open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
-from tools.filesystem.changes import make_parents, undo_note
+from tools.filesystem.changes import ChangeResult, make_parents
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
-from tools.kit.results import Result, ResultFacts, quantity, short_path
+from tools.kit.results import quantity, short_path
 from tools.kit.spec import tool
 
 Mode = Literal["overwrite", "append", "create_if_missing"]
 
 
-class WrittenFile(Result, frozen=True):
+class WrittenFile(ChangeResult, frozen=True):
     path: str
     bytes_written: int
     existed: bool | None = None
     encoding: str | None = None
     rev: str | None = None
-    undo_id: str | None = None
-    undoable: bool | None = None
-    why: str | None = None
-
-    @property
-    def facts(self) -> ResultFacts:
-        return ResultFacts(change_id=self.undo_id)
 
     def render(self) -> str:
         if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:
             return f"{self.path} is there already; nothing was written"
         notes = [f"{self.bytes_written} bytes written", self.encoding, f"rev {self.rev}" if self.rev else None]
-        return " · ".join([self.path, *(note for note in notes if note), undo_note(self.undo_id, self.why)])
+        return " · ".join([self.path, *(note for note in notes if note), self.undo_note])
 
     def summary(self) -> str:
         if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:

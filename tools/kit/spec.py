@@ -71,6 +71,8 @@ class Tool:
     given_description: str = ""
     # All of a description that is cut in the list.
     whole_description: str = ""
+    # Looks at the parsed arguments before the tool runs, where types do not say it all. Raises InvalidParams.
+    check: Callable[..., object] | None = None
 
     @cached_property
     def description(self) -> str:
@@ -251,6 +253,7 @@ def tool(
     name: str = "",
     description: str = "",
     whole_description: str = "",
+    check: Callable[..., object] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function as a tool of `category`.
 
@@ -281,6 +284,7 @@ def tool(
             takes_focus=focus == "always",
             given_description=description,
             whole_description=whole_description,
+            check=check,
         )
 
     return declare

@@ -87,6 +87,13 @@ class BashOutput(Result, frozen=True):
         return Body("stdout" if self.stdout else "stderr")
 
 
+def _root(
+    ctx: ToolContext, *, command: str, cwd: str | None = None, env: dict[str, str] | None = None, **_: object
+) -> ConfinedRoot:
+    """The root, if nothing is wrong with the arguments by their words alone. Raises InvalidParams."""
+    return confined(ctx, [*_issues(command, env or {})], cwd=cwd)
+
+
 @tool(
     "pruning",
     effect="execute",
@@ -94,6 +101,7 @@ class BashOutput(Result, frozen=True):
     destructive=True,
     deadline_s=600,
     focus="always",
+    check=_root,
 )
 async def bash(
     ctx: ToolContext,
@@ -116,14 +124,13 @@ async def bash(
 ) -> BashOutput:
     """Run a command to its end; with a question, only the lines of its output that answer it."""
     began = time.monotonic()
-    root = confined(ctx, [*_issues(command, env or {})], cwd=cwd)
+    root = _root(ctx, command=command, cwd=cwd, env=env)
     ctx.check_command(command)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
     session = _start(ctx, root, command, cwd or ".", env, limit)
     with ended_if_cancelled(session):
         end = await wait_for_end(ctx, session, began, timeout_ms / 1000, yield_ms or ctx.yield_ms)
-    stdout, out_cut = _output(session, "stdout", limit)
-    stderr, error_cut = _output(session, "stderr", limit)
+    stdout, stderr, is_cut = _output(session, limit)
     result = BashOutput(
         tool="bash",
         command=command,
@@ -132,7 +139,7 @@ async def bash(
         stderr=stderr,
         exit_code=session.exit_code,
         timed_out=end == "timed out",
-        truncated=out_cut or error_cut,
+        truncated=is_cut,
         duration_ms=round((time.monotonic() - began) * 1000),
     )
     if end == "session":
@@ -186,8 +193,22 @@ def _shell() -> tuple[str, ...]:
     return (found, "-lc") if found else ("/bin/sh", "-c")
 
 
-def _output(session: Session, stream: Literal["stdout", "stderr"], limit: int) -> tuple[str, bool]:
+def _output(session: Session, limit: int) -> tuple[str, str, bool]:
+    """The beginnings of both streams, which together take no more than `limit` bytes, and whether one is cut.
+
+    Each may have half of it, and what the other one does not need.
+    """
+    out, is_out_cut = _beginning(session, "stdout", limit)
+    err, is_err_cut = _beginning(session, "stderr", limit)
+    room = max(limit - len(err), limit // 2)
+    kept_out = out[: utf8.boundary(out, room)]
+    kept_err = err[: utf8.boundary(err, limit - len(kept_out))]
+    is_cut = is_out_cut or is_err_cut or len(kept_out) + len(kept_err) < len(out) + len(err)
+    return kept_out.decode("utf-8", "replace"), kept_err.decode("utf-8", "replace"), is_cut
+
+
+def _beginning(session: Session, stream: Literal["stdout", "stderr"], limit: int) -> tuple[bytes, bool]:
     head, tail, missing = session.captured_output(stream)
     data = (head if missing else head + tail).encode()
     kept = data[: utf8.boundary(data, limit)]
-    return kept.decode("utf-8", "replace"), bool(missing) or len(kept) < len(data)
+    return kept, bool(missing) or len(kept) < len(data)

@@ -81,7 +81,22 @@ class GrepMatches(Result, frozen=True):
         return Item(f"{entry['path']}:{entry['line']}", entry["text"].strip())
 
 
-@tool("pruning", effect="read", title="Search with a question", deadline_s=600, focus="always")
+def _root(
+    ctx: ToolContext,
+    *,
+    pattern: str,
+    path: str | None = None,
+    paths: list[str] | None = None,
+    cwd: str | None = None,
+    **_: object,
+) -> ConfinedRoot:
+    """The root, if nothing is wrong with the arguments by their words alone. Raises InvalidParams."""
+    named = {f"paths.{index}": each for index, each in enumerate(paths or ())}
+    is_ambiguous = path is not None and paths is not None
+    return confined(ctx, [*_issues(pattern, is_ambiguous=is_ambiguous)], path=path, cwd=cwd, **named)
+
+
+@tool("pruning", effect="read", title="Search with a question", deadline_s=600, focus="always", check=_root)
 def grep(
     ctx: ToolContext,
     *,
@@ -112,9 +127,7 @@ def grep(
 ) -> GrepMatches | FoundLines | FoundFiles:
     """Search for lines in files; with a question, only the matches that answer it."""
     began = time.perf_counter()
-    named = {f"paths.{index}": each for index, each in enumerate(paths or ())}
-    is_ambiguous = path is not None and paths is not None
-    root = confined(ctx, [*_issues(pattern, is_ambiguous=is_ambiguous)], path=path, cwd=cwd, **named)
+    root = _root(ctx, pattern=pattern, path=path, paths=paths, cwd=cwd)
     grep_search = Search(
         ctx,
         root,

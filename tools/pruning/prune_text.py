@@ -25,6 +25,8 @@ SMALL_CHARS = 32_000
 _NOT_KEPT = "prn_not_kept"
 _MOST_LINES = 1_000_000_000
 _MOST_TIMEOUT_MS = 60_000
+# In so little time no text is read: who sets it wants the text as it is.
+_NO_TIME_MS = 1
 
 
 class Options(Struct, frozen=True):
@@ -90,6 +92,8 @@ async def _selection(
     """The engine's choice, or None and the reason to let the whole text through."""
     if len(text) > pruner.max_input_chars:
         return None, ["input_too_large"]
+    if options.timeout_ms <= _NO_TIME_MS:
+        return None, ["timeout"]
     try:
         selection = await pruner.select(
             text,

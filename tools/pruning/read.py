@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import utf8
+from tools.files.confined_root import ConfinedRoot
 from tools.files.disk import read_up_to
 from tools.kit.errors import NotAFile, OutOfRange
 from tools.kit.params import Field
@@ -67,7 +68,12 @@ class ReadText(Result, frozen=True):
         return Body("content", source_type_of(self.file_path))
 
 
-@tool("pruning", effect="read", title="Read a file with a question", focus="always")
+def _root(ctx: ToolContext, *, file_path: str, **_: object) -> ConfinedRoot:
+    """The root, if the path does not leave it by its words alone. Raises InvalidParams."""
+    return confined(ctx, [], file_path=file_path)
+
+
+@tool("pruning", effect="read", title="Read a file with a question", focus="always", check=_root)
 def read(
     ctx: ToolContext,
     *,
@@ -80,7 +86,7 @@ def read(
     """Read a text file; with a question, only the lines that answer it."""
     began = time.perf_counter()
     limit = max_output_bytes or MOST_OUTPUT_BYTES
-    root = confined(ctx, [], file_path=file_path)
+    root = _root(ctx, file_path=file_path)
     with open_confined(ctx, root, file_path) as (descriptor, status):
         if stat.S_ISDIR(status.st_mode):
             raise NotAFile(f"{file_path} is a folder")

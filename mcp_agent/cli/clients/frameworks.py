@@ -107,8 +107,10 @@ server = MCPToolset(
 
 def _runner(name: str, reach: Http) -> str:
     """The pruner of a runner, which starts it for the folder that its agent works in."""
-    from mcp_agent.programs.pruner.runner import SERVER_NAME, pruner_server
+    from mcp_agent.programs.pruner.runner import SERVER_NAME, is_enabled, pruner_server
 
+    if not is_enabled(os.environ):
+        return "{}\n"
     server = pruner_server(os.environ, Path.cwd())
     return json.dumps({SERVER_NAME: server.as_object()}, indent=2) + "\n"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.cli.commands import daemon_client
-from mcp_agent.cli.commands.mount_status import describe_state, mount_states, print_mounts, print_who_sees
+from mcp_agent.cli.commands.mount_status import describe_state, mount_states, print_mounts, print_who_sees, shown_in
 from mcp_agent.cli.commands.other_clients import servers_of
 from mcp_agent.cli.commands.policy_change import make_change, print_change, read_registry
 from mcp_agent.cli.commands.wrap_program import absolute_program, parse_pair
@@ -41,6 +41,8 @@ _FLAGS = (
     argument("--per-caller", action="store_true", help="start a server for each caller, not one for all"),
     argument("--timeout", type=float, metavar="SECONDS", help="the longest a call may take (default: 120)"),
 )
+# One that is mounted.
+_MOUNTED = argument("name", metavar="NAME", completed="mounts", help="its category")
 
 
 @command(
@@ -65,11 +67,13 @@ def add(options: Namespace) -> CommandReply:
 
 @command("mount list", examples=("mcp-agent mount list", "mcp-agent mount list --json"))
 def show_all(options: Namespace) -> CommandReply:
-    """Every mounted server with its state, and what is wrong with it."""
+    """Every mounted server with its state, the profiles that show its tools, and what is wrong with it."""
     config = load(vars(options))
     daemon = daemon_client.find_by(options, config)
     _, profiles, catalog = read_registry(config, daemon)
     states = mount_states(config, profiles, catalog, daemon)
+    for name, facts in states.items():
+        facts["profiles"] = shown_in(profiles, catalog.categories.get(name, ()))
     if not states:
         print("nothing is mounted; mcp-agent mount add NAME -- COMMAND ARGS… mounts a server")
     print_mounts(states)
@@ -78,7 +82,7 @@ def show_all(options: Namespace) -> CommandReply:
 
 @command(
     "mount remove",
-    argument("name", metavar="NAME", completed="mounts", help="its category"),
+    _MOUNTED,
     examples=("mcp-agent mount remove browser", "mcp-agent mount remove tickets --json"),
 )
 def remove(options: Namespace) -> CommandReply:
@@ -93,7 +97,7 @@ def remove(options: Namespace) -> CommandReply:
 
 @command(
     "mount restart",
-    argument("name", metavar="NAME", completed="mounts", help="its category"),
+    _MOUNTED,
     examples=("mcp-agent mount restart browser", "mcp-agent mount restart tickets --json"),
 )
 def restart(options: Namespace) -> CommandReply:

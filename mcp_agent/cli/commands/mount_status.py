@@ -22,9 +22,17 @@ _NAMED = 10
 
 
 def print_mounts(states: Mapping[str, Mapping[str, Any]]) -> None:
-    """One line for each mounted server, and more where something is wrong."""
+    """One line for each mounted server, one for the profiles that show it if they are given, and what is wrong."""
     for name, facts in states.items():
         print(f"  {name:22} {describe_state(facts)}")
+        if "profiles" in facts:
+            shown = facts["profiles"]
+            print(f"      shown in the profiles {', '.join(shown)}" if shown else "      no profile shows it")
+
+
+def shown_in(profiles: Profiles, tools: Sequence[Tool]) -> list[str]:
+    """The profiles that show one of these tools; all of them, if none is known yet."""
+    return [profile for profile in profiles.by_id if not _hidden_by(profiles, tools, profile)]
 
 
 def mount_states(
@@ -46,7 +54,7 @@ def print_who_sees(
     seen: dict[str, dict[str, Any]] = {}
     for name, tools in added.items():
         hidden_by = {profile: _hidden_by(profiles, tools, profile) for profile in profiles.by_id}
-        shown = [profile for profile, reason in hidden_by.items() if not reason]
+        shown = shown_in(profiles, tools)
         print(f"{name}: shown in the profiles {', '.join(shown)}" if shown else f"{name}: no profile shows it")
         blind = [each for each in clients if hidden_by.get(each["profile"])]
         for each in blind:

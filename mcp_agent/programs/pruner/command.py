@@ -21,7 +21,7 @@ from mcp_agent.process.logs import event, logging_to, standard_error
 from mcp_agent.process.memory import limit_arenas
 from mcp_agent.programs.pruner.pruner_methods import PRUNING, READING, PruningMethods, ReadingMethods
 from mcp_agent.security import addresses, auth_tokens, state_folder
-from mcp_agent.settings import DEFAULT_SERVICE, PRUNER_SETTINGS
+from mcp_agent.settings import DEFAULT_SERVICE, PRUNER_SETTINGS, BadConfig
 from registry.user_error import UserError
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,11 @@ def _log_the_end() -> Iterator[None]:
 def _load_config() -> Config:
     """The pruner's settings and the state folder. The daemon's other variables do not count here."""
     names = (_STATE_VARIABLE, *(setting.variable for setting in PRUNER_SETTINGS))
-    config = load({}, {name: os.environ[name] for name in names if name in os.environ})
+    try:
+        config = load({}, {name: os.environ[name] for name in names if name in os.environ})
+    except BadConfig as error:
+        event(log, logging.WARNING, "mcp_pruner.config_invalid", message=str(error))
+        raise
     state_folder.secure_state_dir(config)
     if (problem := state_folder.exposure(config)) is not None:
         event(log, logging.WARNING, "security.state_is_open", message=problem)

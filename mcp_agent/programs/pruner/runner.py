@@ -13,21 +13,19 @@ No state is entered twice. The run goes on without the pruner in each of them.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from msgspec import Struct
 
-from mcp_agent.process.logs import event
+from mcp_agent.config import load
 from mcp_agent.settings import DEFAULT_SERVICE, BadConfig, parse_service_url
 from tools.sessions import process_end, process_tree
-
-log = logging.getLogger(__name__)
 
 RunState = Literal[
     "run:init",
@@ -41,6 +39,7 @@ RunState = Literal[
 SERVER_NAME = "pruner"
 _ENABLED = "JEEVES_PRUNER_ENABLED"
 _URL = "JEEVES_PRUNER_URL"
+_TIMEOUT = "PRUNER_TIMEOUT_MS"
 _PATH = "JEEVES_MCP_PRUNER_PATH"
 _TRUE = frozenset(("1", "true", "yes", "on"))
 _PROGRAM = "mcp-pruner"
@@ -61,19 +60,23 @@ class McpServer(Struct, frozen=True):
 class PrunerRun:
     """One phase of a provider. `mcp_servers` is what to give it; the methods are what to tell us of it."""
 
-    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
-        """Decide whether the agent gets the pruner for its work in `folder`."""
+    def __init__(self, environment: Mapping[str, str], folder: Path, events: TextIO | None = None) -> None:
+        """Decide whether the agent gets the pruner for its work in `folder`.
+
+        Events are JSON lines on `events`, or else on standard error, however the runner logs by itself.
+        """
+        self._events = events
         self.state: RunState = "run:init"
         self.mcp_servers: dict[str, McpServer] = {}
         self._folder = folder
         self._remaining: process_tree.ProcessId | None = None
-        if environment.get(_ENABLED, "").strip().lower() not in _TRUE:
+        if not is_enabled(environment):
             self._disable("config_disabled")
             return
         try:
             server = pruner_server(environment, folder)
         except BadConfig as error:
-            event(log, logging.WARNING, "mcp_pruner.config_invalid", message=str(error))
+            self._event("warn", "mcp_pruner.config_invalid", message=str(error))
             self._disable("config_invalid")
             return
         self.mcp_servers = {SERVER_NAME: server}
@@ -83,13 +86,13 @@ class PrunerRun:
         """The provider has its MCP servers."""
         self._expect("run:mcp_pruner_starting")
         self.state = "run:mcp_pruner_running"
-        event(log, logging.INFO, "mcp_pruner.ready", root=str(self._folder))
+        self._event("info", "mcp_pruner.ready", root=str(self._folder))
 
     def failed_to_start(self, message: str) -> None:
         """The provider could not start the server, or not reach it."""
         self._expect("run:mcp_pruner_starting")
-        event(log, logging.WARNING, "mcp_pruner.spawn_error", message=message)
-        event(log, logging.WARNING, "mcp_pruner.start_failed", message=message)
+        self._event("warn", "mcp_pruner.spawn_error", message=message)
+        self._event("warn", "mcp_pruner.start_failed", message=message)
         self._disable("start_failed")
 
     def failed(
@@ -105,7 +108,7 @@ class PrunerRun:
         self.state = "run:mcp_pruner_degraded"
         self.mcp_servers = {}
         known: dict[str, Any] = {"reason": reason, "exit_code": exit_code, "signal": signal}
-        event(log, logging.WARNING, "mcp_pruner.degraded", **{k: v for k, v in known.items() if v is not None})
+        self._event("warn", "mcp_pruner.degraded", **{k: v for k, v in known.items() if v is not None})
         if pid is not None and (began := process_tree.start_time(pid)) is not None:
             # With the moment of its start: by the end of the phase the number may be another process's.
             self._remaining = process_tree.ProcessId(pid, began)
@@ -116,21 +119,31 @@ class PrunerRun:
             self.failed_to_start("the phase ended before the server was there")
         state, self.state = self.state, "run:shutdown"
         if state == "run:mcp_pruner_disabled":
-            event(log, logging.INFO, "mcp_pruner.not_running")
+            self._event("info", "mcp_pruner.not_running")
         elif state == "run:mcp_pruner_degraded":
             remaining = self._remaining
             if remaining is not None:
                 process_end.end_blocking(process_end.OneProcess(remaining), _GRACE_S)
-            event(log, logging.INFO, "mcp_pruner.shutdown_after_degraded")
+            self._event("info", "mcp_pruner.shutdown_after_degraded")
+
+    def _event(self, level: Literal["info", "warn"], name: str, **facts: Any) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"ts": at, "level": level, "event": name, **({"data": facts} if facts else {})}
+        print(json.dumps(line), file=self._events or sys.stderr, flush=True)
 
     def _disable(self, reason: Literal["config_disabled", "config_invalid", "start_failed"]) -> None:
         self.state = "run:mcp_pruner_disabled"
         self.mcp_servers = {}
-        event(log, logging.INFO, "mcp_pruner.disabled", reason=reason)
+        self._event("info", "mcp_pruner.disabled", reason=reason)
 
     def _expect(self, state: RunState) -> None:
         if self.state != state:
             raise RuntimeError(f"this is for {state}, and the run is in {self.state}")
+
+
+def is_enabled(environment: Mapping[str, str]) -> bool:
+    """Whether the agents of a runner get the pruner."""
+    return environment.get(_ENABLED, "").strip().lower() in _TRUE
 
 
 def pruner_server(environment: Mapping[str, str], folder: Path) -> McpServer:
@@ -139,6 +152,7 @@ def pruner_server(environment: Mapping[str, str], folder: Path) -> McpServer:
         url = parse_service_url(environment.get(_URL, DEFAULT_SERVICE))
     except ValueError as error:
         raise BadConfig(f"{_URL}: {error}") from None
+    load({}, {name: environment[name] for name in (_TIMEOUT,) if name in environment})
     if not folder.is_dir():
         raise BadConfig(f"the agent's working directory {folder} is not a folder")
     env = {"PRUNER_URL": url, "MCP_PRUNER_CWD": str(folder.absolute())}

@@ -89,7 +89,9 @@ def test_the_examples_of_the_specification_run_as_they_stand(served: Pruner) -> 
     ]
     pruned = _shell(pruning, served)
     assert (pruned["stats"]["original_lines"], pruned["warnings"]) == (4, [])
-    assert "1│ L1" in pruned["pruned_text"].split("\n")
+    marker = f"⟦PRUNÉ: prune_id={pruned['prune_id']} lignes 2-4 (3) raison=accessoire⟧"
+    assert pruned["pruned_text"] == f"1│ L1\n{marker}"
+    assert pruned["stats"]["pruned_ratio"] == 0.75
     recovered = _shell(recovering.replace("prn_...", pruned["prune_id"]), served)
     assert recovered == {
         "raw_text": "1│ L1\n2│ L2\n3│ L3\n4│ L4",
@@ -152,7 +154,8 @@ def test_protected_blocks_stay_whole(served: Pruner) -> None:
     [
         ({"options": {**OPTIONS, "min_keep_lines": 10_000}}, "constraints_unmet"),
         ({"text": "word " * 20_001}, "input_too_large"),
-        ({"text": CODE * 30, "options": {**OPTIONS, "timeout_ms": 1}}, "timeout"),
+        ({"options": {**OPTIONS, "timeout_ms": 1}}, "timeout"),
+        ({"text": "L1\nL2\nL3", "options": {**OPTIONS, "min_keep_lines": 1, "timeout_ms": 1}}, "timeout"),
     ],
 )
 def test_what_cannot_be_pruned_comes_back_whole_with_a_warning(
@@ -358,9 +361,10 @@ def test_a_variable_that_cannot_be_used_is_told_and_nothing_starts(home: Path, n
     done = subprocess.run(
         [PRUNER, "http"], env=clean(home, {name: value}), capture_output=True, timeout=PATIENCE_S, check=False
     )
-    line = json.loads(done.stderr)
-    assert (done.returncode, done.stdout, line["event"]) == (2, b"", "mcp_pruner.start_failed")
-    assert name in line["data"]["message"]
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert [line["event"] for line in lines] == ["mcp_pruner.config_invalid", "mcp_pruner.start_failed"]
+    assert all(name in line["data"]["message"] for line in lines)
 
 
 def test_its_end_is_told_with_how_long_it_served(tmp_path: Path) -> None:

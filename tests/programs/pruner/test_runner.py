@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_agent.process.logs import logging_to
 from mcp_agent.programs.pruner.runner import McpServer, PrunerRun, codex_overrides
 from tests.support import ROOT
 from tests.support.pruner_http import PRUNER, clean
@@ -22,27 +20,17 @@ from tests.support.waiting import PATIENCE_S
 
 _ON = {"JEEVES_PRUNER_ENABLED": "true"}
 
-# Ends the logging and gives what was logged: each event with its level and data.
+# What was logged since the last call: each event with its level and data.
 Logged = Callable[[], list[tuple[str, str, dict[str, Any]]]]
 
 
 @pytest.fixture
-def logged() -> Iterator[Logged]:
-    stream = io.StringIO()
-    logging = logging_to(stream, "info")
-    logging.__enter__()
-    is_open = True
-
+def logged(capsys: pytest.CaptureFixture[str]) -> Logged:
     def lines() -> list[tuple[str, str, dict[str, Any]]]:
-        nonlocal is_open
-        is_open = False
-        logging.__exit__(None, None, None)
-        told = [json.loads(line) for line in stream.getvalue().splitlines()]
+        told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
         return [(line["event"], line["level"], line.get("data", {})) for line in told]
 
-    yield lines
-    if is_open:
-        logging.__exit__(None, None, None)
+    return lines
 
 
 def begun(server: McpServer, home: Path) -> subprocess.Popen[str]:
@@ -135,6 +123,7 @@ def test_the_service_is_the_usual_one_unless_another_is_named(tmp_path: Path) ->
             "http://user:secret@pruner:8000",
             "JEEVES_PRUNER_URL: a URL with a user name or a password in it cannot be asked",
         ),
+        ("PRUNER_TIMEOUT_MS", "abc", "PRUNER_TIMEOUT_MS: needs a whole number from 100 to 300000, not 'abc'"),
         ("JEEVES_MCP_PRUNER_PATH", "/no/such/program", "JEEVES_MCP_PRUNER_PATH: /no/such/program is not a program"),
     ],
 )
@@ -267,3 +256,19 @@ def test_the_example_hands_an_agent_the_pruner(home: Path) -> None:
         check=False,
     )
     assert (done.stdout, done.returncode) == ("bash grep read\nrun:shutdown\n", 0), done.stderr
+    (line,) = map(json.loads, done.stderr.splitlines())
+    assert (line["event"], line["data"]) == ("mcp_pruner.ready", {"root": str(home)})
+
+
+def test_without_the_switch_the_example_says_why_in_a_json_line(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/pruning/runner.py", "true"],
+        capture_output=True,
+        text=True,
+        env=clean(home),
+        cwd=home,
+        timeout=PATIENCE_S * 4,
+        check=False,
+    )
+    events = [(line["event"], line.get("data")) for line in map(json.loads, done.stderr.splitlines())]
+    assert events == [("mcp_pruner.disabled", {"reason": "config_disabled"}), ("mcp_pruner.not_running", None)]

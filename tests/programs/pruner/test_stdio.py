@@ -13,6 +13,7 @@ import pytest
 from mcp_agent import __version__
 from tests.support.pruner_http import PRUNER, clean
 from tests.support.pruner_stdio import Reader, reader
+from tests.support.pruning_service import service
 from tests.support.waiting import PATIENCE_S
 
 CODE = "\n".join(f"def step_{n}(pool):\n    value = pool.take({n})\n    return value + {n}\n" for n in range(100))
@@ -208,6 +209,17 @@ def test_bash_keeps_the_beginning_of_a_long_output(served: Reader) -> None:
     assert (result["stdout"], result["truncated"]) == (whole[:1024], True)
 
 
+@pytest.mark.parametrize(("out", "err"), [(5000, 5000), (5000, 100), (100, 5000), (1024, 1), (512, 512), (10, 10)])
+def test_both_streams_of_bash_together_stay_below_the_cap(served: Reader, out: int, err: int) -> None:
+    """Each may have half of it, and what the other does not need."""
+    command = f"printf '%{out}s' '' | tr ' ' o; printf '%{err}s' '' | tr ' ' e >&2"
+    result = served.call("bash", command=command, max_output_bytes=1024)
+    assert set(result["stdout"] + result["stderr"]) == {"o", "e"}
+    sizes = len(result["stdout"]), len(result["stderr"])
+    assert sizes == (min(out, max(512, 1024 - err)), min(err, max(512, 1024 - out)))
+    assert result["truncated"] == (out + err > 1024)
+
+
 def test_bash_does_not_start_outside_the_root(served: Reader, root: Path) -> None:
     (root / "away").symlink_to("/")
     for cwd in ("away", "away/tmp", "missing", "long.py"):
@@ -295,18 +307,48 @@ def test_the_log_is_json_lines_and_the_protocol_has_stdout_to_itself(tmp_path: P
 
 
 def test_the_log_follows_a_request_from_its_arrival_to_its_answer(tmp_path: Path, root: Path) -> None:
-    with reader(tmp_path, root, PRUNER_URL="") as served:
-        served.call("read", file_path="src/app.py")
+    with service() as remote, reader(tmp_path, root, PRUNER_URL=remote.url) as served:
+        (root / "text.txt").write_text("é\n" * 100)
+        served.call("read", file_path="text.txt", context_focus_question="what is it?")
     lines = [line for line in served.log("mcp_pruner.stopped") if "request_id" in line]
     assert [line["event"] for line in lines] == [
         "tool.request_received",
         "tool.exec_start",
         "tool.exec_ok",
+        "pruner.call_start",
+        "pruner.call_ok",
         "tool.respond_ok",
     ]
     assert len({line["request_id"] for line in lines}) == 1
     assert {line["data"]["tool"] for line in lines} == {"read"}
-    assert lines[-1]["data"]["mode"] == "raw"
+    assert lines[2]["data"]["bytes"] == lines[3]["data"]["input_bytes"] == 300, "what the tool has read"
+    assert lines[2]["data"]["duration_ms"] >= 0
+    assert lines[-1]["data"]["mode"] == "pruned"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read", {"file_path": "../x"}),
+        ("bash", {"command": "pwd", "cwd": "../x"}),
+        ("bash", {"command": "pwd", "env": {"lower": "x"}}),
+        ("grep", {"pattern": "a", "path": "b", "paths": ["c"]}),
+    ],
+)
+def test_no_tool_starts_with_arguments_that_do_not_fit(
+    tmp_path: Path, root: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    with reader(tmp_path, root) as served:
+        assert served.call(tool, **arguments)["code"] == -32602
+    events = [line["event"] for line in served.log("mcp_pruner.stopped") if "request_id" in line]
+    assert events == ["tool.request_received", "tool.request_invalid"]
+
+
+def test_a_command_that_fails_did_not_go_well_in_the_log(tmp_path: Path, root: Path) -> None:
+    with reader(tmp_path, root) as served:
+        served.call("bash", command="exit 3")
+    events = [line["event"] for line in served.log("mcp_pruner.stopped") if "request_id" in line]
+    assert events == ["tool.request_received", "tool.exec_start", "tool.exec_failed"]
 
 
 def test_an_answer_that_nobody_takes_is_in_the_log(tmp_path: Path, root: Path) -> None:
@@ -341,13 +383,10 @@ def test_a_variable_that_cannot_be_used_is_told_and_nothing_starts(home: Path, n
     done = subprocess.run(
         [PRUNER], env=clean(home, {name: value}), capture_output=True, timeout=PATIENCE_S, input=b"", check=False
     )
-    line = json.loads(done.stderr)
-    assert (done.returncode, done.stdout, line["event"], name in line["data"]["message"]) == (
-        2,
-        b"",
-        "mcp_pruner.start_failed",
-        True,
-    )
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert [line["event"] for line in lines] == ["mcp_pruner.config_invalid", "mcp_pruner.start_failed"]
+    assert all(name in line["data"]["message"] for line in lines)
 
 
 def test_what_is_cut_is_not_said_to_be_read_by_a_tool_that_is_not_there(served: Reader, root: Path) -> None:
@@ -355,3 +394,4 @@ def test_what_is_cut_is_not_said_to_be_read_by_a_tool_that_is_not_there(served: 
     read = served.call("read", file_path="large.txt", max_output_bytes=10 * 1024 * 1024)
     assert read["result_bytes"] > 1_000_000
     assert read["hint"] == "Ask for less at once."
+    assert "artifactRef" not in read, "nothing here could read it"

@@ -9,10 +9,12 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.bench import Bench
+from tests.support.daemon import Daemon
 from tests.support.waiting import eventually
 from tools.filesystem.patch.regexes import find_all
 from tools.kit.errors import TooLarge
@@ -100,7 +102,7 @@ def test_a_dry_run_tells_and_writes_nothing(bench: Bench) -> None:
         "after_excerpt": "def gamma(x):",
     }
     assert (second["operation"], second["changed"]) == ("insert_before", False)
-    assert done["operations_applied"] == 1
+    assert (done["operations_applied"], done["diff"]) == (0, ""), "all of them or none"
     assert "undo_id" not in done
     assert (path.read_text(), bench.journal.entries()) == (CODE, [])
 
@@ -274,3 +276,77 @@ print(done["diff"].count("@@"), peak_kb() - before)
     assert lines[350_001] == b"line 0350001 " + b"y" * 60 + b"\r\n"
     operation = {"type": "replace_first", "pattern": "a\nb", "replacement": ""}
     assert bench.error("fs_patch", path="large", operations=[operation]).code == "TOO_LARGE"
+
+
+# On the wire
+
+
+async def patch_on_the_wire(daemon: Daemon, path: Path, *operations: dict[str, Any], **more: Any) -> dict[str, Any]:
+    call = {"path": str(path), "operations": list(operations), **more}
+    answer = await daemon.rpc("tools/call", name="fs_patch", arguments=call)
+    told: dict[str, Any] = answer["result"]["structuredContent"]
+    return told
+
+
+@pytest.mark.parametrize(
+    ("operations", "applied", "changed"),
+    [
+        ([("foo", "bar")], 1, [True]),
+        ([("foo", "foo")], 1, [False]),
+        ([("foo", "bar"), ("bar", "baz")], 2, [True, True]),
+        ([("foo", "bar"), ("foo", "baz")], 0, [True, False]),
+        ([("nowhere", "x")], 0, [False]),
+    ],
+)
+async def test_a_dry_run_says_what_the_call_itself_would_do(
+    shared_daemon: Daemon, tmp_path: Path, operations: list[tuple[str, str]], applied: int, changed: list[bool]
+) -> None:
+    path = tmp_path / "x"
+    path.write_text("one foo\n")
+    wanted = [{"type": "replace_first", "pattern": old, "replacement": new} for old, new in operations]
+    dry = await patch_on_the_wire(shared_daemon, path, *wanted, dry_run=True)
+    assert (dry["operations_applied"], [each["changed"] for each in dry["preview"]]) == (applied, changed)
+    done = await patch_on_the_wire(shared_daemon, path, *wanted)
+    assert ("error" in done) == (applied == 0)
+    assert (done.get("operations_applied", 0), done.get("diff", "")) == (applied, dry["diff"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_told"), [(r"fo+\(\d", True), (r"f.o\(", True), ("f00(1", False), ("(a+)+$x", False), ("fo", None)]
+)
+async def test_a_text_that_would_match_as_a_regex_says_so(
+    shared_daemon: Daemon, tmp_path: Path, pattern: str, is_told: bool | None
+) -> None:
+    path = tmp_path / "x"
+    path.write_text("one foo(1)\n")
+    operation = {"type": "replace_all", "pattern": pattern, "replacement": "y"}
+    done = await patch_on_the_wire(shared_daemon, path, operation)
+    if is_told is None:
+        assert done["operations_applied"] == 1
+        return
+    assert (done["error"]["code"], "regex: true" in done["error"]["hint"]) == ("NO_MATCH", is_told)
+
+
+async def test_an_expected_count_holds_in_a_large_file_behind_other_operations(
+    shared_daemon: Daemon, tmp_path: Path
+) -> None:
+    """Seen: behind an operation with a regex, the matches beyond the first piece were not counted."""
+    path = tmp_path / "large"
+    line = "x" * 99
+    before = "\n".join(["needle 1", *[line] * 100_000, "needle 2", *[line] * 100_000, "needle 3", "five 5"])
+    path.write_text(before)
+    assert path.stat().st_size > 16 * 1024 * 1024
+    by_regex = {"type": "replace_first", "pattern": "five \\d", "replacement": "six", "regex": True}
+    renamed = {"type": "replace_all", "pattern": "needle", "replacement": "pin"}
+
+    def first(pattern: str, count: int) -> dict[str, Any]:
+        return {"type": "replace_first", "pattern": pattern, "replacement": "z", "expected_count": count}
+
+    for operations in ([by_regex, first("needle", 1)], [first("needle", 2)], [renamed, first("pin", 2)]):
+        done = await patch_on_the_wire(shared_daemon, path, *operations)
+        assert done["error"]["code"] == "COUNT_MISMATCH", done
+        assert "3 times" in done["error"]["message"]
+    assert path.read_text() == before
+    done = await patch_on_the_wire(shared_daemon, path, renamed, first("pin", 3), by_regex)
+    assert done["operations_applied"] == 3
+    assert path.read_text() == before.replace("needle", "pin").replace("pin", "z", 1).replace("five 5", "six")

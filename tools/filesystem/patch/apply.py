@@ -20,6 +20,7 @@ from tools.filesystem.patch.operations import (
     find_matches,
     foreign_group,
     make_edits,
+    matches_as_regex,
     view_of,
 )
 from tools.kit.errors import CountMismatch, NoMatch, NotEncodable, TooLarge, ToolError
@@ -52,10 +53,17 @@ class _Task(Struct, eq=False):
     needle: bytes | None
     count: int = 0
     is_done: bool = False
+    # Whether what it put there is something else than what was there.
+    has_changed: bool = False
     lines: list[int] = field(default_factory=list)
     before: str | None = None
     after: str | None = None
     problem: ToolError | None = None
+
+    @property
+    def only_counts(self) -> bool:
+        """Whether it has done its work, and only the number of further matches is of interest."""
+        return self.is_done and not self.step.takes_all and not self.step.is_insert
 
 
 class Patch(Struct, eq=False):
@@ -114,10 +122,10 @@ class Patch(Struct, eq=False):
         return found
 
     def previews(self) -> list[Preview]:
-        """What each operation would do, or why it would not."""
+        """What each operation would do, or why it would not, or not change anything."""
         previews: list[Preview] = []
         for task in self._tasks:
-            preview: Preview = {"operation": task.step.type, "changed": task.is_done}
+            preview: Preview = {"operation": task.step.type, "changed": task.has_changed}
             problem = self._problem(task)
             if problem is not None:
                 preview["changed"] = False
@@ -144,9 +152,12 @@ class Patch(Struct, eq=False):
         wanted = task.step.wanted
         near = nearest(showable(text), wanted) if text is not None else None
         kind = "the regex" if task.step.regex else "the text"
+        hint = "look at the nearest lines, or search with fs_grep" if near else "search with fs_grep"
+        if text is not None and matches_as_regex(task.step, text):
+            hint = "it is there as a regular expression: pass regex: true"
         return NoMatch(
             f"operation {task.number}: {kind} {wanted[:80]!r} is not in {self._shown}; nothing was changed",
-            hint="look at the nearest lines, or search with fs_grep" if near else "search with fs_grep",
+            hint=hint,
             fields={"nearest": near} if near else None,
         )
 
@@ -188,6 +199,9 @@ class Patch(Struct, eq=False):
 
     def _patch_piece(self, piece: bytes) -> bytes:
         if not self._is_whole and not self._may_match(piece):
+            for task in self._tasks:
+                if task.only_counts and task.needle is not None:
+                    task.count += piece.count(task.needle)
             lines = piece.count(b"\n")
             self._old_line += lines
             self._new_line += lines
@@ -202,6 +216,7 @@ class Patch(Struct, eq=False):
             edits = self._edits(task, text)
             if edits:
                 after = apply_edits(text, edits)
+                task.has_changed |= after != text
                 if self._is_dry and task.before is None:
                     is_behind = task.step.type == "insert_after"
                     task.before, task.after = _excerpts(text, after, edits[0], is_behind=is_behind)
@@ -227,23 +242,12 @@ class Patch(Struct, eq=False):
             ) from error
 
     def _may_match(self, piece: bytes) -> bool:
-        """Whether any operation has something to do here. Finished ones only count their matches."""
-        found = False
-        for task in self._tasks:
-            if task.needle is None:
-                return True
-            if task.is_done and not task.step.takes_all and not task.step.is_insert:
-                task.count += piece.count(task.needle)
-            elif task.needle in piece:
-                found = True
-        return found
+        """Whether any operation has something to do here, or must see the text to count its matches."""
+        return any(task.needle is None or (task.needle in piece and not task.only_counts) for task in self._tasks)
 
     def _edits(self, task: _Task, text: str) -> list[TextEdit]:
         """What an operation changes in `text`; its task is brought up to date."""
         step = task.step
-        if task.is_done and not step.takes_all and not step.is_insert and task.needle is not None:
-            # `_may_match` has counted.
-            return []
         view = view_of(text, step.wanted)
         matches = find_matches(step, view, by_line=not self._is_whole, deadline=self._deadline)
         task.count += len(matches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -10,10 +11,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 
 from tools.filesystem.patch.regexes import find_all
-from tools.kit.errors import InvalidParams
+from tools.kit.errors import InvalidParams, ToolError
 from tools.kit.params import Derived, Field
 
 _FOREIGN_GROUP = re.compile(r"\$(?:\d{1,2}|\{\w+\}|<\w+>)")
+
+# What is written otherwise in a regular expression than in a text.
+_REGEX_SIGN = re.compile(r"[\\.*+?|^$\[{(]")
+_REGEX_TRIAL_S = 1.0
 
 Type = Literal["replace_first", "replace_all", "insert_after", "insert_before"]
 
@@ -144,6 +149,17 @@ def find_matches(step: Step, view: View, *, by_line: bool, deadline: float) -> l
             found.append(TextEdit(at, at + len(wanted), step.put))
             at = text.find(wanted, at + len(wanted))
     return _whole_lines(text, found) if step.is_insert else found
+
+
+def matches_as_regex(step: Step, text: str) -> bool:
+    """Whether a text that is not there would be there if it were read as a regular expression."""
+    if step.regex or not _REGEX_SIGN.search(step.wanted):
+        return False
+    deadline = time.monotonic() + _REGEX_TRIAL_S
+    try:
+        return bool(find_all(text, step.wanted, None, expand_all=False, by_line=False, deadline=deadline))
+    except ToolError:
+        return False
 
 
 def make_edits(step: Step, view: View, chosen: list[TextEdit]) -> list[TextEdit]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
-from tools.pruning.engine.choice import Candidates, choose, choose_outline, runs
+from tools.pruning.engine.choice import Candidates, choose, choose_fewest, choose_outline, runs
 from tools.pruning.engine.evidence import Evidence, find_evidence, rare_lines
 from tools.pruning.engine.features import (
     code_line_features,
@@ -46,8 +46,8 @@ _SMALLEST_QUOTA = 0.05
 # The cost of a gap, in markers. A piece of code is of little use without the lines around it; a line of a log is of
 # some, and a paragraph stands alone.
 _GAP_MARKERS: dict[SourceType, float] = {"code": 2.65, "logs": 1.5, "docs": 1.0}
-# The share of the kept tokens that the outline may use. In documents it is small: a heading alone says little.
-_OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.10, "docs": 0.05}
+# The share of the kept tokens that the outline may use: in documents that of the titles, which their readers go by.
+_OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.10, "docs": 0.15}
 _LOG_REACH = 2
 _LOG_FLOOR = 0.02
 # Several questions about one file are common, and reading a text is more than half of the work.
@@ -116,13 +116,15 @@ def select(
         budget_tokens = _OUTLINE_SHARES[kind] * float(lines.tokens.sum()) * quota / counted
         must_keep |= choose_outline(parsed.structure, lines.tokens, worth, budget_tokens=budget_tokens)
     check()
-    kept = choose(
-        Candidates(worth=worth, tokens=lines.tokens, must_keep=must_keep, unit=parsed.unit, header=parsed.header),
-        quota=quota + total - counted,
-        top_price=_PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted),
-        gap_markers=_GAP_MARKERS[kind],
-        check=check,
+    candidates = Candidates(
+        worth=worth, tokens=lines.tokens, must_keep=must_keep, unit=parsed.unit, header=parsed.header
     )
+    price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
+    quota += total - counted
+    kept = choose(candidates, quota=quota, top_price=price, gap_markers=_GAP_MARKERS[kind], check=check)
+    if max_prune_ratio is not None and kept.all():
+        # No gap of so short a text is worth its marker, and yet the caller has said how much to drop.
+        kept = choose_fewest(candidates, quota)
     return Selection(dropped=_blocks_to_drop(kept, _REASONS[kind], lines), total_lines=total, source_type=kind)
 
 

@@ -86,7 +86,14 @@ def choose(
         enough = attempt
     else:
         few = attempt
-    return _top_up(few, enough, quota, candidates)
+    return _fill_short_gaps(_top_up(few, enough, quota, candidates), candidates.tokens)
+
+
+def choose_fewest(candidates: Candidates, quota: int) -> Bools:
+    """Keep what must stay, and of the rest the best runs up to the quota: for a text in which no gap is worth its
+    marker, and which is to be pruned all the same."""
+    few = _add_headers(candidates.must_keep, candidates.header)
+    return _top_up(few, np.ones_like(few), quota, candidates)
 
 
 def choose_outline(structure: Structure, tokens: Ints, worth: Floats, *, budget_tokens: float) -> Bools:
@@ -207,7 +214,7 @@ def _top_up(few: Bools, enough: Bools, quota: int, candidates: Candidates) -> Bo
         missing -= added
     has_unit = np.zeros_like(kept)
     has_unit[candidates.unit[kept]] = True
-    return _complete(has_unit[candidates.unit], candidates)
+    return _add_headers(has_unit[candidates.unit], candidates.header)
 
 
 def _complete(kept: Bools, candidates: Candidates) -> Bools:

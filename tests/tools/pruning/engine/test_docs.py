@@ -30,6 +30,18 @@ def test_a_kept_paragraph_has_its_heading(heading: str, first: str) -> None:
     assert first in kept
 
 
+@pytest.mark.parametrize("sections", [20, 60, 200])
+def test_titles_stay_as_far_as_their_share_goes(sections: int) -> None:
+    """Where one section has all that is asked for, its readers still see what the others are about."""
+    steps = [f"Read step {n} of this part with care." for n in range(15)]
+    about = [f"The watchdog listens on port {9100 + n}, where no other program may." for n in range(6 * sections)]
+    titles = [f"## Part {number}" for number in range(sections)]
+    lines = [line for n, title in enumerate(titles) for line in (title, "", *(about if n == 7 else steps), "")]
+    kept = kept_of(lines, "which port does the watchdog listen on?")
+    assert "## Part 7" in kept
+    assert sum(line in titles for line in kept) > 0.45 * sections
+
+
 def test_a_hash_inside_a_code_block_is_no_heading() -> None:
     lines = manual("## {}")
     at = lines.index("To monitor the product, read step 9 with care.")
