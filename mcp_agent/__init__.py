@@ -10,3 +10,5 @@ MOUNTED_BY_HEADER = b"x-mcp-agent-mounted-by"
 MOUNTED_BY_VARIABLE = "MCP_AGENT_MOUNTED_BY"
 # Sent by the bridge of `stdio --attach`: its client has a pipe, where output is rate-limited.
 BRIDGE_HEADER = b"x-mcp-agent-bridge"
+# Sent by that bridge and by `token header`: the folder that the client was started in, percent-encoded.
+FOLDER_HEADER = b"x-mcp-agent-folder"

@@ -15,6 +15,7 @@ from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Gate, Grant, Shape
 from registry.profiles import Form
 from tools.context import LogLevel, ToolContext
+from tools.files.paths import OpenPaths
 from tools.kit.errors import ToolError
 from tools.kit.results import Result
 from tools.kit.rules import NOTHING, Deny, merge
@@ -45,6 +46,8 @@ class Caller(Struct, frozen=True):
     connection: str = ""
     chat: str = ""
     user: str = ""
+    # The folder that the client works in, if it runs on this machine or came through a bridge of ours.
+    folder: str = ""
     # Of a token that has one.
     token_id: str = ""
     # What passed the call on and vouches for all the rest, as the audit log names it: its kind and its name.
@@ -111,12 +114,13 @@ class SharedContext(Struct, frozen=True):
     # Whether the contract of the pruning tools holds to the letter on every wire, as in `mcp-pruner`.
     is_literal: bool = False
 
-    def for_call(self, call: Call, grant: Grant) -> ToolContext:
-        """What the tool of this call is handed."""
+    def for_call(self, call: Call, grant: Grant, paths: OpenPaths | None = None) -> ToolContext:
+        """What the tool of this call is handed. `paths` begin where those of its conversation do."""
         shared, caller, deny = self.tools, call.caller, grant.deny
+        paths = paths or shared.paths
         return ToolContext(
             call_id=call.id,
-            paths=shared.paths if deny.paths is None else shared.paths.denying(deny.paths),
+            paths=paths if deny.paths is None else paths.denying(deny.paths),
             commands=deny.commands,
             report=call.report or shared.report,
             tell=call.tell or shared.tell,

@@ -17,6 +17,7 @@ from mcp_agent.answers.pages import is_cursor
 from mcp_agent.answers.reply import NO_REMARKS, Remarks, ToolReply
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
 from mcp_agent.calls.contract import INVALID_PARAMS, ContractError, Refused, contract_of
+from mcp_agent.calls.conversations import Conversations
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
 from mcp_agent.process.logs import event
 from registry.gate import Gate, Grant, UnknownTool
@@ -47,6 +48,7 @@ class Dispatcher:
         self._answers = answers
         self._threads = threads
         self._observers = observers
+        self._conversations = Conversations(context.tools.paths)
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
@@ -102,14 +104,15 @@ class Dispatcher:
             return await self._fail(error, self._answers.budget(call, None, self._gate.form(call.caller.access)))
         if call.narrowing is not None:
             tool, grant = call.narrowing.narrow(tool, grant)
-        context = self._context.for_call(call, grant)
+        paths, news = await self._conversations.begin(call)
+        context = self._context.for_call(call, grant, paths)
         is_short = grant.form == "compact"
         contract = contract_of(tool, call.caller, is_literal=self._context.is_literal, is_short=is_short)
         is_never_cut = contract is not None and contract.is_never_cut
         budget = self._answers.budget(call, tool, grant.form, is_never_cut=is_never_cut)
         arguments: dict[str, Any] = {}
         question: str | None = None
-        remarks = NO_REMARKS
+        remarks = Remarks(news)
         try:
             if tool.takes_cursor and (cursor := _host_cursor(call, tool)) is not None:
                 # The next page of an earlier result. The tool is not run: a command does not run again.
@@ -118,7 +121,7 @@ class Dispatcher:
                 arguments, notes = tool.parse_tolerantly(call.arguments, habits=call.caller.is_on_mcp)
             else:
                 arguments, notes = contract.parse(call.arguments)
-            remarks = Remarks(notes)
+            remarks = Remarks([*news, *notes])
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
             if question is None and not budget.text.is_message:
                 context.text_room = budget.text.below_header

@@ -316,6 +316,7 @@ class Subscription:
         """A new subscription with what is pending here; this one ends without giving it."""
         successor = Subscription(self._hub, self.cursor, may_hear or self._may_hear, is_rated or self._is_rated)
         successor._pending, self._pending = self._pending, {}
+        successor._answers, self._answers = self._answers, deque()
         successor._allowance, successor._sent_at = self._allowance, self._sent_at
         successor._woken.set()
         self.cursor = OutputCursor()

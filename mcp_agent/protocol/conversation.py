@@ -43,6 +43,9 @@ class Conversation(Struct, eq=False):
     # The form of session events that the connection asks for; None: the one that its client understands.
     events: EventForm | None = None
     watched: set[str] = field(default_factory=set)
+    # Whether the client says which folders it works in, and the first of them, as a path.
+    has_roots: bool = False
+    root: str = ""
     # Whether a bridge of ours carries its events to a pipe.
     is_bridged: bool = False
 

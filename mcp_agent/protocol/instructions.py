@@ -38,6 +38,7 @@ _SHORT = (
     "Results are kept short: read `summary` first. The same tool with cursor: the nextCursor goes on, without doing "
     "anything again; artifactRef has all of it."
 )
+_OR_YOURS = ", or from your own folder where the first result says so"
 _MOST_COMMAND = 60
 
 
@@ -56,12 +57,14 @@ def instructions(
     working_directory: Path | None,
     live_sessions: Sequence[LiveSession] = (),
     *,
+    names_folder: bool = False,
     is_child: bool = False,
 ) -> str:
     """A dozen lines at most; the first says enough for a client that keeps only the first.
 
     Nothing in them changes by itself with time: a prompt cache lasts only as long as they stay the same. With
-    `is_child`, the client has started us. Without a working directory, the tools are those of a fleet.
+    `is_child`, the client has started us; with `names_folder` it says where it works.
+    Without a working directory, the tools are those of a fleet.
     """
     seen = {tool.category for tool in gate.visible(access)}
     if working_directory is None:
@@ -69,7 +72,8 @@ def instructions(
     else:
         first = [
             _ON_STDIO if is_child else _OVER_HTTP,
-            f"Relative paths count from {working_directory}; results give absolute ones.",
+            f"Relative paths count from {working_directory}{_OR_YOURS if names_folder else ''}; "
+            "results give absolute ones.",
         ]
     lines = [
         *first,

@@ -171,6 +171,8 @@ class Methods:
         request.conversation.version = eras.negotiate_version(params["protocolVersion"])
         request.conversation.client = eras.client_name(params.get("clientInfo"))
         request.conversation.client_version = eras.client_version(params.get("clientInfo"))
+        capabilities = params.get("capabilities")
+        request.conversation.has_roots = isinstance(capabilities, dict) and isinstance(capabilities.get("roots"), dict)
         self._on_connect(
             request.caller.with_client(request.conversation.client),
             request.conversation.client_version,
@@ -203,6 +205,7 @@ class Methods:
             caller.access,
             self._working_directory,
             self._live_sessions(),
+            names_folder=bool(caller.folder) or (request.conversation is not None and request.conversation.has_roots),
             is_child=caller.transport == "stdio",
         )
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote_to_bytes
 
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_agent import MOUNTED_BY_HEADER
+from mcp_agent import FOLDER_HEADER, MOUNTED_BY_HEADER
 from mcp_agent.calls.call import Caller
 from mcp_agent.protocol import jsonrpc
+from mcp_agent.security.addresses import is_loopback
 from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.guard import MOST_BODY_BYTES
 from registry.gate import Access
@@ -171,8 +172,12 @@ def principal(scope: Scope) -> Principal:
     return found
 
 
-def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None = None, connection: str = "") -> Caller:
+def caller(
+    scope: Scope, transport: str, *, client: str = "", form: Form | None = None, connection: str = "", root: str = ""
+) -> Caller:
     """The caller behind a request, bound by its token's profile and by the profile in the URL, if there is one.
+
+    `root` is the first root that the client has declared, as a path.
 
     How results are written: the wire's own way, else what the connection's header says, else what the token says.
     """
@@ -185,7 +190,13 @@ def caller(scope: Scope, transport: str, *, client: str = "", form: Form | None 
     chat = _claim(headers, _CHAT_HEADERS_BESIDE_CONNECTION if connection else _CHAT_HEADERS)
     user = _claim(headers, _USER_HEADERS)
     access = Access(who.profile, narrowed_to, MOUNTED_BY_HEADER not in headers)
-    return Caller(who.name, access, transport, client, form, connection, chat, user, token_id=who.id)
+    folder = ""
+    if root or FOLDER_HEADER in headers:
+        address = scope.get("client")
+        # A folder of another machine means nothing here.
+        if address is not None and is_loopback(address[0]):
+            folder = root or unquote_to_bytes(headers[FOLDER_HEADER]).decode("utf-8", "surrogateescape")
+    return Caller(who.name, access, transport, client, form, connection, chat, user, folder, token_id=who.id)
 
 
 def _claim(headers: Mapping[bytes, bytes], names: tuple[bytes, ...]) -> str:

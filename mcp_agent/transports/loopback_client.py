@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 import urllib.parse
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 
 import httptools
+
+from mcp_agent import FOLDER_HEADER
 
 _READ_BYTES = 65_536
 
@@ -84,6 +88,17 @@ class Response:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             raise ConnectionError(f"the daemon's answer cannot be read: {error}") from None
+
+
+def folder_headers() -> dict[str, str]:
+    """Name the folder that the client has started us in. Over SSH, the home folder is nobody's choice."""
+    try:
+        folder = Path.cwd()
+    except OSError:
+        return {}
+    if "SSH_CONNECTION" in os.environ and folder == Path.home():
+        return {}
+    return {FOLDER_HEADER.decode(): urllib.parse.quote(os.fsencode(folder))}
 
 
 @contextlib.asynccontextmanager

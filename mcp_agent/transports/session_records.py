@@ -35,15 +35,21 @@ class SessionRecord(Struct, frozen=True):
     client_version: str
     version: str
     log_level: str | None
+    root: str = ""
 
     @classmethod
     def of(cls, owner: str, conversation: Conversation) -> SessionRecord:
         return cls(
-            owner, conversation.client, conversation.client_version, conversation.version, conversation.log_level
+            owner,
+            conversation.client,
+            conversation.client_version,
+            conversation.version,
+            conversation.log_level,
+            conversation.root,
         )
 
     def conversation(self) -> Conversation:
-        return Conversation(self.version, self.client, self.client_version, self.log_level)
+        return Conversation(self.version, self.client, self.client_version, self.log_level, root=self.root)
 
 
 class SessionRecords:

@@ -23,7 +23,7 @@ from mcp_agent.process import signals
 from mcp_agent.process.logs import event
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, Message, RpcError
-from mcp_agent.transports.loopback_client import NotSent, Response, send
+from mcp_agent.transports.loopback_client import NotSent, Response, folder_headers, send
 from mcp_agent.transports.stdio import StdoutWriter, claim_stdout, read_lines
 
 log = logging.getLogger(__name__)
@@ -66,6 +66,7 @@ class _Bridge:
         self._listening: asyncio.Task[None] | None = None
         # One pipe is one conversation, however many sessions it takes.
         self._conversation = secrets.token_hex(16)
+        self._folder = folder_headers()
         # A daemon that has mounted this bridge says who it is, so that loops end.
         by = os.environ.get(MOUNTED_BY_VARIABLE)
         self._mounted_by = {} if by is None else {MOUNTED_BY_HEADER.decode(): by}
@@ -215,6 +216,7 @@ class _Bridge:
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
             "X-Session-Id": self._conversation,
+            **self._folder,
             **self._mounted_by,
         }
         if message is not None and eras.is_stateless(message):

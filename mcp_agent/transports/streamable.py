@@ -6,7 +6,9 @@ import logging
 import time
 from collections.abc import AsyncGenerator
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
+import orjson
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import BRIDGE_HEADER, MOUNTED_BY_HEADER
@@ -51,6 +53,11 @@ _ALLOW = {"allow": "GET, POST, DELETE"}
 # From this version on, clients understand an event without a message.
 _PRIMING_SINCE = "2025-11-25"
 _MOUNTED_ITSELF = "this daemon has mounted itself: its URL is its own; it already has all of these tools"
+# The one request that we make of clients: which folders they work in.
+_ROOTS_ID = "mcp-agent-roots"
+_ASK_ROOTS = orjson.dumps({"jsonrpc": "2.0", "id": _ROOTS_ID, "method": "roots/list"})
+_ROOTS_ARE_NEW = ("notifications/initialized", "notifications/roots/list_changed")
+_MOST_ROOT_CHARS = 4_096
 _OPEN_FIRST = "send initialize again to open a new session"
 
 
@@ -105,6 +112,8 @@ class StreamableHttp:
             await send_json(send, 400, jsonrpc.failure(jsonrpc.id_of(value), error))
             return
         if message is None:
+            if value.get("id") == _ROOTS_ID and (session := self._session(scope, None)) is not None:
+                self._take_roots(session, value.get("result"))
             await send_empty(send, 202)
             return
         version = header_text(scope, b"mcp-protocol-version")
@@ -178,10 +187,13 @@ class StreamableHttp:
         if message.id is None:
             if session is not None and message.method == "notifications/cancelled":
                 _cancel(session, message)
+            is_new = conversation.has_roots and message.method in _ROOTS_ARE_NEW
+            if session is not None and is_new and not session.subscription.unsent:
+                session.subscription.put_answer(message_frame(_ASK_ROOTS))
             await send_empty(send, 202)
             return
         connection = session.id if session else ""
-        who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection)
+        who = caller(scope, _TRANSPORT, client=conversation.client, connection=connection, root=conversation.root)
         request = McpRequest(message, who, conversation, exchange.notify)
         if session is None:
             await exchange.run(message.id, self._methods.answer(request))
@@ -269,6 +281,14 @@ class StreamableHttp:
             return
         self._sessions.end(session)
         await send_empty(send, 204)
+
+    def _take_roots(self, session: HttpSession, result: Any) -> None:
+        """Remember the first folder that the client says it works in."""
+        roots = result.get("roots") if isinstance(result, dict) else None
+        uris = [each.get("uri") for each in roots if isinstance(each, dict)] if isinstance(roots, list) else []
+        paths = (unquote(urlsplit(uri).path) for uri in uris if isinstance(uri, str) and uri.startswith("file:"))
+        session.conversation.root = next(paths, "")[:_MOST_ROOT_CHARS]
+        self._sessions.remember(session)
 
     def _session(self, scope: Scope, version: str | None) -> HttpSession | None:
         """The session that a request names; None if it names none, or none of this token."""

@@ -459,7 +459,7 @@ def test_on_a_machine_without_a_daemon_it_takes_a_url_and_a_token_file(user: Pat
     codex = tomllib.loads((user / ".codex/config.toml").read_text())["mcp_servers"]["devbox"]
     assert codex["url"] == "https://box.example:8765/mcp/lean"
     shown = _run(user, *shlex.split(codex["http_headers_helper"])[1:])
-    assert json.loads(shown.stdout) == {"Authorization": "Bearer a-token-of-the-other-machine"}
+    assert json.loads(shown.stdout)["Authorization"] == "Bearer a-token-of-the-other-machine"
     opencode = json.loads((user / ".config/opencode/opencode.json").read_text())["mcp"]["devbox"]
     assert opencode["headers"] == {"Authorization": f"Bearer {{file:{token}}}"}
     gemini = json.loads((user / ".gemini/settings.json").read_text())["mcpServers"]["devbox"]
@@ -536,9 +536,12 @@ def test_the_header_is_printed_and_no_token_is_made_for_it(user: Path) -> None:
     assert (none.returncode, none.stdout) == (2, "")
     assert not _token_file(user).exists()
     shown = _run(user, "token", "show").stdout.strip()
-    assert json.loads(_run(user, "token", "header").stdout) == {"Authorization": f"Bearer {shown}"}
-    doubled = _run(user, "token", "header", MCP_AGENT_TOKEN="from-the-environment")
-    assert json.loads(doubled.stdout) == {"Authorization": "Bearer from-the-environment"}
+    headers = json.loads(_run(user, "token", "header").stdout)
+    doubled = json.loads(_run(user, "token", "header", MCP_AGENT_TOKEN="from-the-environment").stdout)
+    assert (headers["Authorization"], doubled["Authorization"]) == (f"Bearer {shown}", "Bearer from-the-environment")
+    # One client is one conversation, however often it asks; and it works where it was started.
+    assert headers["X-Session-Id"] == doubled["X-Session-Id"]
+    assert headers["x-mcp-agent-folder"] == str(user)
 
 
 def test_what_frameworks_need_is_printed(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ async def test_a_client_keeps_its_name_and_form_and_is_told_once_to_look_again(h
         "client_version": "1.2",
         "version": "2025-06-18",
         "log_level": None,
+        "root": "",
     }
     assert clients["codex-mcp-client"]["Mcp-Session-Id"] not in _file(home).read_text()
 

@@ -41,6 +41,8 @@ class OpenPaths:
         denied: PathRules | None = None,
     ) -> None:
         self.working_directory = working_directory
+        # The daemon's own, whatever folder the paths of a call begin in.
+        self.own_directory = working_directory
         self._closed = closed
         self._closed_texts = tuple(map(str, closed))
         self._mounts = mounts or LocalMounts()
@@ -48,7 +50,15 @@ class OpenPaths:
 
     def denying(self, rules: PathRules) -> OpenPaths:
         """The same paths under the rules of a call."""
-        return OpenPaths(self.working_directory, self._closed, self._mounts, rules)
+        paths = OpenPaths(self.own_directory, self._closed, self._mounts, rules)
+        paths.working_directory = self.working_directory
+        return paths
+
+    def starting_in(self, folder: Path) -> OpenPaths:
+        """The same paths; relative ones begin in `folder`."""
+        paths = OpenPaths(self.own_directory, self._closed, self._mounts, self._denied)
+        paths.working_directory = folder
+        return paths
 
     def resolve(self, path: str) -> Path:
         """Absolute and canonical; symbolic links are left as they are. Raises Denied, InvalidPath."""

@@ -9,7 +9,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec.structs import replace
 
@@ -41,6 +41,7 @@ class FolderListing(Result, frozen=True):
     entries: list[ListedEntry]
     truncated: bool | None = None
     next: str | None = None
+    _has_times: bool = False
 
     def render(self) -> str:
         count = len(self.entries)
@@ -48,7 +49,7 @@ class FolderListing(Result, frozen=True):
         if self.next is not None:
             header += f" · more follow: call again with after={on_one_line(self.next)!r}"
         prefix = self.path.rstrip("/") + "/"
-        return "\n".join([header, *(_line(entry, prefix) for entry in self.entries)])
+        return "\n".join([header, *(_line(entry, prefix, self._has_times) for entry in self.entries)])
 
     def summary(self) -> str:
         folders = sum(entry["type"] == "directory" for entry in self.entries)
@@ -88,6 +89,7 @@ def fs_list(
     max_depth: Annotated[int, Field(description="Levels, if recursive.", minimum=1)] = 3,
     max_entries: Annotated[int, Field(minimum=1, maximum=1_000_000, is_size=True)] = 1_000,
     after: Annotated[str | None, Field(description="The `next` of an earlier answer.")] = None,
+    details: Annotated[bool, Field(description="With times.")] = False,
 ) -> FolderListing:
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
@@ -101,8 +103,8 @@ def fs_list(
     entries = walk.entries
     if walk.is_full:
         # Absolute, so that it cannot be taken for a place in another folder.
-        return FolderListing(path=shown, entries=entries, truncated=True, next=entries[-1]["path"])
-    return FolderListing(path=shown, entries=entries)
+        return FolderListing(path=shown, entries=entries, truncated=True, next=entries[-1]["path"], _has_times=details)
+    return FolderListing(path=shown, entries=entries, _has_times=details)
 
 
 def _place(after: str, base: Path, real: Path) -> tuple[str, ...]:
@@ -239,10 +241,11 @@ def _special(mode: int) -> Literal["fifo", "socket", "device"] | None:
     return "socket" if stat.S_ISSOCK(mode) else "device"
 
 
-def _line(entry: ListedEntry, prefix: str) -> str:
-    facts: list[Any] = ["folder" if entry["type"] == "directory" else entry.get("size", "?"), entry.get("modified", "")]
+def _line(entry: ListedEntry, prefix: str, has_time: bool) -> str:
+    """A folder ends in a slash; of a file the size is told."""
     name = on_one_line(entry["path"].removeprefix(prefix)) + ("/" if entry["type"] == "directory" else "")
-    return "\t".join([name, *(str(fact) for fact in facts), *_notes(entry)])
+    size = [str(entry["size"])] if "size" in entry else []
+    return "\t".join([name, *size, *([entry.get("modified", "")] if has_time else ()), *_notes(entry)])
 
 
 def _notes(entry: ListedEntry) -> list[str]:

@@ -17,7 +17,7 @@ def check_not_own(ctx: ToolContext, target: Path, verb: str) -> None:
 
     What is in the working folder is work like any other; what is in the environment is not.
     """
-    working = ctx.paths.working_directory
+    working = ctx.paths.own_directory
     environment = Path(sys.prefix)
     packages = Path(__file__).parent.parent.parent
     program = [(packages / name, "program") for name in _PACKAGES]

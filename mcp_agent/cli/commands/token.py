@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import time
 from argparse import Namespace
@@ -23,7 +25,9 @@ from mcp_agent.security import auth_tokens
 from mcp_agent.security.auth_tokens import ListedToken, Tokens
 from mcp_agent.security.grants import Grants
 from mcp_agent.storage.audit_log import note_command
+from mcp_agent.transports.loopback_client import folder_headers
 from registry.user_error import UsageError, UserError
+from tools.sessions import process_tree
 
 _LIFETIME = re.compile(r"(\d{1,6})([mhdw])")
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -112,12 +116,21 @@ def show(options: Namespace) -> CommandReply:
     examples=("mcp-agent token header", "mcp-agent token header --token-file ~/devbox.token"),
 )
 def header(options: Namespace) -> CommandReply:
-    """Print the header that a request carries, as JSON: clients run this, so that no secret is in their files."""
+    """Print the headers of a request, as JSON: clients run this, so that no secret is in their files. Beside the token
+    they name the conversation and the folder of the client."""
     config = load(vars(options))
     token = auth_tokens.from_environment() or auth_tokens.from_existing_file(config.token_file)
-    fields = {"Authorization": f"Bearer {token}"}
+    fields = {"Authorization": f"Bearer {token}", **_conversation()}
     print(orjson.dumps(fields).decode())
     return CommandReply(fields)
+
+
+def _conversation() -> dict[str, str]:
+    """What the helper says of its client: the process that has started it, and the folder of that."""
+    # The client itself, or the shell that it runs its helpers with: then each connection is a conversation.
+    parent = os.getppid()
+    started = f"{parent} {process_tree.start_time(parent)}"
+    return {"X-Session-Id": hashlib.sha256(started.encode()).hexdigest()[:32], **folder_headers()}
 
 
 @command(

@@ -223,9 +223,9 @@ def test_a_listing_renders_one_entry_a_line(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (0, 0))
     ctx = ToolContext("a-call", OpenPaths(tmp_path))
     listing = fs_list.function(ctx, **fs_list.parse({"path": ".", "recursive": True}))
-    assert listing.render() == (
-        f"{tmp_path} · 2 entries\nsub/\tfolder\t1970-01-01T00:00:00Z\nsub/x\t3\t1970-01-01T00:00:00Z"
-    )
+    assert listing.render() == f"{tmp_path} · 2 entries\nsub/\nsub/x\t3"
+    detailed = fs_list.function(ctx, **fs_list.parse({"path": ".", "recursive": True, "details": True}))
+    assert detailed.render() == (f"{tmp_path} · 2 entries\nsub/\t1970-01-01T00:00:00Z\nsub/x\t3\t1970-01-01T00:00:00Z")
     cut = fs_list.function(ctx, **fs_list.parse({"path": ".", "recursive": True, "max_entries": 1}))
     assert cut.render().splitlines()[0] == f"{tmp_path} · 1 entry · more follow: call again with after='{tmp_path}/sub'"
 
