@@ -66,6 +66,23 @@ async def test_a_click_is_not_lost_to_a_change_that_arrives_while_the_button_is_
         await expect(page.get_by_role("switch", name="fs_list in Default")).to_have_attribute("aria-checked", "false")
 
 
+async def test_nothing_moves_under_a_pointer_on_its_way_to_a_switch(browser: Browser, daemon: Daemon) -> None:
+    """Seen: a row grew under the pointer, and the press landed beside its switch."""
+    async with opened(browser, daemon, viewport={"width": 1280, "height": 3000}) as window:
+        page = window.page
+        names = ["artifact_read in Default", "shell_exec in Default", "fs_patch in Default"]
+        switches = [page.get_by_role("switch", name=name) for name in names]
+        before = [await each.bounding_box() for each in switches]
+        for each in switches:
+            await each.hover(force=True)
+            assert [await other.bounding_box() for other in switches] == before
+        text = page.locator("tr", has=switches[1]).locator(".tool-text")
+        line = await text.bounding_box()
+        await text.click()
+        whole = await text.bounding_box()
+        assert line and whole and whole["height"] > line["height"], "the rest of a description is a press away"
+
+
 async def test_a_change_by_hand_shows_and_a_broken_file_is_explained(browser: Browser, daemon: Daemon) -> None:
     async with opened(browser, daemon) as window:
         page = window.page
