@@ -236,7 +236,7 @@ async def test_a_browser_that_is_not_logged_in_is_told_how(browser: Browser, sha
     await page.goto(f"{shared_daemon.url}/ui/login?ticket=used")
     await expect(page.get_by_role("heading", name="That link was used, or is too old")).to_be_visible()
     token = page.get_by_label("Or paste the owner")
-    client_token = shared_daemon.cli("token", "create", "--name", "a-client").stdout.split()[-1]
+    client_token = shared_daemon.cli("token", "create", "a-client").stdout.split()[-1]
     for wrong, answer in (("no token of ours", "does not know"), (client_token, "the token of a client")):
         await token.fill(wrong)
         await token.press("Enter")
