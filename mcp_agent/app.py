@@ -37,7 +37,7 @@ from mcp_agent.storage.refusals import Refusals
 from mcp_agent.upstream.mounted_servers import Mounts
 from registry.catalog import Catalog, discover
 from registry.gate import Gate
-from registry.live_catalog import LiveCatalog, both
+from registry.live_catalog import LiveCatalog, chain_sources
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from registry.tools_json_file import RegistryFile
 from tools.cli.program_help import ProgramHelp
@@ -98,7 +98,7 @@ def compose_daemon(
     )
     sessions = SessionManager(hub, record, limits, secret=auth_tokens.VARIABLE)
     mounts = Mounts(sessions, directory, config.mounts_dir, record.boot)
-    added_tools = mounts.tools if gateway is None else both(gateway.tools, mounts.tools)
+    added_tools = mounts.tools if gateway is None else chain_sources(gateway.tools, mounts.tools)
     live_catalog = LiveCatalog(built_in, ProgramHelp(config.program_help_file), added_tools)
     gate = Gate(live_catalog.of(profiles), profiles)
     threads = ThreadPoolExecutor(_DAEMON_THREADS, thread_name_prefix="tool")
