@@ -141,7 +141,7 @@ async def test_an_artifact_of_a_box_is_downloaded_from_the_gateway_by_its_owner(
         assert (head.headers["content-length"], head.content) == (str(len(found.content)), b"")
         for gone in (path.replace("/shell", "/other"), path.replace("-two", "-one"), path.replace("-two", "-three")):
             assert (await client.get(gone)).status_code == 404
-    created = await asyncio.to_thread(gateway.cli, "token", "create", "--name", "guest")
+    created = await asyncio.to_thread(gateway.cli, "token", "create", "guest")
     async with gateway.http(Authorization=f"Bearer {created.stdout.splitlines()[1]}") as guest:
 
         async def status() -> int:
