@@ -254,6 +254,7 @@ def pruner_of(config: Config, store: ArtifactStore, *, is_literal: bool = False)
         url=None if config.pruner_url == BUILT_IN else config.pruner_url,
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,
-        markers=config.markers,
+        # Its contract has French ones.
+        markers="fr" if is_literal else config.markers,
         is_literal=is_literal,
     )

@@ -82,7 +82,7 @@ async def test_a_pruned_text_is_brought_back_from_its_box(gateway: Daemon) -> No
     lines = [f"line {number} is about {'apples' if number == 30 else 'pears'}" for number in range(1, 101)]
     await call(gateway, "fs_write", path="fruit.txt", content="\n".join(lines), box="two")
     read = await call(gateway, "read", path="fruit.txt", context_focus_question="where are the apples?", box="two")
-    found = re.search(r"prune_id=(\S+) lignes (\d+)-(\d+)", read["content"])
+    found = re.search(r"prune_id=(\S+) lines (\d+)-(\d+)", read["content"])
     assert found is not None
     ranges = [{"start_line": int(found[2]), "end_line": int(found[3])}]
     brought = await call(gateway, "recover_text", prune_id=found[1], ranges=ranges, include_line_numbers=False)
