@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MountedTools = Callable[[Profiles, Collection[str]], Iterable[Tool]]
 
 
-def both(first: MountedTools, second: MountedTools) -> MountedTools:
+def chain_sources(first: MountedTools, second: MountedTools) -> MountedTools:
     """The tools of two sources; a name that the first has is taken for the second."""
 
     def tools(profiles: Profiles, taken: Collection[str]) -> list[Tool]:

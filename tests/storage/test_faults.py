@@ -142,7 +142,7 @@ async def test_a_question_gets_the_whole_text_when_it_could_not_be_recovered(dis
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_tokens_stay_valid_and_a_new_one_is_made_or_refused_as_a_whole(disk: BrokenDisk, fault: Fault) -> None:
     def create(name: str) -> tuple[int, str]:
-        created = _command(disk, "token", "create", "--name", name)
+        created = _command(disk, "token", "create", name)
         assert "Traceback" not in created.stderr, created.stderr
         return created.returncode, created.stderr
 

@@ -45,7 +45,7 @@ from tools.cli.program_help import ask_help, find_program, first_lines, value_op
 )
 def add(options: Namespace) -> CommandReply:
     """Offer a command line program as a tool, and say who sees it. It is not run, except for --learn-help."""
-    name = options.id or f"{Path(options.program).name.replace('.', '_')}_run"
+    name = options.id or _tool_name(options.program)
     command = absolute_program(options.program)
     blocked = dict(_parse_block(each) for each in options.block or ())
     env = dict(parse_pair(each, "=", "--env") for each in options.env or ())
@@ -105,8 +105,13 @@ def show_all(options: Namespace) -> CommandReply:
 )
 def remove(options: Namespace) -> CommandReply:
     """Remove a wrapped program."""
-    report = make_change(options, "unwrap", {"id": options.id})
-    print(f"Removed the tool {options.id}.")
+    config = load(vars(options))
+    _, profiles, _ = read_registry(config, daemon_client.find_by(options, config))
+    # The name of the program does as well, where `wrap add` made that of the tool from it.
+    known = [wrap.id for wrap in profiles.wraps]
+    name = options.id if options.id in known or _tool_name(options.id) not in known else _tool_name(options.id)
+    report = make_change(options, "unwrap", {"id": name})
+    print(f"Removed the tool {name}.")
     print_change(report)
     return CommandReply(report)
 
@@ -115,6 +120,10 @@ def _describe(program: str, text: str) -> str:
     """What a model reads of a program with this help; empty if there is none."""
     about = f"Run a {Path(program).name} command. Returns stdout, stderr, and exit code. Its help:"
     return f"{about}\n{lines}" if (lines := first_lines(text)) else ""
+
+
+def _tool_name(program: str) -> str:
+    return f"{Path(program).name.replace('.', '_')}_run"
 
 
 def absolute_program(program: str) -> str:
