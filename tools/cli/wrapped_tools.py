@@ -45,8 +45,7 @@ def wrapped_program(wrap: Wrap) -> WrappedProgram:
     text = wrap.description or f"Run a {wrap.command} command. Returns stdout, stderr, and exit code."
     printed = {"destructive": True, "focus": "allowed"}
     if wrap.identity is None:
-        made = [declare(wrap.id, text, run_in_folder if wrap.cwd_required else run, **printed)]
-        return WrappedProgram(wrap, made)
+        return WrappedProgram(wrap, [declare(wrap.id, text, run_in_folder if wrap.cwd_required else run, **printed)])
     agents, name = Agents(wrap), wrap.identity.name
 
     async def run_as_agent(ctx: ToolContext, *, args: Args, agent_handle: Handle = None) -> Executed:
