@@ -81,14 +81,21 @@ def test_a_service_is_installed_shown_and_removed(home: Path, path: str) -> None
 def test_what_a_unit_file_would_take_for_something_else_is_quoted(home: Path, path: str) -> None:
     odd = home / 'a "b" %h $HOME'
     odd.mkdir()
-    (home / "bin" / "systemctl").write_text("#!/bin/sh\nexit 1\n")
+    (home / "bin" / "systemctl").write_text('#!/bin/sh\ntest "$2" = daemon-reload\n')
     failed = command(home, "service", "install", "--state-dir", str(odd), PATH=path)
     assert (failed.returncode, failed.stderr) == (
         1,
-        "mcp-agent: systemctl --user daemon-reload failed: exit code 1\n",
+        "mcp-agent: systemctl --user enable mcp-agent failed: exit code 1\n",
     )
     escaped = str(odd).replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     assert _unit(home)["Service"]["ExecStart"] == f'"{COMMAND}" "serve" "--state-dir" "{escaped}"'
+
+
+def test_where_no_systemd_answers_no_unit_is_left(home: Path, path: str) -> None:
+    (home / "bin" / "systemctl").write_text("#!/bin/sh\nexit 1\n")
+    failed = command(home, "service", "install", PATH=path)
+    assert (failed.returncode, failed.stderr) == (1, "mcp-agent: systemctl --user daemon-reload failed: exit code 1\n")
+    assert command(home, "service", "uninstall", PATH=path).stderr.startswith("mcp-agent: no service is installed")
 
 
 def test_without_systemd_it_says_so(home: Path) -> None:

@@ -52,7 +52,13 @@ def install(options: Namespace) -> CommandReply:
     path.parent.mkdir(parents=True, exist_ok=True)
     disk.replace_file(path, unit(options).encode())
     path.chmod(0o644)
-    _systemctl("daemon-reload")
+    try:
+        _systemctl("daemon-reload")
+    except UserError:
+        # As in a container, where no systemd answers: a unit that nothing reads would be in the way of the next try.
+        if is_new:
+            path.unlink()
+        raise
     _systemctl("enable", _NAME)
     _systemctl("restart", _NAME)
     with progress("waiting for the daemon"):
