@@ -146,11 +146,13 @@ def _settings() -> Iterator[str]:
     yield from ("", "## Clients that receive text", "")
     yield "With `response.form` set to `auto`, clients with one of these names receive results as text, also behind"
     yield "`mcp-remote`; all others receive JSON. A client that cuts long results itself is sent no more than it takes,"
-    yield "unless the call names a size; all others at most `text_bytes`."
-    yield from ("", "| client | most bytes | most lines |", "| --- | --- | --- |")
+    yield "unless the call names a size; all others at most `text_bytes`. A wait in a"
+    yield "session may be as long as here where the client sends a progress token, and 30 s elsewhere."
+    yield from ("", "| client | most bytes | most lines | longest wait |", "| --- | --- | --- | --- |")
     for client in TEXT_CLIENTS:
         most = ["" if each is None else f"{each:,}" for each in (client.most_bytes, client.most_lines)]
-        yield f"| `{client.name}` | {most[0]}{' as JSON' if client.shows_json else ''} | {most[1]} |"
+        sizes = f"{most[0]}{' as JSON' if client.shows_json else ''} | {most[1]}"
+        yield f"| `{client.name}` | {sizes} | {client.longest_wait_s} s |"
 
 
 if __name__ == "__main__":
