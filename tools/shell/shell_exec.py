@@ -151,7 +151,7 @@ async def shell_exec(
     ],
     cwd: Annotated[str | None, Field.of_path("Folder to run it in.", CWD_ALIASES)] = None,
     timeout_seconds: Annotated[
-        float | None, Field(description="End it after so long (600; as a session, an hour).", minimum=0.01)
+        float | None, Field(description="End it then (600; as a session, an hour).", minimum=0.01)
     ] = None,
     capture_stderr: bool = True,
     yield_ms: Annotated[
