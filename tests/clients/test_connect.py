@@ -74,6 +74,7 @@ def _expected(home: Path) -> dict[str, tuple[str, tuple[str, ...], Any]]:
     def bearer(client: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {_own_token(home, client)}"}
 
+    bridge = ["stdio", "--attach", "--profile", "lean"]
     text = {"X-MCP-Agent-Form": "text"}
     return {
         "claude-code": (
@@ -98,12 +99,7 @@ def _expected(home: Path) -> dict[str, tuple[str, tuple[str, ...], Any]]:
         "copilot-cli": (
             ".copilot/mcp-config.json",
             ("mcpServers", "devbox"),
-            lambda: {
-                "type": "http",
-                "url": _U,
-                "headers": {"Authorization": "Bearer ${DEVBOX_TOKEN}", **text},
-                "tools": ["*"],
-            },
+            lambda: {"type": "local", "command": COMMAND, "args": bridge, "tools": ["*"]},
         ),
         "opencode": (
             ".config/opencode/opencode.json",
@@ -127,7 +123,7 @@ def _expected(home: Path) -> dict[str, tuple[str, tuple[str, ...], Any]]:
         "vscode": (
             ".vscode/mcp.json",
             ("servers", "devbox"),
-            lambda: {"type": "http", "url": _U, "headers": {"Authorization": "Bearer ${env:DEVBOX_TOKEN}"}},
+            lambda: {"type": "stdio", "command": COMMAND, "args": bridge, "cwd": "${workspaceFolder}"},
         ),
         "cursor": (
             ".cursor/mcp.json",
@@ -158,7 +154,9 @@ def test_each_client_is_given_its_entry_in_its_file_and_back(user: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     for file, keys, entry in _expected(user).values():
         assert jsonc.at(_read(user / file), keys) == entry(), file
-        assert stat.S_IMODE((user / file).stat().st_mode) == 0o600, file
+        # The one of a project has no secret, and is for others, too.
+        mode = 0o644 if file == ".vscode/mcp.json" else 0o600
+        assert stat.S_IMODE((user / file).stat().st_mode) == mode, file
     before = {file: (user / file).read_bytes() for file, _, _ in _expected(user).values()}
     again = _connect(user, *names)
     assert again.stdout.count(": nothing to do, it is in ") == len(names)
@@ -464,6 +462,8 @@ def test_on_a_machine_without_a_daemon_it_takes_a_url_and_a_token_file(user: Pat
     assert opencode["headers"] == {"Authorization": f"Bearer {{file:{token}}}"}
     gemini = json.loads((user / ".gemini/settings.json").read_text())["mcpServers"]["devbox"]
     assert gemini["headers"] == {"Authorization": "Bearer a-token-of-the-other-machine"}
+    copilot = _connect(user, "copilot-cli", *flags)
+    assert f'it reads the token from the environment: export DEVBOX_TOKEN="$(cat {token})"' in copilot.stdout
     missing = _connect(user, "codex", "--url", "http://box", "--token-file", str(user / "none"))
     assert (missing.returncode, "none cannot be read" in missing.stderr) == (2, True)
 

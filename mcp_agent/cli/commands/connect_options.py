@@ -76,8 +76,9 @@ class ConnectOptions(Struct, frozen=True):
         profile = self.profile or client.profile
         if self.ssh is not None:
             return reach.by_ssh(self.ssh, profile)
-        if self.is_stdio:
-            return reach.local_stdio(self.config, profile, is_shared=self.project(client) is not None)
+        if self.is_stdio or (client.attaches and self.url is None):
+            is_shared = self.project(client) is not None
+            return reach.local_stdio(self.config, profile, is_shared=is_shared, attaches=not self.is_stdio)
         return self.http(client.id, profile, needs_token=client.secret == "literal")
 
     def http(self, client: str, profile: str | None, *, needs_token: bool) -> Http:

@@ -194,7 +194,6 @@ class CodingClient:
     def _started(self, flags: tuple[str, ...]) -> Iterator[subprocess.Popen[bytes]]:
         variables = {
             "PATH": node.environment()["PATH"],
-            "DEVBOX_TOKEN": self.daemon.token,
             "NO_COLOR": "1",
             **self._launch.variables,
         }
