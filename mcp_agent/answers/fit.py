@@ -342,7 +342,8 @@ def _in_words(block: Block) -> Block:
         return block
     data = str(block.get("data"))
     what = str(block.get("mimeType") or block["type"])[:100]
-    text = f"[{what}, {len(data) * 3 // 4 - data[-2:].count('='):,} bytes, is left out: this client shows its model text alone]"
+    size = len(data) * 3 // 4 - data[-2:].count("=")
+    text = f"[{what}, {size:,} bytes, is left out: this client shows its model text alone]"
     return {"type": "text", "text": text}
 
 

@@ -27,6 +27,7 @@ from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, Message, RpcError
 from mcp_agent.transports.loopback_client import NotSent, Response, folder_headers, send
 from mcp_agent.transports.stdio import StdoutWriter, claim_stdout, read_lines
+from registry.profiles import Form
 
 log = logging.getLogger(__name__)
 
@@ -48,15 +49,15 @@ class Address(NamedTuple):
 Find = Callable[[], Address | None]
 
 
-async def run_bridge(find: Find) -> None:
+async def run_bridge(find: Find, form: Form) -> None:
     """Carry messages until standard input ends, or a signal comes."""
     output = StdoutWriter(claim_stdout())
-    await _Bridge(find, output).run(read_lines())
+    await _Bridge(find, output, form).run(read_lines())
     output.close()
 
 
 class _Bridge:
-    def __init__(self, find: Find, output: StdoutWriter) -> None:
+    def __init__(self, find: Find, output: StdoutWriter, form: Form) -> None:
         self._find = find
         self._out = output
         self._tasks: set[asyncio.Task[None]] = set()
@@ -68,7 +69,7 @@ class _Bridge:
         self._listening: asyncio.Task[None] | None = None
         # One pipe is one conversation, however many sessions it takes.
         self._conversation = secrets.token_hex(16)
-        self._folder = folder_headers()
+        self._about_client = {**folder_headers(), **({} if form == "auto" else {"X-MCP-Agent-Form": form})}
         # A daemon that has mounted this bridge says who it is, so that loops end.
         by = os.environ.get(MOUNTED_BY_VARIABLE)
         self._mounted_by = {} if by is None else {MOUNTED_BY_HEADER.decode(): by}
@@ -217,7 +218,7 @@ class _Bridge:
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
             "X-Session-Id": self._conversation,
-            **self._folder,
+            **self._about_client,
             **self._mounted_by,
         }
         if message is not None and eras.is_stateless(message):

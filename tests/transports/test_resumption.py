@@ -47,7 +47,9 @@ class Event:
 class Events:
     def __init__(self, answer: httpx2.Response) -> None:
         # These sessions are of an earlier start, so the first answer of each says that the tools may have changed.
-        self._is_answer = answer.request.method == "POST" or "request-" in answer.request.headers.get("last-event-id", "")
+        self._is_answer = answer.request.method == "POST" or "request-" in answer.request.headers.get(
+            "last-event-id", ""
+        )
         self.status = answer.status_code
         self._lines = answer.aiter_lines()
 

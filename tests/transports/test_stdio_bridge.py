@@ -89,7 +89,9 @@ def path(tmp_path: Path) -> str:
     folder = tmp_path / "bin"
     folder.mkdir()
     ssh = folder / "ssh"
-    ssh.write_text('#!/bin/sh\n[ "$1" = box ] || exit 255\nshift\nexec sh -c "$*"\n')
+    ssh.write_text(
+        '#!/bin/sh\nwhile [ "$1" = -o ]; do shift 2; done\n[ "$1" = box ] || exit 255\nshift\nexec sh -c "$*"\n'
+    )
     ssh.chmod(0o755)
     return f"{folder}:{Path(COMMAND).parent}:/usr/bin:/bin"
 
