@@ -27,7 +27,14 @@ from mcp_agent.process.logs import event
 from mcp_agent.process.memory import collect_as_usual
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, event_form
-from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Message, MessageTooLarge, RequestId, RpcError
+from mcp_agent.protocol.jsonrpc import (
+    INVALID_REQUEST,
+    REQUEST_CANCELLED,
+    MessageTooLarge,
+    RequestId,
+    RpcError,
+    RpcMessage,
+)
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import McpRequest
@@ -146,7 +153,7 @@ class _StdioServer:
             request_id = error.request_id if value is None else jsonrpc.id_of(value)
             self._out.write(jsonrpc.failure(request_id, self._host.methods.reading_error(error)))
 
-    async def _answer(self, message: Message, request_id: RequestId) -> None:
+    async def _answer(self, message: RpcMessage, request_id: RequestId) -> None:
         task = asyncio.current_task()
         if request_id in self._in_flight or task is None:
             raise RpcError(INVALID_REQUEST, "a request with this id is still being answered")
@@ -178,14 +185,14 @@ class _StdioServer:
         if body := await self._host.methods.answer_batch(values, self._request):
             self._out.write(body)
 
-    def _request(self, message: Message) -> McpRequest:
+    def _request(self, message: RpcMessage) -> McpRequest:
         if eras.is_stateless(message):
             caller = self._caller.with_client(eras.envelope(message).client)
             return McpRequest(message, caller, None, self._out.notify)
         caller = self._caller.with_client(self._conversation.client)
         return McpRequest(message, caller, self._conversation, self._out.notify)
 
-    def _on_notification(self, message: Message) -> None:
+    def _on_notification(self, message: RpcMessage) -> None:
         if message.method == "notifications/initialized":
             self._is_open = True
         elif message.method == "notifications/cancelled":

@@ -24,7 +24,7 @@ from mcp_agent import BRIDGE_HEADER, MOUNTED_BY_HEADER, MOUNTED_BY_VARIABLE
 from mcp_agent.process import signals
 from mcp_agent.process.logs import event
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, Message, RpcError
+from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, RpcError, RpcMessage
 from mcp_agent.transports.loopback_client import NotSent, Response, folder_headers, send
 from mcp_agent.transports.stdio import StdoutWriter, claim_stdout, read_lines
 from registry.profiles import Form
@@ -114,7 +114,7 @@ class _Bridge:
     def _forget(self, request_id: jsonrpc.RequestId, _: asyncio.Task[None]) -> None:
         self._stateless.pop(request_id, None)
 
-    async def _carry(self, line: bytes, message: Message | None) -> None:
+    async def _carry(self, line: bytes, message: RpcMessage | None) -> None:
         """Send one line, and write what comes back."""
         until = asyncio.get_running_loop().time() + _BACK_WITHIN_S
         try:
@@ -140,7 +140,7 @@ class _Bridge:
         if message is not None and message.method == "notifications/initialized" and self._listening is None:
             self._listening = asyncio.create_task(self._listen())
 
-    async def _pass_on(self, answer: Response, message: Message | None) -> None:
+    async def _pass_on(self, answer: Response, message: RpcMessage | None) -> None:
         if message is not None and message.method == "initialize":
             self._session = answer.headers.get("mcp-session-id")
         if answer.headers.get("content-type", "").startswith("text/event-stream"):
@@ -153,7 +153,7 @@ class _Bridge:
         if body.strip() and answer.status != 202:
             self._write(body, message)
 
-    def _write(self, data: bytes, message: Message | None) -> None:
+    def _write(self, data: bytes, message: RpcMessage | None) -> None:
         try:
             value = orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -212,7 +212,7 @@ class _Bridge:
             await asyncio.sleep(_LOOK_EVERY_S)
         return address
 
-    def _headers(self, address: Address, message: Message | None) -> dict[str, str]:
+    def _headers(self, address: Address, message: RpcMessage | None) -> dict[str, str]:
         headers = {
             "Authorization": f"Bearer {address.token}",
             "Content-Type": "application/json",
@@ -248,7 +248,7 @@ def _check_time(until: float) -> None:
         )
 
 
-def _peek(line: bytes) -> Message | None:
+def _peek(line: bytes) -> RpcMessage | None:
     """The message in a line; None if it is not one, which the daemon then says."""
     try:
         return jsonrpc.message(jsonrpc.decode(line))

@@ -154,9 +154,8 @@ def test_each_client_is_given_its_entry_in_its_file_and_back(user: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     for file, keys, entry in _expected(user).values():
         assert jsonc.at(_read(user / file), keys) == entry(), file
-        # The one of a project has no secret, and is for others, too.
-        mode = 0o644 if file == ".vscode/mcp.json" else 0o600
-        assert stat.S_IMODE((user / file).stat().st_mode) == mode, file
+        # A file of a project, which other people see, is readable, and has no secret.
+        assert stat.S_IMODE((user / file).stat().st_mode) == (0o644 if file == ".vscode/mcp.json" else 0o600), file
     before = {file: (user / file).read_bytes() for file, _, _ in _expected(user).values()}
     again = _connect(user, *names)
     assert again.stdout.count(": nothing to do, it is in ") == len(names)

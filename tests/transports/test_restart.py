@@ -45,7 +45,7 @@ async def _messages(http: httpx2.AsyncClient, headers: dict[str, str], folder: P
 async def test_a_client_keeps_its_name_and_form_and_is_told_once_to_look_again(home: Path) -> None:
     names = ("codex-mcp-client", "mcp")
     with running(home) as daemon:
-        other = command(home, "token", "create", "--name", "other").stdout
+        other = command(home, "token", "create", "other").stdout
         async with daemon.http(**_STREAM) as http:
             clients = {name: await _opened(http, name) for name in names}
             before = {name: await _messages(http, clients[name], home) for name in names}
