@@ -97,6 +97,8 @@ class TextClient(NamedTuple):
     needs_handshake: bool = False
     # How long it may be kept waiting if it is told of progress: less than it bears, and at most five minutes.
     longest_wait_s: int = _SHORT_WAIT_S
+    # Whether its model sees an image; else it is given the bytes as text.
+    shows_images: bool = True
 
 
 TEXT_CLIENTS = (
@@ -113,7 +115,7 @@ TEXT_CLIENTS = (
     TextClient("copilot-cli", 16_000, needs_handshake=True, longest_wait_s=160),
     TextClient("github-copilot-developer", 16_000),
     # It asks for no progress.
-    TextClient("@cline/core", 7_900, shows_json=True),
+    TextClient("@cline/core", 7_900, shows_json=True, shows_images=False),
     # Each word of progress begins its minute again.
     TextClient("opencode", 50_000, 1_990, longest_wait_s=300),
     # Five minutes.
@@ -149,6 +151,11 @@ def longest_wait_s(name: str) -> int:
 def needs_handshake(name: str) -> bool:
     client = text_client(name)
     return client is not None and client.needs_handshake
+
+
+def shows_images(name: str) -> bool:
+    client = text_client(name)
+    return client is None or client.shows_images
 
 
 def _is_named(pattern: str, name: str) -> bool:
