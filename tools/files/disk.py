@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import functools
 import os
 import stat
 import sys
@@ -292,7 +291,6 @@ def overwrite(reading: int, writing: int) -> None:
     os.fsync(writing)
 
 
-@functools.cache
 def _renameat2() -> Callable[..., int] | None:
     if not sys.platform.startswith("linux"):
         return None

@@ -63,7 +63,7 @@ def path_of_open(descriptor: int) -> Path | None:
 
 def path_through(descriptor: int, path: Path) -> Path:
     """A /proc path of the open folder, which is at `path`; it stays valid after a rename."""
-    return Path(f"/proc/self/fd/{descriptor}") if _has_descriptor_paths() else path
+    return Path(f"/proc/self/fd/{descriptor}") if Path("/proc/self/fd").is_dir() else path
 
 
 @contextlib.contextmanager
@@ -151,13 +151,8 @@ class Descent:
 
 
 @functools.cache
-def _has_descriptor_paths() -> bool:
-    return Path("/proc/self/fd").is_dir()
-
-
-@functools.cache
 def _openat2() -> Callable[[str | bytes, int, int | None], int] | None:
-    """The system call; None where there is none, or where a sandbox refuses it."""
+    """The system call; None where there is none, or where a sandbox refuses it. To look takes as long as four opens."""
     if not sys.platform.startswith("linux"):
         return None
     import ctypes

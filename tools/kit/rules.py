@@ -16,7 +16,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -191,8 +191,6 @@ def _anchor(glob: str) -> list[str]:
     return ["/".join([_MAGIC.sub(r"\\\g<0>", place), *parts[plain:]]) for place in places]
 
 
-# The cache makes a file that is read again cost little.
-@lru_cache(maxsize=2048)
 def _compile_glob(source: str) -> re.Pattern[str]:
     # DOTALL: a file name may contain a line end.
     return re.compile(source, re.DOTALL | (re.IGNORECASE if _IGNORES_CASE else 0))
