@@ -40,7 +40,6 @@ from registry.gate import Gate
 from registry.live_catalog import LiveCatalog, chain_sources
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from registry.tools_json_file import RegistryFile
-from tools.cli.program_help import ProgramHelp
 from tools.context import ToolContext
 from tools.files.paths import OpenPaths
 from tools.files.protected import Protected
@@ -99,7 +98,7 @@ def compose_daemon(
     sessions = SessionManager(hub, record, limits, secret=auth_tokens.VARIABLE)
     mounts = Mounts(sessions, directory, config.mounts_dir, record.boot)
     added_tools = mounts.tools if gateway is None else chain_sources(gateway.tools, mounts.tools)
-    live_catalog = LiveCatalog(built_in, ProgramHelp(config.program_help_file), added_tools)
+    live_catalog = LiveCatalog(built_in, added_tools)
     gate = Gate(live_catalog.of(profiles), profiles)
     threads = ThreadPoolExecutor(_DAEMON_THREADS, thread_name_prefix="tool")
     journal = journal_of(config)
