@@ -71,10 +71,7 @@ class GrepMatches(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("matches", "list", cut=self._cut, line=render_match, parse=_parse_match)
-
-    def _cut(self, most: int) -> GrepMatches:
-        return replace(self, matches=self.matches[:most], truncated=True)
+        return Body("matches", "list", line=render_match, parse=_parse_match)
 
     @classmethod
     def item(cls, entry: PrunerMatch) -> Item:
@@ -103,9 +100,9 @@ def grep(
     pattern: Annotated[str, Field(description="Regex.", min_length=1, max_length=10_000, aliases=("query", "regex"))],
     path: Annotated[str | None, Field.of_path("File or folder; default cwd.")] = None,
     paths: Annotated[
-        list[str] | None, Field(description="Several of them, instead of path.", min_length=1, max_length=100)
+        list[str] | None, Field(description="Several, instead of path.", min_length=1, max_length=100)
     ] = None,
-    cwd: Annotated[str | None, Field.of_path("Folder, if path is left out.", ("workdir", "working_directory"))] = None,
+    cwd: Annotated[str | None, Field.of_path("Folder, without path.", ("workdir", "working_directory"))] = None,
     fixed_string: Annotated[
         bool, Field(description="The pattern is plain text.", aliases=("fixed", "literal"))
     ] = False,

@@ -7,7 +7,6 @@ and only then send the signal through the pidfd. So we never signal a process th
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -52,7 +51,6 @@ class _Entry(NamedTuple):
         return self.state in "ZX" and self.threads <= 1
 
 
-@functools.cache
 def why_nothing_starts() -> str | None:
     """Why no command can be started on this system; None where they can."""
     try:
@@ -220,7 +218,7 @@ def _environment(entry: _Entry) -> bytes:
 
 
 def _read(path: str) -> bytes:
-    """All of a file. Without a Path, which takes as long again and puts every pid into Python's table of names."""
+    """All of a file. Without a Path: pathlib interns every name, and takes as long again."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return disk.read_up_to(descriptor, _MOST_BYTES, _USUAL_BYTES)
