@@ -70,19 +70,11 @@ _LIMIT = "the NATS server sets the limit: `max_payload` in nats-server.conf, up 
 class BoxCalls:
     """Calls on boxes, in the name of one gateway."""
 
-    def __init__(self, directory: Directory, gateway: str) -> None:
-        self._connection: Bus | None = None
+    def __init__(self, bus: Bus, directory: Directory, gateway: str) -> None:
+        self._bus = bus
         self._directory = directory
         self._gateway = gateway
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def join(self, bus: Bus) -> None:
-        self._connection = bus
-
-    @property
-    def _bus(self) -> Bus:
-        assert self._connection is not None, "the gateway has not joined"
-        return self._connection
 
     async def call(self, box: Box, call: Call, grant: Grant) -> Outcome:
         """Run a call there. Raises BoxUnreachable, OutcomeUnknown, TooLarge. Cancelled here, it is there."""

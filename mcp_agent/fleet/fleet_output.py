@@ -114,24 +114,15 @@ def parse_positions(text: str) -> tuple[dict[str, StreamPosition], bool]:
 class FleetOutput:
     """What boxes publish, given to every watcher of a gateway."""
 
-    def __init__(self, directory: Directory, gateway: str) -> None:
+    def __init__(self, bus: Bus, directory: Directory, gateway: str) -> None:
+        self.bus = bus
         self.directory = directory
         self._gateway = gateway
-        self._connection: Bus | None = None
         self._watches: set[OutputWatch] = set()
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
-
-    async def join(self, bus: Bus) -> None:
-        """Raises BusError."""
-        self._connection = bus
-        await bus.subscribe(EVERY_OUTPUT, self._hear)
-        self.directory.listeners.add(self._consider)
-
-    @property
-    def bus(self) -> Bus:
-        assert self._connection is not None, "the gateway has not joined"
-        return self._connection
+        bus.serve(EVERY_OUTPUT, self._hear)
+        directory.listeners.add(self._consider)
 
     def watch(
         self,

@@ -6,7 +6,6 @@ It has tokens, profiles and an audit log of its own. What a call may do on a box
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
@@ -21,7 +20,7 @@ from mcp_agent.daemon import Daemon, Elsewhere
 from mcp_agent.events.hub import EventHub
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
-from mcp_agent.fleet.bus import Bus, BusError
+from mcp_agent.fleet.bus import Bus
 from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_artifacts import FleetArtifacts, OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.fleet_output import FleetOutput
@@ -35,12 +34,9 @@ from mcp_agent.fleet.messages import (
     encode,
     read_read_answer,
 )
-from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
 from mcp_agent.fleet.subjects import boxes_in, verb_subject
-from mcp_agent.process import signals
-from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.resources.resources import Resources
 from mcp_agent.storage.artifact_store import ArtifactStore
@@ -54,16 +50,11 @@ from tools.kit.spec import Tool
 if TYPE_CHECKING:
     from mcp_agent.page.endpoints import Routes
 
-log = logging.getLogger(__name__)
-
 _MOST_DEFAULTS = 10_000
 _SHELL_EXEC = "shell_exec"
 _BOX_USE = "box_use"
 _ROW_BYTES = 2_000
 _READ_S = 10.0
-# While NATS cannot be reached; a connection is noticed at once.
-_WAIT_S = 60.0
-_AGAIN_S = 0.5
 # Boxes in the hint of an error.
 _MOST_NAMED = 5
 
@@ -79,18 +70,21 @@ class Gateway:
         *,
         linger_s: float = LINGER_S,
     ) -> None:
+        """Raises FleetError for an address that cannot be used."""
         self.name = name
-        self.directory = Directory()
-        self.calls = BoxCalls(self.directory, name)
-        self.output = FleetOutput(self.directory, name)
-        self._url = url
-        self._credentials = credentials
+        self.bus = Bus(
+            url,
+            name=f"mcp-agent gateway {name}",
+            credentials=credentials,
+            inbox_prefix=f"_INBOX.gateway.{name}",
+            least_payload=LEAST_PAYLOAD_BYTES,
+        )
+        self.directory = Directory(self.bus)
+        self.bus.on_connected = self.directory.ask_everybody
+        self.calls = BoxCalls(self.bus, self.directory, name)
+        self.output = FleetOutput(self.bus, self.directory, name)
         self._linger_s = linger_s
-        self._bus: Bus | None = None
         self._tail: SessionTail | None = None
-        self._is_joined = False
-        # Why it had to leave again.
-        self._refusal: FleetError | None = None
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
@@ -129,19 +123,7 @@ class Gateway:
         return Elsewhere(False, self.name, FleetEvents(hub, gate, self), downloads, routes)
 
     async def join(self, daemon: Daemon) -> None:
-        """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError.
-
-        Where NATS cannot be reached, `follow` does it as soon as it can.
-        """
-        self._bus = bus = await Bus.connect(
-            self._url,
-            name=f"mcp-agent gateway {self.name}",
-            credentials=self._credentials,
-            inbox_prefix=f"_INBOX.gateway.{self.name}",
-            must_be_there=False,
-            least_payload=LEAST_PAYLOAD_BYTES,
-        )
-        self.calls.join(bus)
+        """Connect, now or once NATS can be reached, and offer the tools of the boxes from then on. Raises FleetError."""
         self.directory.on_change = daemon.refresh_catalog
         self._tail = SessionTail(
             daemon.hub,
@@ -149,58 +131,17 @@ class Gateway:
             lambda positions: self.output.watch(positions=positions, is_newest=True),
             self._linger_s,
         )
-        daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **bus.facts}
-        if not bus.is_connected:
-            event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(bus.problem))
-            return
-        try:
-            await self._enter(bus)
-        except BusError as error:
-            await bus.close()
-            raise FleetError(f"the gateway {self.name} could not join the fleet: {error}") from None
-
-    async def _enter(self, bus: Bus) -> None:
-        """Hear of the boxes and what they print. Raises BusError."""
-        await self.output.join(bus)
-        await self.directory.join(bus)
-        self._is_joined = True
-
-    async def _join_when_possible(self, bus: Bus) -> None:
-        """Fill the directory once NATS can be reached; one that refuses us ends this gateway, as at the start."""
-        while not self._is_joined:
-            if await bus.wait_connected(_WAIT_S):
-                try:
-                    await self._enter(bus)
-                except BusError as error:
-                    event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(error))
-                    await asyncio.sleep(_AGAIN_S)
-            elif bus.refusal is not None:
-                self._refusal = bus.refusal
-                event(log, logging.ERROR, "fleet.refused", gateway=self.name, message=str(bus.refusal))
-                signals.end_process()
-                await asyncio.Event().wait()
-
-    def check(self) -> None:
-        """Raise FleetError if it had to leave."""
-        if self._refusal is not None:
-            raise self._refusal
+        daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **self.bus.facts}
+        await self.bus.start()
 
     async def follow(self) -> None:
         """Until cancelled, keep the directory; then leave."""
         try:
-            if self._bus is not None:
-                await self._join_when_possible(self._bus)
             await self.directory.follow()
         finally:
             if self._tail is not None:
                 await self._tail.close()
-            if self._bus is not None:
-                await asyncio.shield(self._bus.close())
-
-    @property
-    def bus(self) -> Bus:
-        assert self._bus is not None, "a gateway serves after it has joined"
-        return self._bus
+            await asyncio.shield(self.bus.close())
 
     async def read_artifact(self, box: Box, reference: str, owner: str, offset: int) -> ArtifactPiece | None:
         """Bytes of an artifact of a box; None if there is none. Raises BusError, BadMessage."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from functools import cached_property
 from typing import Any
 
@@ -77,7 +77,7 @@ class MemberCalls:
         dispatcher: Dispatcher,
         methods: Methods,
         access: Access,
-        bus: Callable[[], Bus],
+        bus: Bus,
         *,
         lease_s: float = LEASE_S,
     ) -> None:
@@ -151,7 +151,7 @@ class MemberCalls:
             now = self._loop.time()
             self._answers.expire(now)
             for key, call in list(self._calls.items()):
-                if not self._bus().is_connected:
+                if not self._bus.is_connected:
                     # Nobody could ask.
                     call.asked_at = now
                 elif now - call.asked_at > self._lease_s and call.task is not None:
@@ -224,7 +224,7 @@ class MemberCalls:
         answer = _CANCELLED
         try:
             answer = await work
-            limit = self._bus().max_payload
+            limit = self._bus.max_payload
             if len(answer) > limit:
                 answer = encode(ResultTooLarge(len(answer), limit))
         finally:

@@ -76,7 +76,8 @@ class _Followed(OutputCursor):
 class MemberOutput:
     """`may_hear` says whether gateways may hear of sessions at this moment. Artifacts are read on the same subject."""
 
-    def __init__(self, daemon: Daemon, box: str, may_hear: Condition) -> None:
+    def __init__(self, daemon: Daemon, bus: Bus, box: str, may_hear: Condition) -> None:
+        self._bus = bus
         self._hub = daemon.hub
         self._sessions = daemon.sessions
         self._subject = output_subject(box)
@@ -99,7 +100,7 @@ class MemberOutput:
             answer = Misunderstood(str(error))
         await message.respond(encode(answer))
 
-    async def publish(self, bus: Bus) -> None:
+    async def publish(self) -> None:
         """Until cancelled, or the daemon stops: publish what is new while a gateway wants it."""
         while not self._hub.is_closed:
             await self._is_wanted.wait()
@@ -112,7 +113,7 @@ class MemberOutput:
                 while not cursor.is_closed or cursor.behind:
                     woken.clear()
                     if cursor.behind:
-                        number = await self._publish(bus, cursor, number)
+                        number = await self._publish(cursor, number)
                         continue
                     async with asyncio.timeout_at(self._wanted_until):
                         await woken.wait()
@@ -135,7 +136,7 @@ class MemberOutput:
         for key in list(self._readers):
             self._forget(key)
 
-    async def _publish(self, bus: Bus, cursor: OutputCursor, after: int) -> int:
+    async def _publish(self, cursor: OutputCursor, after: int) -> int:
         """Publish what is new, and return the number up to which that is."""
         rows, data = _take(cursor, _MOST_PUBLISHED_BYTES)
         is_much = bool(cursor.behind)
@@ -144,7 +145,7 @@ class MemberOutput:
         last = self._hub.last_number
         output = Output(self._hub.boot, last, last) if is_much else Output(self._hub.boot, after, last, rows, data)
         with contextlib.suppress(BusError):
-            await bus.publish(self._subject, encode(output))
+            await self._bus.publish(self._subject, encode(output))
         await asyncio.sleep(_ANNOUNCE_EVERY_S if is_much else _PUBLISH_EVERY_S)
         return last
 

@@ -284,7 +284,8 @@ async def test_with_credentials_nobody_reads_without_the_ticket_of_an_offer(tmp_
         async with gateway.http() as client:
             boot = (await client.get("/api/boxes/one")).json()["boot"]
         for name, prefix in (("gw", "_INBOX.gateway.gw"), ("two", "_INBOX.box.two")):
-            stranger = await Bus.connect(server.url, name=name, credentials=files[name], inbox_prefix=prefix)
+            stranger = Bus(server.url, name=name, credentials=files[name], inbox_prefix=prefix)
+            await stranger.start()
             try:
                 asked = encode(ReadPiece("guessed", 0, 100)), PATIENCE_S
                 if name == "gw":

@@ -80,7 +80,8 @@ async def _member(folder: Path, lease_s: float = 60.0) -> AsyncIterator[_Asker]:
         daemon = compose_daemon(load(flags, {}), working_directory=folder)
         member = Member(daemon, lease_s=lease_s)
         await member.join()
-        bus = await Bus.connect(server.url, name="test", inbox_prefix="_INBOX.test")
+        bus = Bus(server.url, name="test", inbox_prefix="_INBOX.test")
+        await bus.start()
         following = asyncio.create_task(member.follow())
         try:
             yield _Asker(bus, member, folder)
