@@ -17,18 +17,10 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
 from mcp_agent.events.output_frames import gap_frame, named_frame
 from mcp_agent.events.types import Condition, Gap, SessionEvent, SessionExit, SessionOutput
+from mcp_agent.fleet.box_calls import CannotRead
 from mcp_agent.fleet.bus import BusError
 from mcp_agent.fleet.directory import list_names
-from mcp_agent.fleet.fleet_output import (
-    BadId,
-    Missed,
-    NoSuchSession,
-    OutputWatch,
-    StreamPosition,
-    SwitchedOff,
-    Unreachable,
-    parse_positions,
-)
+from mcp_agent.fleet.fleet_output import BadId, Missed, OutputWatch, StreamPosition, parse_positions
 from mcp_agent.fleet.gateway import Gateway
 from mcp_agent.fleet.messages import OutputRow
 from mcp_agent.fleet.subjects import boxes_in
@@ -95,11 +87,11 @@ class FleetEvents(EventsWire):
     async def _open_session(self, watch: OutputWatch, session_id: str, since: int | None) -> None:
         try:
             await watch.open_session(since)
-        except NoSuchSession as error:
-            raise no_session(session_id, list(error.known)) from None
-        except SwitchedOff as error:
+        except CannotRead as error:
+            if error.why == "gone":
+                raise no_session(session_id, list(error.known)) from None
             raise StreamRefused(403, str(error)) from None
-        except (BusError, Unreachable):
+        except BusError:
             raise StreamRefused(
                 503, "the box of the session cannot be reached now", "try again with the same id"
             ) from None

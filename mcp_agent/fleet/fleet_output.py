@@ -22,20 +22,17 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from mcp_agent.fleet.bus import Bus, BusError, Disconnected, Message, NoResponders, TimedOut
+from mcp_agent.fleet.box_calls import BoxCalls, CannotRead
+from mcp_agent.fleet.bus import Bus, BusError, Message, NoResponders
 from mcp_agent.fleet.directory import Box, Directory
 from mcp_agent.fleet.messages import (
     BadMessage,
-    NoSession,
     Output,
-    OutputOff,
     OutputRow,
     ReadOutput,
-    encode,
     read_output,
-    read_read_answer,
 )
-from mcp_agent.fleet.subjects import EVERY_OUTPUT, verb_subject
+from mcp_agent.fleet.subjects import EVERY_OUTPUT
 from mcp_agent.settings import BOX_NAME
 
 log = logging.getLogger(__name__)
@@ -82,23 +79,6 @@ class BadId(Exception):
     """This is no id of an event of a gateway."""
 
 
-class NoSuchSession(Exception):
-    def __init__(self, known: tuple[str, ...]) -> None:
-        super().__init__("there is no such session")
-        self.known = known
-
-
-class SwitchedOff(Exception):
-    """The box does not let gateways hear of its sessions."""
-
-    def __init__(self) -> None:
-        super().__init__("the shell tools are switched off for gateways there")
-
-
-class Unreachable(Exception):
-    """Nobody serves this start of the box, or it says what nobody understands."""
-
-
 def parse_positions(text: str) -> tuple[dict[str, StreamPosition], bool]:
     """The positions in the id of an event, and whether it names all. Raises BadId."""
     body = text.removesuffix(_INCOMPLETE)
@@ -114,10 +94,10 @@ def parse_positions(text: str) -> tuple[dict[str, StreamPosition], bool]:
 class FleetOutput:
     """What boxes publish, given to every watcher of a gateway."""
 
-    def __init__(self, bus: Bus, directory: Directory, gateway: str) -> None:
+    def __init__(self, bus: Bus, directory: Directory, calls: BoxCalls) -> None:
         self.bus = bus
         self.directory = directory
-        self._gateway = gateway
+        self.calls = calls
         self._watches: set[OutputWatch] = set()
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -144,24 +124,6 @@ class FleetOutput:
     def discard(self, watch: OutputWatch) -> None:
         self._watches.discard(watch)
 
-    async def read(self, box: str, boot: str, question: ReadOutput) -> Output:
-        """Raises BusError, NoSuchSession, SwitchedOff and Unreachable."""
-        try:
-            subject = verb_subject(box, boot, "read", self._gateway)
-            answer = read_read_answer(await self.bus.request(subject, encode(question), _ANSWER_S))
-        except NoResponders:
-            raise Unreachable("nobody serves it") from None
-        except BadMessage as error:
-            raise Unreachable(str(error)) from None
-        match answer:
-            case Output():
-                return answer
-            case OutputOff():
-                raise SwitchedOff
-            case NoSession():
-                raise NoSuchSession(answer.known)
-        raise Unreachable(f"it answers with {type(answer).__name__}")
-
     async def _hear(self, message: Message) -> None:
         name = message.subject.split(".")[1]
         try:
@@ -178,13 +140,12 @@ class FleetOutput:
             watch.consider(name)
         box = self.directory.boxes.get(name)
         if box is not None and box.sessions and any(watch.follows(box) for watch in self._watches):
-            # It publishes on; what it answers goes nowhere.
+            # So it publishes on.
             self._own(self._want(box))
 
     async def _want(self, box: Box) -> None:
-        with contextlib.suppress(BusError):
-            question = encode(ReadOutput("", after=box.events))
-            await self.bus.publish(verb_subject(box.name, box.boot, "read", self._gateway), question)
+        with contextlib.suppress(BusError, CannotRead):
+            await self.calls.read(box.name, box.boot, ReadOutput("", after=box.events), Output)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -238,11 +199,11 @@ class OutputWatch:
         self.is_ended = False
 
     async def open_session(self, since: int | None) -> None:
-        """Begin with one session from an offset on, and raise what stands against it, as `FleetOutput.read` does."""
+        """Begin with one session from an offset on, and raise what stands against it, as `BoxCalls.read` does."""
         assert self._box is not None, "a session is of a box"
         box = self._directory.boxes[self._box]
         progress = self._progress.setdefault(box.name, _Progress(box.boot, None, since))
-        answer = await self._output.read(box.name, box.boot, self._question(progress, most_bytes=0))
+        answer = await self._output.calls.read(box.name, box.boot, self._question(progress, most_bytes=0), Output)
         if since is None and progress.number is None:
             progress.number = answer.last
 
@@ -350,7 +311,8 @@ class OutputWatch:
     def _note_off(self, name: str, progress: _Progress) -> None:
         if not progress.is_off:
             progress.is_off = True
-            self._offer(Missed(name, None, f"{name}: {SwitchedOff()}", is_end=self._box is not None))
+            reason = f"{name}: the shell tools are switched off for gateways there"
+            self._offer(Missed(name, None, reason, is_end=self._box is not None))
 
     def _note_restart(self, box: Box, progress: _Progress) -> None:
         """The box runs anew: what was not read is gone."""
@@ -390,20 +352,21 @@ class OutputWatch:
         pause_s, is_whole = _FIRST_PAUSE_S, False
         while not is_whole:
             try:
-                answer = await self._output.read(name, progress.boot, self._question(progress, _READ_BYTES))
-            except SwitchedOff:
-                self._note_off(name, progress)
+                question = self._question(progress, _READ_BYTES)
+                answer = await self._output.calls.read(name, progress.boot, question, Output)
+            except CannotRead as error:
+                if error.why == "off":
+                    self._note_off(name, progress)
+                else:
+                    self._end_of(name, str(error))
                 return
-            except NoSuchSession as error:
-                self._end_of(name, str(error))
-                return
-            except Unreachable:
+            except NoResponders:
                 await self._directory.ask_boot(name, _FIND_S)
                 box = self._directory.boxes.get(name)
                 if box is None or self._directory.is_away(box):
                     self._end_of(name, "it has left the fleet" if box is None else "it cannot be reached")
                     return
-            except (TimedOut, Disconnected):
+            except BusError:
                 await self._output.bus.wait_connected(_ANSWER_S)
             else:
                 item = self._printed(name, progress, answer, progress.number or 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,18 +25,10 @@ from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
 from mcp_agent.fleet.fleet_artifacts import FleetArtifacts, OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.fleet_output import FleetOutput
 from mcp_agent.fleet.fleet_tools import fleet_tools
-from mcp_agent.fleet.messages import (
-    LEAST_PAYLOAD_BYTES,
-    ArtifactGone,
-    ArtifactPiece,
-    BadMessage,
-    ReadArtifact,
-    encode,
-    read_read_answer,
-)
+from mcp_agent.fleet.messages import LEAST_PAYLOAD_BYTES
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
-from mcp_agent.fleet.subjects import boxes_in, verb_subject
+from mcp_agent.fleet.subjects import boxes_in
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.resources.resources import Resources
 from mcp_agent.storage.artifact_store import ArtifactStore
@@ -54,7 +46,6 @@ _MOST_DEFAULTS = 10_000
 _SHELL_EXEC = "shell_exec"
 _BOX_USE = "box_use"
 _ROW_BYTES = 2_000
-_READ_S = 10.0
 # Boxes in the hint of an error.
 _MOST_NAMED = 5
 
@@ -82,7 +73,7 @@ class Gateway:
         self.directory = Directory(self.bus)
         self.bus.on_connected = self.directory.ask_everybody
         self.calls = BoxCalls(self.bus, self.directory, name)
-        self.output = FleetOutput(self.bus, self.directory, name)
+        self.output = FleetOutput(self.bus, self.directory, self.calls)
         self._linger_s = linger_s
         self._tail: SessionTail | None = None
         self.gate: Gate | None = None
@@ -123,7 +114,7 @@ class Gateway:
         return Elsewhere(False, self.name, FleetEvents(hub, gate, self), downloads, routes)
 
     async def join(self, daemon: Daemon) -> None:
-        """Connect, now or once NATS can be reached, and offer the tools of the boxes from then on. Raises FleetError."""
+        """Connect, once NATS can be reached, and offer the tools of the boxes from then on. Raises FleetError."""
         self.directory.on_change = daemon.refresh_catalog
         self._tail = SessionTail(
             daemon.hub,
@@ -142,18 +133,6 @@ class Gateway:
             if self._tail is not None:
                 await self._tail.close()
             await asyncio.shield(self.bus.close())
-
-    async def read_artifact(self, box: Box, reference: str, owner: str, offset: int) -> ArtifactPiece | None:
-        """Bytes of an artifact of a box; None if there is none. Raises BusError, BadMessage."""
-        subject = verb_subject(box.name, box.boot, "read", self.name)
-        answer = read_read_answer(
-            await self.bus.request(subject, encode(ReadArtifact(reference, owner, offset)), _READ_S)
-        )
-        if isinstance(answer, ArtifactPiece):
-            return answer
-        if isinstance(answer, ArtifactGone):
-            return None
-        raise BadMessage(getattr(answer, "message", f"it answers with {type(answer).__name__}"))
 
     def default_of(self, caller: Caller) -> str | None:
         if not self._defaults:
@@ -209,7 +188,6 @@ class Gateway:
         name: str,
         needed: str,
         arguments: Mapping[str, Any],
-        report: Callable[[float, float | None, str | None], None] | None = None,
     ) -> dict[str, Any]:
         """The object that a call gives on a box, for a caller who may use the tool `needed`. Raises ToolError."""
         assert self.gate is not None, "only a tool that was admitted calls others"
@@ -218,9 +196,7 @@ class Gateway:
         except UnknownTool as error:
             raise NotFound(str(error)) from None
         program = replace(caller, transport=OPENAPI, form="json")
-        outcome = await self.calls.call(
-            box, Call(new_call_id(), program, name, arguments, report), grant._replace(form="json")
-        )
+        outcome = await self.calls.call(box, Call(new_call_id(), program, name, arguments), grant._replace(form="json"))
         if isinstance(outcome, Success):
             return outcome.reply.as_object()
         if isinstance(outcome, Failure):

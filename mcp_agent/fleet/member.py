@@ -18,8 +18,8 @@ from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, Message, NoResponders, TimedOut
 from mcp_agent.fleet.directory import HEARTBEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
+from mcp_agent.fleet.member_copies import MemberCopies
 from mcp_agent.fleet.member_output import MemberOutput
-from mcp_agent.fleet.member_tools import MemberTools
 from mcp_agent.fleet.messages import (
     LEASE_S,
     LEAST_PAYLOAD_BYTES,
@@ -71,8 +71,8 @@ class Member:
         self._labels = dict(config.label)
         self._daemon = daemon
         self._is_joined = False
-        self._tools = MemberTools(daemon)
-        self._calls = MemberCalls(self._tools.dispatcher, daemon.methods, self._access(), bus, lease_s=lease_s)
+        self._copies = MemberCopies(daemon)
+        self._calls = MemberCalls(self._copies.dispatcher, daemon.methods, self._access(), bus, lease_s=lease_s)
         self._output = MemberOutput(daemon, bus, self.box, lambda: daemon.gate.offers(self._access(), "shell"))
         self._described: tuple[About, bytes] | None = None
         self._has_changed = asyncio.Event()
@@ -83,7 +83,7 @@ class Member:
         bus.serve(verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call, is_quick=True)
         bus.serve(verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel, is_quick=True)
         bus.serve(verb_subject(self.box, self.boot, "read", "*"), self._output.serve)
-        bus.serve(verb_subject(self.box, self.boot, "copy", "*"), self._tools.copies.serve)
+        bus.serve(verb_subject(self.box, self.boot, "copy", "*"), self._copies.serve)
         bus.serve(who_subject(self.box), self._serve_who)
         bus.serve(WHO, self._serve_question)
 
@@ -128,7 +128,7 @@ class Member:
         publishing.cancel()
         await asyncio.gather(publishing, return_exceptions=True)
         await self._calls.stop()
-        self._tools.copies.stop()
+        self._copies.stop()
         if self._is_joined:
             await self._try(self.bus.publish(beat_subject(self.box), encode(Leaves(self.boot))))
         await self.bus.close()

@@ -17,15 +17,11 @@ from mcp_agent.fleet.messages import (
     LEASE_S,
     Ask,
     BadMessage,
-    BoxBusy,
-    CallCancelled,
     Contents,
-    Misunderstood,
+    NoResult,
     ReadResource,
-    ResultTooLarge,
     RunTool,
     StillRunning,
-    Unknown,
     encode,
     read_cancel,
     read_question,
@@ -45,7 +41,7 @@ _MOST_PROGRESS = 50
 _PROGRESS_EVERY_S = 0.05
 _SWEEP_EVERY_S = 5.0
 
-_CANCELLED = encode(CallCancelled())
+_CANCELLED = encode(NoResult("cancelled"))
 
 
 class _RunningCall:
@@ -105,7 +101,7 @@ class MemberCalls:
             answer = self._answer(message, gateway)
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", gateway=gateway, message=str(error))
-            answer = encode(Misunderstood(str(error)))
+            answer = encode(NoResult("misunderstood", str(error)))
         if answer is not None:
             await message.respond(answer)
 
@@ -119,12 +115,12 @@ class MemberCalls:
         call = self._calls.get(key)
         if call is None:
             if isinstance(question, Ask) or self._answers.is_seen(key):
-                return encode(Unknown())
+                return encode(NoResult("unknown"))
             if len(self._calls) >= _MOST_RUNNING:
-                return encode(BoxBusy(len(self._calls)))
+                return encode(NoResult("busy", f"{len(self._calls)} calls under way"))
             call = self._start(key, question)
         call.asked_at = self._loop.time()
-        if call.progress or call.logs or (isinstance(question, Ask) and question.is_urgent):
+        if call.progress or call.logs:
             return call.take_news()
         call.waiting.append((message, self._loop.call_later(HOLD_S, self._tell_running, call)))
         return None
@@ -226,7 +222,8 @@ class MemberCalls:
             answer = await work
             limit = self._bus.max_payload
             if len(answer) > limit:
-                answer = encode(ResultTooLarge(len(answer), limit))
+                detail = f"the result has {len(answer)} bytes, and one to a gateway may have {limit}"
+                answer = encode(NoResult("too large", detail))
         finally:
             del self._calls[key]
             self._answers.keep(key, answer, self._loop.time())

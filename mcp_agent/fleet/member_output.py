@@ -1,4 +1,6 @@
-"""The output of this box's sessions for gateways: published while one wants it, and read by who missed some.
+"""What this box shows to gateways: its sessions and their output, and its artifacts, read in ranges.
+
+Output is published while a gateway wants it, and read by who missed some.
 
 Published is what is new, or, if that is much, only that there is more. A read is served from the spool and needs
 nothing that an earlier one left here. While a watcher reads much, its cursor is kept between two reads: then a child
@@ -21,25 +23,25 @@ from mcp_agent.fleet.bus import Bus, BusError, Message
 from mcp_agent.fleet.call_protocol import caller_name
 from mcp_agent.fleet.messages import (
     WANTED_S,
-    ArtifactGone,
     ArtifactPiece,
     BadMessage,
-    Misunderstood,
-    NoSession,
+    NotShown,
     Output,
-    OutputOff,
     OutputRow,
     ReadAnswer,
     ReadArtifact,
     ReadOutput,
+    ReadQuestion,
+    ReadSessions,
+    Sessions,
     encode,
     read_read_question,
 )
 from mcp_agent.fleet.subjects import gateway_of, output_subject
 from mcp_agent.process.logs import event
-from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.files import disk
 from tools.sessions.output_log import Exit, Lost, OutputLog, PieceSpan
+from tools.sessions.session import describe_session
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,7 @@ _MOST_READERS = 2_000
 _MOST_KNOWN = 100
 _ARTIFACTS_AT_ONCE = 8
 _ARTIFACT_BYTES = 900_000
+_MOST_SHOWN_BYTES = 64 * 1024
 
 
 class _Reader(NamedTuple):
@@ -74,7 +77,7 @@ class _Followed(OutputCursor):
 
 
 class MemberOutput:
-    """`may_hear` says whether gateways may hear of sessions at this moment. Artifacts are read on the same subject."""
+    """`may_hear` says whether gateways may hear of sessions at this moment."""
 
     def __init__(self, daemon: Daemon, bus: Bus, box: str, may_hear: Condition) -> None:
         self._bus = bus
@@ -82,23 +85,31 @@ class MemberOutput:
         self._sessions = daemon.sessions
         self._subject = output_subject(box)
         self._may_hear = may_hear
-        self._artifacts = MemberArtifacts(daemon.artifacts)
+        self._artifacts = daemon.artifacts
+        self._artifact_places = asyncio.Semaphore(_ARTIFACTS_AT_ONCE)
         self._readers: dict[tuple[str, str], _Reader] = {}
         self._is_wanted = asyncio.Event()
         self._wanted_until = 0.0
 
     async def serve(self, message: Message) -> None:
-        answer: ReadAnswer
         try:
-            question = read_read_question(message.data)
-            if isinstance(question, ReadArtifact):
-                answer = await self._artifacts.answer(question)
-            else:
-                answer = self._read(question, gateway_of(message.subject))
+            answer = await self._answer(read_read_question(message.data), gateway_of(message.subject))
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", message=str(error))
-            answer = Misunderstood(str(error))
+            answer = NotShown("misunderstood", str(error))
         await message.respond(encode(answer))
+
+    async def _answer(self, question: ReadQuestion, gateway: str) -> ReadAnswer:
+        """Raises BadMessage."""
+        if isinstance(question, ReadArtifact):
+            async with self._artifact_places:
+                return await asyncio.to_thread(self._read_artifact, question)
+        if not self._may_hear():
+            return NotShown("off", "the shell tools are switched off for gateways there")
+        if question.session is not None and self._hub.log(question.session) is None:
+            known = tuple(each.session_id for each in self._hub.logs)[:_MOST_KNOWN]
+            return NotShown("gone", "there is no such session", known)
+        return self._read(question, gateway) if isinstance(question, ReadOutput) else self._read_sessions(question)
 
     async def publish(self) -> None:
         """Until cancelled, or the daemon stops: publish what is new while a gateway wants it."""
@@ -149,12 +160,8 @@ class MemberOutput:
         await asyncio.sleep(_ANNOUNCE_EVERY_S if is_much else _PUBLISH_EVERY_S)
         return last
 
-    def _read(self, question: ReadOutput, gateway: str) -> Output | OutputOff | NoSession:
+    def _read(self, question: ReadOutput, gateway: str) -> Output:
         """Raises BadMessage."""
-        if not self._may_hear():
-            return OutputOff()
-        if question.session is not None and self._hub.log(question.session) is None:
-            return NoSession(tuple(each.session_id for each in self._hub.logs)[:_MOST_KNOWN])
         self._wanted_until = _now() + WANTED_S
         self._is_wanted.set()
         self._expire()
@@ -199,6 +206,26 @@ class MemberOutput:
         hub.resume(cursor, first)
         return cursor, first
 
+    def _read_sessions(self, question: ReadSessions) -> Sessions:
+        if question.session is None:
+            return Sessions([describe_session(each) for each in self._sessions.all])
+        session = self._sessions.find(question.session)
+        start = max(0, session.end + question.offset if question.offset < 0 else question.offset)
+        return Sessions([describe_session(session)], *session.text(start, _MOST_SHOWN_BYTES))
+
+    def _read_artifact(self, asked: ReadArtifact) -> ArtifactPiece | NotShown:
+        try:
+            artifact = self._artifacts.find(asked.reference, caller_name(asked.owner))
+        except OSError as error:
+            return NotShown("misunderstood", f"the artifacts cannot be read now: {error.strerror or error}")
+        if artifact is None:
+            return NotShown("gone")
+        try:
+            with disk.open_descriptor(self._artifacts.path(artifact), disk.READ_FLAGS | os.O_NOFOLLOW) as descriptor:
+                return ArtifactPiece(artifact.size, os.pread(descriptor, _ARTIFACT_BYTES, asked.offset))
+        except OSError:
+            return NotShown("gone")
+
     def _expire(self) -> None:
         for key, reader in list(self._readers.items()):
             if _now() - reader.read_at > _READS_ON_S:
@@ -208,31 +235,6 @@ class MemberOutput:
         reader = self._readers.pop(key, None)
         if reader is not None:
             self._hub.unfollow(reader.cursor)
-
-
-class MemberArtifacts:
-    """The artifacts of this box, for the clients of gateways: read in ranges, each by a message of its own."""
-
-    def __init__(self, store: ArtifactStore) -> None:
-        self._store = store
-        self._places = asyncio.Semaphore(_ARTIFACTS_AT_ONCE)
-
-    async def answer(self, asked: ReadArtifact) -> ArtifactPiece | ArtifactGone | Misunderstood:
-        async with self._places:
-            return await asyncio.to_thread(self._piece, asked)
-
-    def _piece(self, asked: ReadArtifact) -> ArtifactPiece | ArtifactGone | Misunderstood:
-        try:
-            artifact = self._store.find(asked.reference, caller_name(asked.owner))
-        except OSError as error:
-            return Misunderstood(f"the artifacts cannot be read now: {error.strerror or error}")
-        if artifact is None:
-            return ArtifactGone()
-        try:
-            with open(os.open(self._store.path(artifact), disk.READ_FLAGS | os.O_NOFOLLOW), "rb") as file:
-                return ArtifactPiece(artifact.size, os.pread(file.fileno(), _ARTIFACT_BYTES, asked.offset))
-        except OSError:
-            return ArtifactGone()
 
 
 def _take(cursor: OutputCursor, most_bytes: int) -> tuple[tuple[OutputRow, ...], bytes]:

@@ -12,12 +12,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mcp_agent.fleet.bus import Bus, NotPermitted
 from mcp_agent.fleet.credentials import FleetKeys
-from mcp_agent.fleet.member_copies import Copy
-from mcp_agent.fleet.messages import CopyGone, CopyPiece, ReadPiece, encode, read_copy_answer
+from mcp_agent.fleet.member_copies import ArrivingFile, OfferedFile
+from mcp_agent.fleet.messages import (
+    CopyFailed,
+    CopyGone,
+    CopyPiece,
+    PieceWritten,
+    ReadPiece,
+    WritePiece,
+    encode,
+    read_copy_answer,
+)
 from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, Program, call, running_fleet
 from tests.support.nats import NatsServer, nats_server
@@ -175,30 +185,38 @@ async def test_many_small_files_are_copied_one_after_another(gateway: Daemon, tm
     assert await asyncio.gather(*map(once, range(220))) == [True] * 220
 
 
-async def test_an_offer_that_is_read_holds_no_bytes_of_the_file(tmp_path: Path) -> None:
+def test_an_offer_that_is_read_holds_no_bytes_of_the_file(tmp_path: Path) -> None:
     """Seen: each offer kept the last piece that was read, so a hundred of them held 90 MB."""
     source = tmp_path / "source"
     source.write_bytes(bytes(2 * MIB))
-    copies = []
+    offers = [OfferedFile(os.open(source, os.O_RDONLY)) for _ in range(20)]
+    expected = CopyPiece(bytes(MIB), hashlib.sha256(bytes(MIB)).digest())
     tracemalloc.start()
     try:
-        for _ in range(20):
-            reading = Copy(os.open(source, os.O_RDONLY), 2 * MIB, is_written=False)
-            copies.append(reading)
+        for offer in offers:
             # The second question is that of a gateway that did not get the answer.
             for offset in (0, 0, MIB, MIB):
-                piece = await reading.answer(ReadPiece("ticket", offset, MIB))
-                assert isinstance(piece, CopyPiece)
-                assert len(piece.data) == MIB
-        del piece
+                assert offer.piece(ReadPiece("ticket", offset, MIB)) == expected
         assert tracemalloc.get_traced_memory()[0] < 4 * MIB
-        end = await copies[0].answer(ReadPiece("ticket", 2 * MIB, MIB))
-        assert end == CopyPiece(b"", hashlib.sha256(bytes(2 * MIB)).hexdigest())
-        assert await copies[0].answer(ReadPiece("ticket", 2 * MIB, MIB)) == end
     finally:
         tracemalloc.stop()
-        for each in copies:
-            each.close()
+        for offer in offers:
+            offer.close()
+
+
+async def test_what_arrives_is_written_once_in_order_and_as_it_was_sent(tmp_path: Path) -> None:
+    with (tmp_path / "target").open("w+b") as opened:
+        arriving = ArrivingFile(opened.fileno(), 6)
+        pieces = [
+            WritePiece("ticket", at, data, hashlib.sha256(data).digest()) for at, data in ((0, b"abc"), (3, b"def"))
+        ]
+        assert isinstance(arriving.take(pieces[1]), CopyFailed)
+        damaged = arriving.take(msgspec.structs.replace(pieces[0], data=b"abd"))
+        assert damaged == CopyFailed("what has arrived has another checksum than what was sent")
+        for piece in (pieces[0], pieces[0], pieces[1], pieces[1]):
+            assert arriving.take(piece) == PieceWritten()
+        assert arriving.sha256 == hashlib.sha256(b"abcdef").hexdigest()
+        assert (tmp_path / "target").read_bytes() == b"abcdef"
 
 
 async def test_a_copy_to_or_from_a_box_that_is_gone_fails_at_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mcp_agent.fleet.bus import Bus, Message
 from mcp_agent.fleet.directory import HEARTBEAT_S
-from mcp_agent.fleet.messages import About, Beat, ToolEntry, Unknown, Who, digest, encode, pack_tools, read_who
+from mcp_agent.fleet.messages import About, Beat, NoResult, ToolEntry, Who, digest, encode, pack_tools, read_who
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from registry.catalog import discover
 
@@ -35,7 +35,7 @@ async def _join(url: str, number: int, places: asyncio.Semaphore) -> Bus:
             await bus.publish(beat_subject(name), encode(beat))
 
         async def refuse(message: Message) -> None:
-            await message.respond(encode(Unknown()))
+            await message.respond(encode(NoResult("unknown")))
 
         bus.serve(who_subject(name), answer)
         bus.serve(WHO, announce)
