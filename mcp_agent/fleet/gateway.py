@@ -155,31 +155,17 @@ class Gateway:
 
     async def run_command(self, caller: Caller, box: Box, command: str, timeout_s: float) -> dict[str, Any]:
         """A command on one box in a row: what it printed and how it ended, or the error."""
-        assert self.gate is not None, "only a tool that was admitted runs commands"
-        row: dict[str, Any] = {"box": box.name}
-        # As a program: the answer is an object, and the command does not become a session.
-        program = replace(caller, transport=OPENAPI, form="json")
+        # What it prints beyond that is an artifact of the box.
         arguments = {"command": command, "timeout_seconds": timeout_s, "max_output_bytes": _ROW_BYTES}
         try:
-            _, grant = self.gate.admit(caller.access, _SHELL_EXEC)
-            outcome = await self.calls.call(
-                box, Call(new_call_id(), program, _SHELL_EXEC, arguments), grant._replace(form="json")
-            )
-        except UnknownTool as error:
-            return {**row, "error": {"code": NotFound.code, "message": str(error)}}
+            result = await self.call_as_program(caller, box, _SHELL_EXEC, _SHELL_EXEC, arguments)
         except ToolError as error:
-            return {**row, **error.as_object()}
-        if isinstance(outcome, Refusal):
-            return {**row, "error": {"code": "REFUSED", "message": outcome.message}}
-        if isinstance(outcome, Failure):
-            return {**row, "error": outcome.error.as_object()["error"]}
-        assert isinstance(outcome, Success), "a new call has no further page"
-        result = outcome.reply.as_object()
+            return {"box": box.name, "error": error.as_object()["error"]}
         output = "\n".join(text.rstrip("\n") for name in ("stdout", "stderr") if (text := result.get(name)))
         facts = {
             name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None
         }
-        return {**row, **facts, "output": output}
+        return {"box": box.name, **facts, "output": output}
 
     async def call_as_program(
         self,
@@ -195,6 +181,7 @@ class Gateway:
             _, grant = self.gate.admit(caller.access, needed)
         except UnknownTool as error:
             raise NotFound(str(error)) from None
+        # Then the answer is an object, and a command does not become a session.
         program = replace(caller, transport=OPENAPI, form="json")
         outcome = await self.calls.call(box, Call(new_call_id(), program, name, arguments), grant._replace(form="json"))
         if isinstance(outcome, Success):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Coroutine
 from functools import cached_property
 from typing import Any
@@ -26,9 +27,9 @@ from mcp_agent.fleet.messages import (
     read_cancel,
     read_question,
 )
-from mcp_agent.fleet.remembered_answers import Key, RememberedAnswers
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.process.logs import event
+from mcp_agent.process.memory import exact_copy
 from mcp_agent.protocol.methods import Methods
 from registry.gate import Access
 from tools.context import LogLevel
@@ -37,9 +38,19 @@ log = logging.getLogger(__name__)
 
 _MOST_RUNNING = 1_000
 _MOST_PROGRESS = 50
-# Progress is passed on at once, but not more often than that.
-_PROGRESS_EVERY_S = 0.05
+# Reports of so long are passed on together.
+_COALESCE_S = 0.02
 _SWEEP_EVERY_S = 5.0
+
+# The gateway, and the id that it gave to the call.
+_Key = tuple[str, str]
+
+# An answer is remembered so long, for a gateway that did not get it or asks twice.
+_REMEMBER_S = 600.0
+_MOST_ANSWERS = 20_000
+_MOST_BYTES = 64 * 1024 * 1024
+# Ids whose answer is no longer kept. Without them a late message could run a call again.
+_MOST_SEEN = 200_000
 
 _CANCELLED = encode(NoResult("cancelled"))
 
@@ -47,7 +58,7 @@ _CANCELLED = encode(NoResult("cancelled"))
 class _RunningCall:
     """One call under its id while it runs, and who waits for the answer."""
 
-    __slots__ = ("asked_at", "logs", "progress", "task", "told_at", "waiting")
+    __slots__ = ("asked_at", "logs", "progress", "task", "telling", "waiting")
 
     def __init__(self, now: float) -> None:
         self.asked_at = now
@@ -56,13 +67,53 @@ class _RunningCall:
         self.waiting: list[tuple[Message, asyncio.TimerHandle]] = []
         self.progress: list[tuple[float, float | None, str | None]] = []
         self.logs: list[tuple[LogLevel, str]] = []
-        self.told_at = 0.0
+        # The timer that passes on what was reported.
+        self.telling: asyncio.TimerHandle | None = None
 
     def take_news(self) -> bytes:
         """That it runs, with what was reported since the last answer."""
         news = StillRunning(tuple(self.progress), tuple(self.logs))
         self.progress, self.logs = [], []
         return encode(news)
+
+
+class RememberedAnswers:
+    """The answers to calls that are over. Beyond the bounds, the oldest go first."""
+
+    def __init__(self) -> None:
+        # With the time, and by it: plain tuples, which the garbage collector does not have to look at.
+        self._answers: OrderedDict[_Key, tuple[float, bytes]] = OrderedDict()
+        self._bytes = 0
+        self._seen: OrderedDict[_Key, None] = OrderedDict()
+
+    def get(self, key: _Key) -> bytes | None:
+        found = self._answers.get(key)
+        return None if found is None else found[1]
+
+    def is_seen(self, key: _Key) -> bool:
+        """Whether there was such a call whose answer is not kept."""
+        return key in self._seen
+
+    def keep(self, key: _Key, answer: bytes, now: float) -> None:
+        self._answers[key] = now, exact_copy(answer)
+        self._bytes += len(answer)
+        while self._bytes > _MOST_BYTES or len(self._answers) > _MOST_ANSWERS:
+            self._drop_oldest()
+
+    def mark_seen(self, key: _Key) -> None:
+        """The call is not run if it comes, or comes again."""
+        self._seen[key] = None
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.popitem(last=False)
+
+    def expire(self, now: float) -> None:
+        while self._answers and now - next(iter(self._answers.values()))[0] > _REMEMBER_S:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        key, (_, answer) = self._answers.popitem(last=False)
+        self._bytes -= len(answer)
+        self.mark_seen(key)
 
 
 class MemberCalls:
@@ -82,7 +133,7 @@ class MemberCalls:
         self._methods = methods
         self._access = access
         self._bus = bus
-        self._calls: dict[Key, _RunningCall] = {}
+        self._calls: dict[_Key, _RunningCall] = {}
         self._answers = RememberedAnswers()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -162,7 +213,7 @@ class MemberCalls:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _start(self, key: Key, question: RunTool | ReadResource) -> _RunningCall:
+    def _start(self, key: _Key, question: RunTool | ReadResource) -> _RunningCall:
         running = _RunningCall(self._loop.time())
         if isinstance(question, ReadResource):
             work = self._read_resource(key[0], question)
@@ -208,7 +259,8 @@ class MemberCalls:
             running.progress = [*running.progress[1 - _MOST_PROGRESS :], progress]
         if message is not None:
             running.logs = [*running.logs[1 - _MOST_PROGRESS :], message]
-        self._announce(running)
+        if running.telling is None:
+            running.telling = self._loop.call_later(_COALESCE_S, self._tell_running, running)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -216,7 +268,7 @@ class MemberCalls:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _run(self, key: Key, running: _RunningCall, work: Coroutine[Any, Any, bytes]) -> None:
+    async def _run(self, key: _Key, running: _RunningCall, work: Coroutine[Any, Any, bytes]) -> None:
         answer = _CANCELLED
         try:
             answer = await work
@@ -232,21 +284,10 @@ class MemberCalls:
                 timer.cancel()
                 await _respond(message, answer)
 
-    def _announce(self, running: _RunningCall) -> None:
-        """Pass on what was reported: at once, or a little later if the last time is not long ago."""
-        if not running.waiting:
-            return
-        due = running.told_at + _PROGRESS_EVERY_S
-        if self._loop.time() >= due:
-            self._tell_running(running)
-        else:
-            message, timer = running.waiting.pop()
-            timer.cancel()
-            running.waiting.append((message, self._loop.call_at(due, self._tell_running, running)))
-
     def _tell_running(self, running: _RunningCall) -> None:
-        waiting, running.waiting = running.waiting, []
-        running.told_at = self._loop.time()
+        waiting, running.waiting, running.telling = running.waiting, [], None
+        if not waiting:
+            return
         answer = running.take_news()
         for message, timer in waiting:
             timer.cancel()

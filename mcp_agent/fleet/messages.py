@@ -138,8 +138,8 @@ class ToolEntry(Struct, frozen=True, omit_defaults=True):
     effect: Effect
     title: str = ""
     description: str = ""
-    schema: dict[str, Any] = {}
-    listed: dict[str, Any] = {}
+    input_schema: dict[str, Any] = {}
+    listed_schema: dict[str, Any] = {}
     destructive: bool = True
     idempotent: bool = False
     aliases: tuple[str, ...] = ()
@@ -148,20 +148,7 @@ class ToolEntry(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, tool: Tool) -> ToolEntry:
-        return cls(
-            tool.name,
-            tool.category,
-            tool.effect,
-            tool.title,
-            tool.description,
-            tool.input_schema,
-            dict(tool.listed_schema),
-            tool.destructive,
-            tool.idempotent,
-            tool.aliases,
-            tool.known_as,
-            tool.hints,
-        )
+        return msgspec.convert(tool, cls, from_attributes=True)
 
 
 class CallerFacts(Struct, frozen=True, omit_defaults=True):
@@ -415,7 +402,7 @@ def read_tools(data: bytes, expected_digest: str) -> tuple[ToolEntry, ...]:
             tool = _read_entry(entry)
         except BadMessage:
             continue
-        if all(map(_is_schema, (tool.schema, tool.listed))):
+        if all(map(_is_schema, (tool.input_schema, tool.listed_schema))):
             found.setdefault(tool.name, tool)
     return tuple(found.values())
 

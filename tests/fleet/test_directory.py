@@ -174,12 +174,12 @@ def test_what_a_box_says_of_its_tools_is_taken_as_far_as_it_can_be_offered() -> 
         5,
         {},
         {"name": "a tool", "category": "x", "effect": "read"},
-        {"name": "a", "category": "x", "effect": "read", "schema": []},
-        {"name": "b", "category": "x", "effect": "read", "schema": {"properties": 5}},
+        {"name": "a", "category": "x", "effect": "read", "input_schema": []},
+        {"name": "b", "category": "x", "effect": "read", "input_schema": {"properties": 5}},
         {"name": "c", "category": "x", "effect": "read", "aliases": "none"},
         {"name": "d", "category": "x", "effect": "read", "hints": []},
         {"name": "e", "category": "x", "effect": "harmless"},
-        {"name": "f", "category": "x", "effect": "read", "listed": deep},
+        {"name": "f", "category": "x", "effect": "read", "listed_schema": deep},
         {"name": "fs_read", "category": "filesystem", "effect": "read"},
     ]
     data = msgspec.json.encode(odd)
