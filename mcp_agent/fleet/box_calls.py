@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mcp_agent.calls.call import Call, Caller, Outcome
-from mcp_agent.fleet.bus import Bus, BusError, Disconnected, NoResponders, NotPermitted, TimedOut, TooLarge
+from mcp_agent.fleet.bus import Bus, BusError, Disconnected, NoResponders, NotPermitted, PayloadTooLarge, TimedOut
 from mcp_agent.fleet.call_protocol import caller_facts, outcome_of, run_message
 from mcp_agent.fleet.directory import Box, Directory
 from mcp_agent.fleet.messages import (
@@ -40,8 +40,7 @@ from mcp_agent.fleet.messages import (
 from mcp_agent.fleet.subjects import verb_subject
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Grant
-from tools.kit.errors import BoxUnreachable, OutcomeUnknown, ToolError
-from tools.kit.errors import TooLarge as CallTooLarge
+from tools.kit.errors import BoxUnreachable, OutcomeUnknown, TooLarge, ToolError
 
 # The box answers within HOLD_S. It is asked twice before it counts as silent, and both together take less than 5 s.
 _ANSWER_S = HOLD_S + 1.3
@@ -82,7 +81,7 @@ class BoxCalls:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def call(self, box: Box, call: Call, grant: Grant) -> Outcome:
-        """Run a call there. Raises BoxUnreachable, OutcomeUnknown, TooLarge. Cancelled here, it is there."""
+        """Run a call there. Raises BoxUnreachable, OutcomeUnknown, PayloadTooLarge. Cancelled here, it is there."""
         data = encode(run_message(call, grant))
         return await self._ask(box, call.id, data, partial(outcome_of, box=box.name), call)
 
@@ -179,9 +178,9 @@ class _Asking:
                     raise self._unreachable(f"{self._box.name} does not answer") from None
             except Disconnected as error:
                 self._is_sent = self._is_sent or error.is_sent
-            except TooLarge:
+            except PayloadTooLarge:
                 limit = self._bus.max_payload
-                raise CallTooLarge(
+                raise TooLarge(
                     f"the call has {len(self._data)} bytes, and one to a box may have {limit}; it has not run",
                     hint=_LIMIT,
                 ) from None
@@ -198,7 +197,7 @@ class _Asking:
         name = self._box.name
         match answer.why:
             case "too large":
-                return CallTooLarge(f"{name}: {answer.detail}; the call has run", hint=f"ask for less of it; {_LIMIT}")
+                return TooLarge(f"{name}: {answer.detail}; the call has run", hint=f"ask for less of it; {_LIMIT}")
             case "busy":
                 return self._unreachable(f"{name} has {answer.detail} and takes no more")
             case "misunderstood":

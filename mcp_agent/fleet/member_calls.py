@@ -43,7 +43,7 @@ _COALESCE_S = 0.02
 _SWEEP_EVERY_S = 5.0
 
 # The gateway, and the id that it gave to the call.
-_Key = tuple[str, str]
+CallKey = tuple[str, str]
 
 # An answer is remembered so long, for a gateway that did not get it or asks twice.
 _REMEMBER_S = 600.0
@@ -82,25 +82,25 @@ class RememberedAnswers:
 
     def __init__(self) -> None:
         # With the time, and by it: plain tuples, which the garbage collector does not have to look at.
-        self._answers: OrderedDict[_Key, tuple[float, bytes]] = OrderedDict()
+        self._answers: OrderedDict[CallKey, tuple[float, bytes]] = OrderedDict()
         self._bytes = 0
-        self._seen: OrderedDict[_Key, None] = OrderedDict()
+        self._seen: OrderedDict[CallKey, None] = OrderedDict()
 
-    def get(self, key: _Key) -> bytes | None:
+    def get(self, key: CallKey) -> bytes | None:
         found = self._answers.get(key)
         return None if found is None else found[1]
 
-    def is_seen(self, key: _Key) -> bool:
+    def is_seen(self, key: CallKey) -> bool:
         """Whether there was such a call whose answer is not kept."""
         return key in self._seen
 
-    def keep(self, key: _Key, answer: bytes, now: float) -> None:
+    def keep(self, key: CallKey, answer: bytes, now: float) -> None:
         self._answers[key] = now, exact_copy(answer)
         self._bytes += len(answer)
         while self._bytes > _MOST_BYTES or len(self._answers) > _MOST_ANSWERS:
             self._drop_oldest()
 
-    def mark_seen(self, key: _Key) -> None:
+    def mark_seen(self, key: CallKey) -> None:
         """The call is not run if it comes, or comes again."""
         self._seen[key] = None
         if len(self._seen) > _MOST_SEEN:
@@ -133,7 +133,7 @@ class MemberCalls:
         self._methods = methods
         self._access = access
         self._bus = bus
-        self._calls: dict[_Key, _RunningCall] = {}
+        self._calls: dict[CallKey, _RunningCall] = {}
         self._answers = RememberedAnswers()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -213,7 +213,7 @@ class MemberCalls:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _start(self, key: _Key, question: RunTool | ReadResource) -> _RunningCall:
+    def _start(self, key: CallKey, question: RunTool | ReadResource) -> _RunningCall:
         running = _RunningCall(self._loop.time())
         if isinstance(question, ReadResource):
             work = self._read_resource(key[0], question)
@@ -268,7 +268,7 @@ class MemberCalls:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _run(self, key: _Key, running: _RunningCall, work: Coroutine[Any, Any, bytes]) -> None:
+    async def _run(self, key: CallKey, running: _RunningCall, work: Coroutine[Any, Any, bytes]) -> None:
         answer = _CANCELLED
         try:
             answer = await work
