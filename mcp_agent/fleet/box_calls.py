@@ -81,7 +81,7 @@ class BoxCalls:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def call(self, box: Box, call: Call, grant: Grant) -> Outcome:
-        """Run a call there. Raises BoxUnreachable, OutcomeUnknown, PayloadTooLarge. Cancelled here, it is there."""
+        """Run a call there. Raises BoxUnreachable, OutcomeUnknown, TooLarge. Cancelled here, it is there."""
         data = encode(run_message(call, grant))
         return await self._ask(box, call.id, data, partial(outcome_of, box=box.name), call)
 

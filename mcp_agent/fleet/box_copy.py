@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -126,17 +125,9 @@ class _Copying:
     async def _pipe(self, offered: str, ticket: str, size: int) -> None:
         """Pass all pieces on, in order: the next one is read while one is written."""
         offset, piece = 0, None
-        try:
-            while offset < size or piece is not None:
-                found, _ = await asyncio.gather(
-                    self._read(offered, offset, size), self._write(ticket, offset, piece, size)
-                )
-                offset, piece = offset + len(found.data if found else b""), found
-        finally:
-            # Nobody waits for the box to close its file.
-            with contextlib.suppress(BusError):
-                subject = verb_subject(self._source.name, self._source.boot, "copy", self._gateway.name)
-                await self._gateway.bus.publish(subject, encode(ReadPiece(offered, 0, 0)))
+        while offset < size or piece is not None:
+            found, _ = await asyncio.gather(self._read(offered, offset, size), self._write(ticket, offset, piece, size))
+            offset, piece = offset + len(found.data if found else b""), found
 
     async def _read(self, offered: str, offset: int, size: int) -> CopyPiece | None:
         if offset == size:

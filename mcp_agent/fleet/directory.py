@@ -22,6 +22,7 @@ from mcp_agent.fleet.messages import BadMessage, Beat, Leaves, ToolEntry, Who, e
 from mcp_agent.fleet.subjects import EVERY_BEAT, WHO, who_subject
 from mcp_agent.process.logs import event
 from mcp_agent.settings import BOX_NAME
+from tools.kit.errors import InvalidParams
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class Directory:
         self.tool_sets: dict[str, tuple[ToolEntry, ...]] = {}
         self.on_change: Callable[[], None] = lambda: None
         # Called with the name of a box that was heard of, is away, or has left.
-        self.listeners: set[Callable[[str], None]] = set()
+        self.on_box: Callable[[str], None] = lambda name: None
         self._bus = bus
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
@@ -101,7 +102,7 @@ class Directory:
                     if self.silence_s(box) > _FORGET_S:
                         self._remove(box.name)
                     else:
-                        self._notify_listeners(box.name)
+                        self.on_box(box.name)
         finally:
             for task in self._asking.values():
                 task.cancel()
@@ -202,7 +203,7 @@ class Directory:
             self._put(box, about.tools)
         elif box.facts != beat.facts:
             return False
-        self._notify_listeners(name)
+        self.on_box(name)
         return True
 
     def _put(self, box: Box, tools: str) -> None:
@@ -217,7 +218,7 @@ class Directory:
         del self.boxes[name]
         event(log, logging.INFO, "fleet.box_left", box=name)
         self._plan_change()
-        self._notify_listeners(name)
+        self.on_box(name)
 
     async def _ask(self, name: str) -> None:
         """Ask a box for all its facts, and for its tools unless another box has the same."""
@@ -227,10 +228,6 @@ class Directory:
             except (BusError, BadMessage) as error:
                 # The next beat is a new chance.
                 event(log, logging.INFO, "fleet.box_not_known", box=name, message=str(error))
-
-    def _notify_listeners(self, name: str) -> None:
-        for listener in tuple(self.listeners):
-            listener(name)
 
     def _plan_change(self) -> None:
         self._holders, self._by_name = {}, []
@@ -246,18 +243,21 @@ class Directory:
         self.on_change()
 
 
-def parse_labels(text: str) -> dict[str, str]:
-    """`gpu=1,zone=eu` as labels. Raises ValueError."""
+def parse_labels(text: str, argument: str) -> dict[str, str]:
+    """`gpu=1,zone=eu` as labels. Raises InvalidParams, which names the argument."""
     labels: dict[str, str] = {}
     for each in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = each.partition("=")
         if not equals or not key:
-            raise ValueError(f"{each[:60]!r} is no label with its value, such as gpu=1")
+            raise invalid(argument, f"{each[:60]!r} is no label with its value, such as gpu=1")
         if labels.setdefault(key, value) != value:
-            raise ValueError(
-                f"{key[:60]} cannot be both {labels[key][:60]} and {value[:60]}: a box has all of the labels"
-            )
+            values = f"{labels[key][:60]} and {value[:60]}"
+            raise invalid(argument, f"{key[:60]} cannot be both {values}: a box has all of the labels")
     return labels
+
+
+def invalid(argument: str, message: str) -> InvalidParams:
+    return InvalidParams(message, issues=[{"path": f"arguments.{argument}", "code": "custom", "message": "custom"}])
 
 
 def list_names(boxes: Iterable[Box], most: int = 20) -> str:

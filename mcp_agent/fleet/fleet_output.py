@@ -17,7 +17,7 @@ import itertools
 import logging
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -59,11 +59,11 @@ class StreamPosition(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What sessions of a box printed, in order: each row with its bytes."""
+    """What sessions of a box printed, in order."""
 
     box: str
     position: StreamPosition
-    rows: list[tuple[OutputRow, memoryview]]
+    rows: list[OutputRow]
 
 
 class Missed(NamedTuple):
@@ -75,20 +75,13 @@ class Missed(NamedTuple):
     is_end: bool
 
 
-class BadId(Exception):
-    """This is no id of an event of a gateway."""
-
-
-def parse_positions(text: str) -> tuple[dict[str, StreamPosition], bool]:
-    """The positions in the id of an event, and whether it names all. Raises BadId."""
+def parse_positions(text: str) -> tuple[dict[str, StreamPosition], bool] | None:
+    """The positions in the id of an event, and whether it names all; None for an id of somebody else."""
     body = text.removesuffix(_INCOMPLETE)
-    positions: dict[str, StreamPosition] = {}
-    for part in body.split(","):
-        found = _POSITION.fullmatch(part)
-        if found is None:
-            raise BadId(part)
-        positions[found[1]] = StreamPosition(found[2], int(found[3]))
-    return positions, body == text
+    found = [_POSITION.fullmatch(part) for part in body.split(",")]
+    if None in found:
+        return None
+    return {each[1]: StreamPosition(each[2], int(each[3])) for each in found if each}, body == text
 
 
 class FleetOutput:
@@ -102,7 +95,7 @@ class FleetOutput:
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
         bus.serve(EVERY_OUTPUT, self._hear)
-        directory.listeners.add(self._consider)
+        directory.on_box = self._consider
 
     def watch(
         self,
@@ -389,11 +382,11 @@ class OutputWatch:
     def _printed(self, name: str, progress: _Progress, output: Output, after: int) -> Printed:
         """The rows that are for this watcher and that it has not got."""
         rows = [
-            (row, data)
-            for row, data in _rows(output)
+            row
+            for row in output.rows
             if (row.number > after or row.kind == "lost") and self._session in (None, row.session_id)
         ]
-        self._is_over = self._is_over or (self._session is not None and any(row.kind == "exit" for row, _ in rows))
+        self._is_over = self._is_over or (self._session is not None and any(row.kind == "exit" for row in rows))
         return Printed(name, StreamPosition(progress.boot, output.last), rows)
 
     def _offer(self, item: Printed | Missed) -> None:
@@ -405,14 +398,6 @@ class OutputWatch:
             self._has_room.clear()
             await self._has_room.wait()
         self._offer(item)
-
-
-def _rows(output: Output) -> Iterator[tuple[OutputRow, memoryview]]:
-    data, start = memoryview(output.data), 0
-    for row in output.rows:
-        size = row.end - row.offset if row.kind in ("stdout", "stderr") else 0
-        yield row, data[start : start + size]
-        start += size
 
 
 def _now() -> float:

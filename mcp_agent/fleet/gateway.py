@@ -21,7 +21,7 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
 from mcp_agent.fleet.bus import Bus
-from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
+from mcp_agent.fleet.directory import Box, Directory, invalid, list_names, parse_labels
 from mcp_agent.fleet.fleet_artifacts import FleetArtifacts, OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.fleet_output import FleetOutput
 from mcp_agent.fleet.fleet_tools import fleet_tools
@@ -36,7 +36,7 @@ from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
-from tools.kit.errors import BoxNeeded, BoxUnreachable, InvalidParams, NotFound, ToolDisabled, ToolError
+from tools.kit.errors import BoxNeeded, BoxUnreachable, NotFound, ToolDisabled, ToolError
 from tools.kit.spec import Tool
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Gateway:
         if "=" not in asked:
             known = list_names(self.directory.find())
             raise NotFound(f"there is no box {asked[:60]!r}", hint=f"there are {known}" if known else "no box is there")
-        fitting = self.directory.find(labels=labels_of(asked))
+        fitting = self.directory.find(labels=parse_labels(asked, BOX))
         if len(fitting) != 1:
             if not fitting:
                 raise NotFound(f"no box has the labels {asked[:200]}", hint="`boxes` lists them")
@@ -229,7 +229,7 @@ class Gateway:
         asked = None if tool.has_own_box else arguments.get(BOX)
         if asked is not None:
             if not isinstance(asked, str):
-                raise _invalid_box("box must be a string: the name of a box, or labels such as gpu=1")
+                raise invalid(BOX, "box must be a string: the name of a box, or labels such as gpu=1")
             arguments = {name: value for name, value in arguments.items() if name != BOX}
             call = replace(call, arguments=arguments)
         given = boxes_in(arguments)
@@ -237,13 +237,14 @@ class Gateway:
         if asked:
             box = self.find_box(asked)
             if given - {box.name}:
-                raise _invalid_box(
+                raise invalid(
+                    BOX,
                     f"box is {box.name}, and the arguments have an id of {', '.join(sorted(given - {box.name}))}: "
-                    "leave box out, an id finds its box"
+                    "leave box out, an id finds its box",
                 )
             return box, call
         if len(given) > 1:
-            raise _invalid_box(f"the arguments have ids of several boxes: {', '.join(sorted(given))}")
+            raise invalid(BOX, f"the arguments have ids of several boxes: {', '.join(sorted(given))}")
         if given:
             return self.find_box(given.pop()), call
         return self._default_box(call.caller, tool), call
@@ -306,19 +307,6 @@ class _GatewayDispatcher(Dispatcher):
             return replace(await self._fail(error, self._answers.budget(call, tool, grant.form)), box=name)
 
 
-def labels_of(text: str) -> Mapping[str, str]:
-    """Raises InvalidParams."""
-    try:
-        return parse_labels(text)
-    except ValueError as error:
-        raise _invalid_box(str(error)) from None
-
-
 def _places(caller: Caller) -> tuple[str, ...]:
     """Where the default of a caller is kept, closest first."""
     return *(f"conversation {each}" for each in caller.origin.conversations), f"token {caller.owner}"
-
-
-def _invalid_box(message: str) -> InvalidParams:
-    issue: dict[str, Any] = {"path": "arguments.box", "code": "custom", "message": "custom"}
-    return InvalidParams(message, issues=[issue])

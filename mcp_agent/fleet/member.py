@@ -128,7 +128,6 @@ class Member:
         publishing.cancel()
         await asyncio.gather(publishing, return_exceptions=True)
         await self._calls.stop()
-        self._copies.stop()
         if self._is_joined:
             await self._try(self.bus.publish(beat_subject(self.box), encode(Leaves(self.boot))))
         await self.bus.close()

@@ -15,9 +15,10 @@ import logging
 import os
 import secrets
 import shutil
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from mcp_agent.calls.call import Call, Outcome
 from mcp_agent.calls.dispatcher import Dispatcher
@@ -56,9 +57,9 @@ SEND, RECEIVE = "box_send", "box_receive"
 # The tool that a gateway must be allowed to use here.
 NEEDS = {SEND: "fs_read", RECEIVE: "fs_write"}
 DEADLINE_S = 24 * 3600.0
-# A file whose pieces nobody reads or writes for so long is given up.
+# A file of which no piece comes for so long is given up.
 IDLE_S = 30.0
-_MOST_COPIES = 200
+_MOST_COPIES, _MOST_OFFERS = 200, 1_000
 _MOST_PIECE_BYTES = 8 * 1024 * 1024
 _T = TypeVar("_T")
 
@@ -86,26 +87,18 @@ class Received(ChangeResult, frozen=True):
         return f"{self.bytes} bytes received as {self.path}"
 
 
-class OfferedFile:
-    """An open file. A piece that is asked for again is read again."""
+class OfferedFile(NamedTuple):
+    """A file as it was when a call was allowed to read it. It is opened for each piece; another one is never read."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._before = os.fstat(descriptor)
-        # Held while a piece is read: then the file is not closed.
-        self.turn = asyncio.Lock()
-        self.expiry: asyncio.TimerHandle | None = None
+    path: Path
+    identity: list[int]
 
     def piece(self, question: ReadPiece) -> CopyAnswer:
-        data = os.pread(self._descriptor, min(question.size, _MOST_PIECE_BYTES), question.offset)
-        if disk.identity(os.fstat(self._descriptor)) != disk.identity(self._before):
-            return CopyFailed("the file was changed while it was copied")
+        with disk.open_descriptor(self.path) as descriptor:
+            data = os.pread(descriptor, min(question.size, _MOST_PIECE_BYTES), question.offset)
+            if disk.identity(os.fstat(descriptor)) != self.identity:
+                return CopyFailed("the file was changed while it was copied")
         return CopyPiece(data, hashlib.sha256(data).digest())
-
-    def close(self) -> None:
-        if self.expiry is not None:
-            self.expiry.cancel()
-        os.close(self._descriptor)
 
 
 class ArrivingFile:
@@ -147,7 +140,8 @@ class MemberCopies:
 
     def __init__(self, daemon: Daemon) -> None:
         self._folder = daemon.config.copies_dir
-        self._offered: dict[str, OfferedFile] = {}
+        # The oldest first.
+        self._offered: OrderedDict[str, OfferedFile] = OrderedDict()
         self._arriving: dict[str, ArrivingFile] = {}
         # Those of a daemon that was killed.
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -164,11 +158,11 @@ class MemberCopies:
             to_box: Annotated[str, Field(description="The box that it is for.", audited=True)],
         ) -> Offer:
             """Offer a file to a gateway, for another box."""
-            self._check_room()
-            descriptor, shown = await _in_thread(_open_source, ctx, path)
-            status, ticket = os.fstat(descriptor), secrets.token_urlsafe(24)
-            self._offered[ticket] = OfferedFile(descriptor)
-            self._expire_later(ticket)
+            place, status, shown = await asyncio.to_thread(_look_at, ctx, path)
+            ticket = secrets.token_urlsafe(24)
+            self._offered[ticket] = OfferedFile(place, disk.identity(status))
+            if len(self._offered) > _MOST_OFFERS:
+                self._offered.popitem(last=False)
             return Offer(shown, status.st_size, status.st_mode & 0o777, ticket)
 
         @tool("fleet", effect="write", name=RECEIVE, destructive=True, deadline_s=DEADLINE_S)
@@ -183,7 +177,8 @@ class MemberCopies:
             mode: Annotated[int, Field(minimum=0, maximum=0o777)],
         ) -> Received:
             """Make a file of the pieces that a gateway writes."""
-            self._check_room()
+            if len(self._arriving) >= _MOST_COPIES:
+                raise TooLarge(f"{_MOST_COPIES} files are being copied here already", hint="try again later")
             target = await _in_thread(_resolve_target, ctx, path)
             shown, staged = to_wire(target), self._folder / secrets.token_hex(8)
             try:
@@ -220,17 +215,7 @@ class MemberCopies:
 
     async def _read(self, question: ReadPiece) -> CopyAnswer:
         offered = self._offered.get(question.ticket)
-        if offered is None:
-            return CopyGone()
-        async with offered.turn:
-            if question.ticket not in self._offered:
-                return CopyGone()
-            if not question.size:
-                # The gateway has all of it.
-                self._offered.pop(question.ticket).close()
-                return CopyGone()
-            self._expire_later(question.ticket)
-            return await _in_thread(offered.piece, question)
+        return CopyGone() if offered is None else await asyncio.to_thread(offered.piece, question)
 
     async def _write(self, question: WritePiece) -> CopyAnswer:
         arriving = self._arriving.get(question.ticket)
@@ -242,28 +227,6 @@ class MemberCopies:
             answer = await _in_thread(arriving.take, question)
             arriving.note_progress()
             return answer
-
-    def stop(self) -> None:
-        for offered in self._offered.values():
-            offered.close()
-        self._offered.clear()
-
-    def _check_room(self) -> None:
-        if len(self._offered) + len(self._arriving) >= _MOST_COPIES:
-            raise TooLarge(f"{_MOST_COPIES} files are being copied here already", hint="try again later")
-
-    def _expire_later(self, ticket: str) -> None:
-        """Close a file that nobody reads on."""
-        offered = self._offered[ticket]
-        if offered.expiry is not None:
-            offered.expiry.cancel()
-        offered.expiry = asyncio.get_running_loop().call_later(IDLE_S, self._expire, ticket)
-
-    def _expire(self, ticket: str) -> None:
-        if self._offered[ticket].turn.locked():
-            self._expire_later(ticket)
-        else:
-            self._offered.pop(ticket).close()
 
 
 class _MemberDispatcher(Dispatcher):
@@ -315,10 +278,11 @@ async def _in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
         raise
 
 
-def _open_source(ctx: ToolContext, path: str) -> tuple[int, str]:
+def _look_at(ctx: ToolContext, path: str) -> tuple[Path, os.stat_result, str]:
+    """A file that may be read here."""
     source = ctx.source(path)
     with open_source(ctx.paths, source) as opened:
-        return os.dup(opened.descriptor), source.shown
+        return source.path, opened.status, source.shown
 
 
 def _resolve_target(ctx: ToolContext, path: str) -> Path:

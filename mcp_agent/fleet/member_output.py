@@ -149,12 +149,12 @@ class MemberOutput:
 
     async def _publish(self, cursor: OutputCursor, after: int) -> int:
         """Publish what is new, and return the number up to which that is."""
-        rows, data = _take(cursor, _MOST_PUBLISHED_BYTES)
+        rows = _take(cursor, _MOST_PUBLISHED_BYTES)
         is_much = bool(cursor.behind)
         if is_much:
             cursor.skip_all()
         last = self._hub.last_number
-        output = Output(self._hub.boot, last, last) if is_much else Output(self._hub.boot, after, last, rows, data)
+        output = Output(self._hub.boot, last, last) if is_much else Output(self._hub.boot, after, last, rows)
         with contextlib.suppress(BusError):
             await self._bus.publish(self._subject, encode(output))
         await asyncio.sleep(_ANNOUNCE_EVERY_S if is_much else _PUBLISH_EVERY_S)
@@ -176,7 +176,7 @@ class MemberOutput:
             lost = [(each, cursor.skip_old(each, 2 * RATE_BYTES, MOST_CHUNK_BYTES)) for each in list(cursor.behind)]
         else:
             lost = []
-        rows, data = _take(cursor, min(question.most_bytes, _MOST_READ_BYTES))
+        rows = _take(cursor, min(question.most_bytes, _MOST_READ_BYTES))
         rows = (*(_row(each, item) for each, item in lost if item is not None), *rows)
         is_whole = not cursor.behind
         last = self._hub.last_number if is_whole else max([after, *(row.number for row in rows)])
@@ -186,8 +186,8 @@ class MemberOutput:
             if key not in self._readers:
                 self._hub.follow(cursor, self._may_hear)
             self._readers[key] = _Reader(cursor, last, _now())
-            cursor.count_taken(len(data), _now())
-        return Output(self._hub.boot, after, last, rows, data, is_whole)
+            cursor.count_taken(sum(len(row.data) for row in rows), _now())
+        return Output(self._hub.boot, after, last, rows, is_whole)
 
     def _cursor(self, question: ReadOutput) -> tuple[OutputCursor, int]:
         """Where a watcher begins, and the number of the last event before that. Raises BadMessage."""
@@ -237,31 +237,25 @@ class MemberOutput:
             self._hub.unfollow(reader.cursor)
 
 
-def _take(cursor: OutputCursor, most_bytes: int) -> tuple[tuple[OutputRow, ...], bytes]:
+def _take(cursor: OutputCursor, most_bytes: int) -> tuple[OutputRow, ...]:
     """What comes next for a cursor, about so much of it."""
     rows: list[OutputRow] = []
-    parts: list[bytes] = []
     for each, item in cursor.take(most_bytes):
         if len(rows) >= _MOST_ROWS:
             # Not taken yet: the cursor moves on when the next one is asked for.
             break
-        if isinstance(item, PieceSpan):
-            data = each.data(item)
-            if len(data) == item.end - item.offset:
-                parts.append(data)
-            else:
-                item = Lost(item.offset, item.end)
         rows.append(_row(each, item))
-    return tuple(rows), b"".join(parts)
+    return tuple(rows)
 
 
 def _row(output: OutputLog, item: CursorItem) -> OutputRow:
-    if isinstance(item, Lost):
-        return OutputRow("lost", output.session_id, 0, item.offset, item.end)
     if isinstance(item, Exit):
         ended = item.exit_code, item.signal, item.ended_by
-        return OutputRow("exit", output.session_id, item.number, item.offset, item.offset, *ended)
-    return OutputRow(item.stream, output.session_id, item.number, item.offset, item.end)
+        return OutputRow("exit", output.session_id, item.number, item.offset, item.offset, b"", *ended)
+    data = output.data(item) if isinstance(item, PieceSpan) else b""
+    if isinstance(item, Lost) or len(data) < item.end - item.offset:
+        return OutputRow("lost", output.session_id, 0, item.offset, item.end)
+    return OutputRow(item.stream, output.session_id, item.number, item.offset, item.end, data)
 
 
 def _now() -> float:

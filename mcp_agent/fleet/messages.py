@@ -247,7 +247,7 @@ class NoResult(Struct, frozen=True, tag="none", omit_defaults=True):
 
 
 class ReadPiece(Struct, frozen=True, tag="read"):
-    """A piece of a file that a box offers. One of no bytes: the gateway has all that it wants."""
+    """A piece of a file that a box offers."""
 
     ticket: _Short
     offset: _Count
@@ -281,16 +281,14 @@ class CopyFailed(Struct, frozen=True, tag="failed"):
 
 
 class OutputRow(Struct, frozen=True, array_like=True):
-    """A piece of the output of a session, or its exit, or bytes that the spool has let go (`lost`, without a number).
-
-    Its bytes are the next `end - offset` in the data of the message.
-    """
+    """A piece of the output of a session, its exit, or bytes that the spool has let go (`lost`, without a number)."""
 
     kind: Literal["stdout", "stderr", "exit", "lost"]
     session_id: _Short
     number: _Count
     offset: _Count
     end: _Count
+    data: bytes = b""
     exit_code: int = 0
     signal: str | None = None
     ended_by: EndedBy | None = None
@@ -306,7 +304,6 @@ class Output(Struct, frozen=True, tag="output", omit_defaults=True):
     after: _Count
     last: _Count
     rows: tuple[OutputRow, ...] = ()
-    data: bytes = b""
     # An answer: whether that is all until now.
     is_whole: bool = True
 

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, Program, call, running_fleet
 from tests.support.nats import NatsServer, nats_server
 from tests.support.waiting import PATIENCE_S, eventually
+from tools.files import disk
 
 LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 MIB = 1024 * 1024
@@ -185,23 +185,16 @@ async def test_many_small_files_are_copied_one_after_another(gateway: Daemon, tm
     assert await asyncio.gather(*map(once, range(220))) == [True] * 220
 
 
-def test_an_offer_that_is_read_holds_no_bytes_of_the_file(tmp_path: Path) -> None:
-    """Seen: each offer kept the last piece that was read, so a hundred of them held 90 MB."""
-    source = tmp_path / "source"
-    source.write_bytes(bytes(2 * MIB))
-    offers = [OfferedFile(os.open(source, os.O_RDONLY)) for _ in range(20)]
-    expected = CopyPiece(bytes(MIB), hashlib.sha256(bytes(MIB)).digest())
-    tracemalloc.start()
-    try:
-        for offer in offers:
-            # The second question is that of a gateway that did not get the answer.
-            for offset in (0, 0, MIB, MIB):
-                assert offer.piece(ReadPiece("ticket", offset, MIB)) == expected
-        assert tracemalloc.get_traced_memory()[0] < 4 * MIB
-    finally:
-        tracemalloc.stop()
-        for offer in offers:
-            offer.close()
+def test_only_the_file_that_was_offered_is_read(tmp_path: Path) -> None:
+    source, question = tmp_path / "source", ReadPiece("ticket", 0, MIB)
+    source.write_bytes(b"offered")
+    offered = OfferedFile(source, disk.identity(source.stat()))
+    for _ in range(2):
+        assert offered.piece(question) == CopyPiece(b"offered", hashlib.sha256(b"offered").digest())
+    source.rename(tmp_path / "elsewhere")
+    (tmp_path / "another").write_bytes(b"another")
+    source.symlink_to(tmp_path / "another")
+    assert isinstance(offered.piece(question), CopyFailed)
 
 
 async def test_what_arrives_is_written_once_in_order_and_as_it_was_sent(tmp_path: Path) -> None:
