@@ -23,6 +23,8 @@ from tools.kit.errors import InvalidParams
 
 # What other programs call the argument for a command, for the folder to run it in, and for a file or folder.
 COMMAND_ALIASES = ("cmd", "command_line", "script")
+INPUT_ALIASES = ("text", "data", "chars", "keys")
+SESSION_ALIASES = ("id", "session", "task_id", "bash_id", "shell_id", "process_id")
 CWD_ALIASES = ("workdir", "working_directory", "working_dir", "directory", "dir", "folder")
 PATH_ALIASES = (
     *("path", "file_path", "filepath", "file", "filename", "target_file", "absolute_path"),
