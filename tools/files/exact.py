@@ -12,7 +12,7 @@ import errno
 import functools
 import os
 import stat
-import sys
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -162,11 +162,9 @@ def _openat2() -> Callable[[str | bytes, int, int | None], int] | None:
     system_call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     system_call.restype = ctypes.c_long
 
-    def how(flags: int, resolve: int) -> bytes:
-        return b"".join(value.to_bytes(8, sys.byteorder) for value in (flags, 0, resolve))
-
     def openat2(path: str | bytes, flags: int, folder: int | None) -> int:
-        data = how(flags, _RESOLVE_NO_SYMLINKS if folder is None else _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH)
+        # struct open_how: flags, mode, resolve.
+        data = struct.pack("QQQ", flags, 0, _RESOLVE_NO_SYMLINKS | (0 if folder is None else _RESOLVE_BENEATH))
         place = _AT_FDCWD if folder is None else folder
         descriptor = system_call(_OPENAT2, place, os.fsencode(path), data, len(data))
         if descriptor < 0:

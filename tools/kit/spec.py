@@ -135,14 +135,9 @@ class Tool:
         return self._has_own(CURSOR)
 
     @property
-    def argument_fields(self) -> dict[str, Field]:
-        """What the declaration says of each argument, for the audit log."""
-        return self.parameters.fields
-
-    @property
     def size_arguments(self) -> tuple[str, ...]:
         """The arguments by which a caller says how large the result may be."""
-        return tuple(name for name, field in self.argument_fields.items() if field.is_size)
+        return tuple(name for name, field in self.parameters.fields.items() if field.is_size)
 
     @cached_property
     def result_type(self) -> type[Result]:
@@ -187,10 +182,6 @@ class Tool:
         """What the host adds to the arguments of a tool that somebody else describes, where the caller says nothing."""
         return self.parameters.parse({})
 
-    @property
-    def _path_keywords(self) -> tuple[str, ...]:
-        return tuple(each.keyword for each in self.own_parameters.by_name.values() if each.field.is_path)
-
     def parse_tolerantly(self, arguments: Mapping[str, Any], *, habits: bool) -> tuple[dict[str, Any], list[str]]:
         """What `parse` gives, and notes on what was changed: an argument that does not fit and can have only one
         meaning is taken to have it. With `habits` the arguments of other programs are, too. Raises InvalidParams."""
@@ -210,7 +201,7 @@ class Tool:
                 # What is still wrong is about the arguments as they were taken.
                 how = f" ({'; '.join(told)})" if (told := notes + taken.names) else ""
                 raise InvalidParams(f"{error.message}{how}", issues=error.issues) from None
-        for keyword in self._path_keywords:
+        for keyword in self.own_parameters.path_keywords:
             path = parsed.get(keyword)
             if path and path[0] in ODD_STARTS and (plain := plain_path(path)) != path:
                 parsed[keyword] = plain
