@@ -127,6 +127,8 @@ def serve_daemon(
                 print_banner(config, url, hosts, new_token, is_from_file=token_in_environment is None)
 
         app = http_app(daemon, known)
+        if daemon.public_name is not None:
+            followers = [*followers, daemon.public_name.follow]
         code = server.serve(daemon, app, known, listener, announce, join=join, followers=followers)
     if is_watched:
         calls = sum(sum(counts.by_code.values()) for counts in daemon.metrics.by_tool.values())
