@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.daemon import Daemon
 from mcp_agent.oauth.consent import RESOURCE_PATH, Codes, Consent
-from mcp_agent.oauth.oauth_clients import OAuthClients, OAuthError
+from mcp_agent.oauth.oauth_clients import OAuthClients, OAuthError, addresses_to_paste
 from mcp_agent.oauth.public_name import PROBE, RESOURCE_METADATA, PublicName
 from mcp_agent.page.endpoints import ApiRequest, Routes
 from mcp_agent.page.page_files import SAFE_HEADERS
@@ -98,12 +98,15 @@ class Authorization:
     def api(self) -> Routes:
         """What the screen of the consent asks, and the owner about the public name."""
 
-        async def check(_: ApiRequest) -> dict[str, Any]:
+        async def show(_: ApiRequest) -> dict[str, Any]:
+            return {**self._public_name.facts, **addresses_to_paste(self._public_name.url)}
+
+        async def check(request: ApiRequest) -> dict[str, Any]:
             await self._public_name.check()
-            return self._public_name.facts
+            return await show(request)
 
         consent = Consent(self._daemon, self._tokens, self._clients, self._codes)
-        return {**consent.routes(self.issuer), ("POST", "public/check"): check}
+        return {**consent.routes(self.issuer), ("GET", "public"): show, ("POST", "public/check"): check}
 
     def is_endpoint(self, path: str) -> bool:
         path = path.rstrip("/")

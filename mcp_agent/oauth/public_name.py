@@ -118,7 +118,8 @@ class PublicName:
         import httpx2
 
         url = f"{self.url}{RESOURCE_METADATA}/mcp?{PROBE}={probe}"
-        client = httpx2.AsyncClient(verify=ssl.create_default_context(), trust_env=False)
+        # Less than all of it: a handshake that is cancelled would leave its socket open.
+        client = httpx2.AsyncClient(verify=ssl.create_default_context(), trust_env=False, timeout=0.8 * _TIMEOUT_S)
         body = b""
         try:
             async with client, client.stream("GET", url, headers={"Accept": "application/json"}) as answer:
