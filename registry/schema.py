@@ -79,14 +79,14 @@ class Report:
 
 
 # Reads the value at a pointer. It gives None for a value that is absent, or bad and reported.
-Kind = Callable[[Any, str, Report], Any]
+ReadValue = Callable[[Any, str, Report], Any]
 
 
-class Key(NamedTuple):
+class KeyRule(NamedTuple):
     """A key of an object."""
 
     # None: it is for people, and not read.
-    kind: Kind | None = None
+    kind: ReadValue | None = None
     # Whether something could stay on if it is misspelt or at the wrong level.
     guards: bool = False
     is_required: bool = False
@@ -100,7 +100,7 @@ class Level:
     A strict one has no other keys. In any other, a key that is no misspelling is the owner's own.
     """
 
-    def __init__(self, name: str, place: str, keys: Mapping[str, Key], *, is_strict: bool = False) -> None:
+    def __init__(self, name: str, place: str, keys: Mapping[str, KeyRule], *, is_strict: bool = False) -> None:
         self.name, self.place, self.keys, self._is_strict = name, place, keys, is_strict
         self._required = [key for key, each in keys.items() if each.is_required]
 
@@ -196,7 +196,7 @@ class ArrayOf:
         return found
 
 
-def checked(fits: Callable[[Any], bool], what: str) -> Kind:
+def checked(fits: Callable[[Any], bool], what: str) -> ReadValue:
     """A kind of values that `fits` knows, and `what` describes."""
 
     def read(value: Any, pointer: str, report: Report) -> Any:
@@ -239,7 +239,7 @@ def one_or_more(value: Any, pointer: str, report: Report) -> list[str] | None:
     return [found] if isinstance(found, str) else found
 
 
-def one_of(*options: str) -> Kind:
+def one_of(*options: str) -> ReadValue:
     """A kind: one of some words. Null is as if it were absent."""
 
     def read(value: Any, pointer: str, report: Report) -> str | None:
@@ -252,14 +252,14 @@ def one_of(*options: str) -> Kind:
     return read
 
 
-def seconds(most: float) -> Kind:
+def seconds(most: float) -> ReadValue:
     def fits(value: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= most
 
     return checked(fits, f"a number of seconds, at most {most:g}")
 
 
-def by_name(kind: Kind, fits: Callable[[str], bool] = lambda _: True, problem: str = "") -> Kind:
+def by_name(kind: ReadValue, fits: Callable[[str], bool] = lambda _: True, problem: str = "") -> ReadValue:
     """A kind: an object with values of one kind under names that fit; `problem` is said of one that does not."""
 
     def read(value: Any, pointer: str, report: Report) -> Mapping[str, Any] | None:

@@ -39,7 +39,7 @@ from registry.schema import (
     TOOL_NAME,
     VARIABLE,
     ArrayOf,
-    Key,
+    KeyRule,
     Level,
     Names,
     Report,
@@ -83,26 +83,26 @@ _RULE = Level(
     "a rule",
     "in a deny rule",
     {
-        "id": Key(FILLED_TEXT, is_required=True),
-        "pattern": Key(patterns, guards=True, is_required=True),
-        "reason": Key(FILLED_TEXT, is_required=True),
-        "match": Key(one_or_more, guards=True),
-        "not_match": Key(one_or_more, guards=True),
+        "id": KeyRule(FILLED_TEXT, is_required=True),
+        "pattern": KeyRule(patterns, guards=True, is_required=True),
+        "reason": KeyRule(FILLED_TEXT, is_required=True),
+        "match": KeyRule(one_or_more, guards=True),
+        "not_match": KeyRule(one_or_more, guards=True),
     },
 )
 _DENY = Level(
     "deny",
     "in deny",
-    {"paths": Key(ArrayOf(_RULE), guards=True), "commands": Key(ArrayOf(_RULE), guards=True)},
+    {"paths": KeyRule(ArrayOf(_RULE), guards=True), "commands": KeyRule(ArrayOf(_RULE), guards=True)},
 )
 _IDENTITY = Level(
     "an identity",
     "",
     {
-        "name": Key(TOOL_NAME, is_required=True),
-        "registry": Key(FILLED_TEXT, is_required=True),
-        "session_variable": Key(VARIABLE),
-        "agent_variable": Key(VARIABLE),
+        "name": KeyRule(TOOL_NAME, is_required=True),
+        "registry": KeyRule(FILLED_TEXT, is_required=True),
+        "session_variable": KeyRule(VARIABLE),
+        "agent_variable": KeyRule(VARIABLE),
     },
     is_strict=True,
 )
@@ -110,13 +110,13 @@ _RESOURCE = Level(
     "a resource",
     "",
     {
-        "uri": Key(
+        "uri": KeyRule(
             checked(lambda value: isinstance(value, str) and "://" in value, "a URI such as name://thing"),
             is_required=True,
         ),
-        "args": Key(TEXTS),
-        "file": Key(FILLED_TEXT),
-        "description": Key(TEXT),
+        "args": KeyRule(TEXTS),
+        "file": KeyRule(FILLED_TEXT),
+        "description": KeyRule(TEXT),
     },
     is_strict=True,
 )
@@ -125,22 +125,22 @@ WRAP = Level(
     "a wrap",
     "",
     {
-        "id": Key(TOOL_NAME, is_required=True),
-        "command": Key(FILLED_TEXT, is_required=True),
-        "blocked": Key(
+        "id": KeyRule(TOOL_NAME, is_required=True),
+        "command": KeyRule(FILLED_TEXT, is_required=True),
+        "blocked": KeyRule(
             by_name(
                 TEXT,
                 lambda name: len(name.split()) == 1 and not name.startswith("-") and name == name.strip(),
                 "would block nothing: a subcommand is one word and no option",
             )
         ),
-        "value_options": Key(TEXTS),
-        "timeout_seconds": Key(seconds(3_600)),
-        "env": Key(by_name(TEXT, is_variable, "is no name of a variable")),
-        "cwd_required": Key(BOOLEAN),
-        "description": Key(TEXT),
-        "identity": Key(_IDENTITY),
-        "resources": Key(ArrayOf(_RESOURCE)),
+        "value_options": KeyRule(TEXTS),
+        "timeout_seconds": KeyRule(seconds(3_600)),
+        "env": KeyRule(by_name(TEXT, is_variable, "is no name of a variable")),
+        "cwd_required": KeyRule(BOOLEAN),
+        "description": KeyRule(TEXT),
+        "identity": KeyRule(_IDENTITY),
+        "resources": KeyRule(ArrayOf(_RESOURCE)),
     },
     is_strict=True,
 )
@@ -150,17 +150,17 @@ MOUNT = Level(
     "a mount",
     "",
     {
-        "command": Key(TEXT),
-        "args": Key(TEXTS),
-        "env": Key(by_name(_SECRET, is_variable, "is no name of a variable")),
-        "cwd": Key(TEXT),
-        "url": Key(TEXT),
-        "headers": Key(by_name(_SECRET)),
-        "only": Key(TEXTS),
-        "except": Key(TEXTS),
-        "paths": Key(TEXTS),
-        "instance": Key(one_of("shared", "caller")),
-        "timeout_seconds": Key(seconds(86_400)),
+        "command": KeyRule(TEXT),
+        "args": KeyRule(TEXTS),
+        "env": KeyRule(by_name(_SECRET, is_variable, "is no name of a variable")),
+        "cwd": KeyRule(TEXT),
+        "url": KeyRule(TEXT),
+        "headers": KeyRule(by_name(_SECRET)),
+        "only": KeyRule(TEXTS),
+        "except": KeyRule(TEXTS),
+        "paths": KeyRule(TEXTS),
+        "instance": KeyRule(one_of("shared", "caller")),
+        "timeout_seconds": KeyRule(seconds(86_400)),
     },
     is_strict=True,
 )
@@ -168,62 +168,65 @@ _TOOL = Level(
     "a tool",
     "in a tool",
     {
-        "id": Key(FILLED_TEXT, is_required=True),
-        "name": Key(),
-        "label": Key(),
-        "description": Key(),
-        "category": Key(guards=True),
-        "enabled": Key(BOOLEAN, guards=True),
-        "inputSchema": Key(),
+        "id": KeyRule(FILLED_TEXT, is_required=True),
+        "name": KeyRule(),
+        "label": KeyRule(),
+        "description": KeyRule(),
+        "category": KeyRule(guards=True),
+        "enabled": KeyRule(BOOLEAN, guards=True),
+        "inputSchema": KeyRule(),
     },
 )
 _CATEGORY = Level(
     "a category",
     "in a category",
     {
-        "id": Key(FILLED_TEXT, is_required=True),
-        "label": Key(),
-        "description": Key(),
-        "enabled": Key(BOOLEAN, guards=True),
-        "tools": Key(ArrayOf(_TOOL), guards=True),
-        "mount": Key(MOUNT),
-        "wrap": Key(ArrayOf(WRAP, may_be_one=True)),
+        "id": KeyRule(FILLED_TEXT, is_required=True),
+        "label": KeyRule(),
+        "description": KeyRule(),
+        "enabled": KeyRule(BOOLEAN, guards=True),
+        "tools": KeyRule(ArrayOf(_TOOL), guards=True),
+        "mount": KeyRule(MOUNT),
+        "wrap": KeyRule(ArrayOf(WRAP, may_be_one=True)),
     },
 )
 _RESPONSE = Level(
     "response",
     "in response",
-    {"form": Key(one_of("auto", "json", "text")), "mode": Key(one_of("full", "compact"))},
+    {"form": KeyRule(one_of("auto", "json", "text")), "mode": KeyRule(one_of("full", "compact"))},
 )
 _PRUNING = Level(
     "pruning",
     "in pruning",
-    {"everywhere": Key(BOOLEAN), "root": Key(checked(_is_folder, "the absolute path of a folder"), guards=True)},
+    {
+        "everywhere": KeyRule(BOOLEAN),
+        "root": KeyRule(checked(_is_folder, "the absolute path of a folder"), guards=True),
+    },
 )
-_EFFECTS = Level("effects", "in effects", {effect: Key(BOOLEAN, guards=True) for effect in EFFECTS}, is_strict=True)
+_EFFECTS = Level("effects", "in effects", {effect: KeyRule(BOOLEAN, guards=True) for effect in EFFECTS}, is_strict=True)
 _PROFILE = Level(
     "a profile",
     "in a profile",
     {
-        "id": Key(FILLED_TEXT, is_required=True),
-        "label": Key(TEXT),
-        "description": Key(TEXT),
-        "enabled": Key(BOOLEAN, guards=True),
-        "categories": Key(ArrayOf(_CATEGORY), guards=True, known_as=("category",)),
-        "unlisted": Key(one_of("enabled", "disabled"), guards=True),
-        "response": Key(_RESPONSE),
-        "pruning": Key(_PRUNING),
-        "effects": Key(_EFFECTS, guards=True),
-        "deny": Key(_DENY, guards=True, known_as=("denied", "denies")),
+        "id": KeyRule(FILLED_TEXT, is_required=True),
+        "label": KeyRule(TEXT),
+        "description": KeyRule(TEXT),
+        "enabled": KeyRule(BOOLEAN, guards=True),
+        "categories": KeyRule(ArrayOf(_CATEGORY), guards=True, known_as=("category",)),
+        "unlisted": KeyRule(one_of("enabled", "disabled"), guards=True),
+        "response": KeyRule(_RESPONSE),
+        "pruning": KeyRule(_PRUNING),
+        "effects": KeyRule(_EFFECTS, guards=True),
+        "deny": KeyRule(_DENY, guards=True, known_as=("denied", "denies")),
     },
 )
 FILE = Level(
     "the file",
     "at the top of the file",
     {
-        "version": Key(checked(lambda value: value == VERSION and not isinstance(value, bool), str(VERSION))),
-        "activeProfile": Key(TEXT, guards=True, known_as=("active", "defaultProfile")),
-        "profiles": Key(ArrayOf(_PROFILE), guards=True),
+        "version": KeyRule(checked(lambda value: value == VERSION and not isinstance(value, bool), str(VERSION))),
+        "activeProfile": KeyRule(TEXT, guards=True, known_as=("active", "defaultProfile")),
+        "profiles": KeyRule(ArrayOf(_PROFILE), guards=True),
     },
 )
 LEVELS = FILE.where_keys_belong()

@@ -92,6 +92,8 @@ class TextClient(NamedTuple):
     # Whether it gives up for good when its subscription cannot be renewed within a second, as at a restart of the
     # daemon. After a handshake it comes back, so that is what it is offered.
     needs_handshake: bool = False
+    # Whether its model sees an image; else it is given the bytes as text.
+    shows_images: bool = True
 
 
 TEXT_CLIENTS = (
@@ -104,7 +106,7 @@ TEXT_CLIENTS = (
     TextClient("qwen-cli-mcp-client*", 24_900, 990),
     TextClient("copilot-cli", 16_000, needs_handshake=True),
     TextClient("github-copilot-developer", 16_000),
-    TextClient("@cline/core", 7_900, shows_json=True),
+    TextClient("@cline/core", 7_900, shows_json=True, shows_images=False),
     TextClient("opencode", 50_000, 1_990),
     TextClient("Visual Studio Code"),
     TextClient("cursor-vscode"),
@@ -131,6 +133,11 @@ def takes_claude_hints(name: str) -> bool:
 def needs_handshake(name: str) -> bool:
     client = text_client(name)
     return client is not None and client.needs_handshake
+
+
+def shows_images(name: str) -> bool:
+    client = text_client(name)
+    return client is None or client.shows_images
 
 
 def _is_named(pattern: str, name: str) -> bool:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mcp_agent.calls.call import Call, Caller, Outcome
-from mcp_agent.fleet.bus import Bus, BusError, Disconnected, NoResponders, NotPermitted, TimedOut, TooLarge
+from mcp_agent.fleet.bus import Bus, BusError, Disconnected, NoResponders, NotPermitted, PayloadTooLarge, TimedOut
 from mcp_agent.fleet.call_protocol import caller_facts, outcome_of, run_message
 from mcp_agent.fleet.directory import Box, Directory
 from mcp_agent.fleet.messages import (
@@ -44,8 +44,7 @@ from mcp_agent.fleet.messages import (
 from mcp_agent.fleet.subjects import verb_subject
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Grant
-from tools.kit.errors import BoxUnreachable, OutcomeUnknown
-from tools.kit.errors import TooLarge as CallTooLarge
+from tools.kit.errors import BoxUnreachable, OutcomeUnknown, TooLarge
 
 # The box answers within HOLD_S. Then it is asked once more for a sign of life, and both together take less than 5 s.
 _ANSWER_S = HOLD_S + 1.0
@@ -179,9 +178,9 @@ class _Asking:
         subject = verb_subject(self._box.name, self.boot, "call", self._gateway)
         try:
             return read_answer(await self._bus.request(subject, data, timeout_s))
-        except TooLarge:
+        except PayloadTooLarge:
             limit = self._bus.max_payload
-            raise CallTooLarge(
+            raise TooLarge(
                 f"the call has {len(data)} bytes, and one to a box may have {limit}; it has not run", hint=_LIMIT
             ) from None
 
@@ -197,7 +196,7 @@ class _Asking:
                 return None
             case ResultTooLarge():
                 message = f"the result of {name} has {answer.size} bytes, and one to a gateway may have {answer.limit}"
-                raise CallTooLarge(f"{message}; the call has run", hint=f"ask for less of it; {_LIMIT}")
+                raise TooLarge(f"{message}; the call has run", hint=f"ask for less of it; {_LIMIT}")
             case CallCancelled():
                 raise OutcomeUnknown(f"{name} cancelled the call while it ran", hint=_RUN_AGAIN)
             case BoxBusy():

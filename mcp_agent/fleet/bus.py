@@ -86,7 +86,7 @@ class Disconnected(BusError):
         self.is_sent = is_sent
 
 
-class TooLarge(BusError):
+class PayloadTooLarge(BusError):
     """The payload is over the server's limit (`Bus.max_payload`); nothing was sent."""
 
 
@@ -223,7 +223,7 @@ class Bus:
                 answer.exception()
 
     async def publish(self, subject: str, payload: bytes) -> None:
-        """Hand a message to the server. Raises Disconnected, TooLarge and TimedOut.
+        """Hand a message to the server. Raises Disconnected, PayloadTooLarge and TimedOut.
 
         The server says only later, to the log, that a subject is not allowed.
         """
@@ -278,7 +278,7 @@ class Bus:
     async def _send(self, subject: str, payload: bytes, reply: str) -> None:
         client = self._connected_client()
         if len(payload) > client.max_payload:
-            raise TooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
+            raise PayloadTooLarge(f"{len(payload)} bytes are over the limit of the NATS server ({client.max_payload})")
         if client.pending_data_size > _BUFFER_BYTES:
             try:
                 await _wait_for_buffer(client, _BUFFER_BYTES)

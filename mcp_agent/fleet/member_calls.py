@@ -30,7 +30,7 @@ from mcp_agent.fleet.messages import (
     read_cancel,
     read_question,
 )
-from mcp_agent.fleet.remembered_answers import Key, RememberedAnswers
+from mcp_agent.fleet.remembered_answers import CallKey, RememberedAnswers
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import Methods
@@ -86,7 +86,7 @@ class MemberCalls:
         self._methods = methods
         self._access = access
         self._bus = bus
-        self._calls: dict[Key, _RunningCall] = {}
+        self._calls: dict[CallKey, _RunningCall] = {}
         self._answers = RememberedAnswers()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -166,7 +166,7 @@ class MemberCalls:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _start(self, key: Key, question: RunTool | ReadResource) -> _RunningCall:
+    def _start(self, key: CallKey, question: RunTool | ReadResource) -> _RunningCall:
         running = _RunningCall(self._loop.time())
         if isinstance(question, ReadResource):
             work = self._read_resource(key[0], question)
@@ -220,7 +220,7 @@ class MemberCalls:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _run(self, key: Key, running: _RunningCall, work: Coroutine[Any, Any, bytes]) -> None:
+    async def _run(self, key: CallKey, running: _RunningCall, work: Coroutine[Any, Any, bytes]) -> None:
         answer = _CANCELLED
         try:
             answer = await work

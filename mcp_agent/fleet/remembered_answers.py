@@ -7,7 +7,7 @@ from collections import OrderedDict
 from mcp_agent.process.memory import exact_copy
 
 # The gateway, and the id that it gave to the call.
-Key = tuple[str, str]
+CallKey = tuple[str, str]
 
 # An answer is remembered so long.
 REMEMBER_S = 600.0
@@ -22,25 +22,25 @@ class RememberedAnswers:
 
     def __init__(self) -> None:
         # With the time, and by it: plain tuples, which the garbage collector does not have to look at.
-        self._answers: OrderedDict[Key, tuple[float, bytes]] = OrderedDict()
+        self._answers: OrderedDict[CallKey, tuple[float, bytes]] = OrderedDict()
         self._bytes = 0
-        self._seen: OrderedDict[Key, None] = OrderedDict()
+        self._seen: OrderedDict[CallKey, None] = OrderedDict()
 
-    def get(self, key: Key) -> bytes | None:
+    def get(self, key: CallKey) -> bytes | None:
         found = self._answers.get(key)
         return None if found is None else found[1]
 
-    def is_seen(self, key: Key) -> bool:
+    def is_seen(self, key: CallKey) -> bool:
         """Whether there was such a call whose answer is not kept."""
         return key in self._seen
 
-    def keep(self, key: Key, answer: bytes, now: float) -> None:
+    def keep(self, key: CallKey, answer: bytes, now: float) -> None:
         self._answers[key] = now, exact_copy(answer)
         self._bytes += len(answer)
         while self._bytes > _MOST_BYTES or len(self._answers) > _MOST_ANSWERS:
             self._drop_oldest()
 
-    def mark_seen(self, key: Key) -> None:
+    def mark_seen(self, key: CallKey) -> None:
         """The call is not run if it comes, or comes again."""
         self._seen[key] = None
         if len(self._seen) > _MOST_SEEN:

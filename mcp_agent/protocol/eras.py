@@ -14,7 +14,14 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Message, RpcError
+from mcp_agent.protocol.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    RpcError,
+    RpcMessage,
+)
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSIONS = ("2026-07-28",)
@@ -59,7 +66,7 @@ class Envelope(Struct, frozen=True):
     log_level: str | None
 
 
-def is_stateless(message: Message) -> bool:
+def is_stateless(message: RpcMessage) -> bool:
     """Whether a message is of the era without handshakes: its `_meta` names the version."""
     return META_VERSION in message.meta
 
@@ -81,7 +88,7 @@ def unsupported_version(requested: str) -> RpcError:
     )
 
 
-def envelope(message: Message, headers: Sequence[tuple[bytes, bytes]] | None = None) -> Envelope:
+def envelope(message: RpcMessage, headers: Sequence[tuple[bytes, bytes]] | None = None) -> Envelope:
     """What a stateless request says of its sender, checked against its HTTP headers if it has any. Raises RpcError.
 
     A client that contradicts itself is told so before it is told that its version is not spoken here.
@@ -103,7 +110,7 @@ def envelope(message: Message, headers: Sequence[tuple[bytes, bytes]] | None = N
     return Envelope(version, client_name(meta.get(META_CLIENT)), level if isinstance(level, str) else None)
 
 
-def routing_headers(message: Message) -> dict[str, str]:
+def routing_headers(message: RpcMessage) -> dict[str, str]:
     """The HTTP headers that a stateless request repeats of its body."""
     headers = {"MCP-Protocol-Version": str(message.meta.get(META_VERSION)), "Mcp-Method": message.method}
     key = _NAME_PARAMS.get(message.method)
@@ -113,7 +120,7 @@ def routing_headers(message: Message) -> dict[str, str]:
     return headers
 
 
-def check_arguments(message: Message, headers: Sequence[tuple[bytes, bytes]], named: Mapping[str, str]) -> None:
+def check_arguments(message: RpcMessage, headers: Sequence[tuple[bytes, bytes]], named: Mapping[str, str]) -> None:
     """Raise RpcError unless each argument of a call that its tool wants repeated in a header is there, and the same.
 
     `named` has the header's last part by the argument's name.
@@ -148,7 +155,7 @@ def _said_of_client(info: Any, key: str) -> str:
     return value[:200] if isinstance(value, str) else ""
 
 
-def _check_headers(message: Message, headers: Sequence[tuple[bytes, bytes]]) -> None:
+def _check_headers(message: RpcMessage, headers: Sequence[tuple[bytes, bytes]]) -> None:
     """Raise RpcError unless the headers say what the body says."""
     found = dict(headers)
     if len(found) != len(headers):

@@ -89,7 +89,7 @@ class WireAnswer(Struct, frozen=True):
     media_type: str = JSON
 
 
-class Message(Struct, frozen=True):
+class RpcMessage(Struct, frozen=True):
     """A request (with an id) or a notification (without one)."""
 
     id: RequestId | None
@@ -129,7 +129,7 @@ def check_batch(values: list[Any]) -> None:
         raise RpcError(INVALID_REQUEST, f"a batch has 1 to {MOST_BATCH} messages, not {len(values)}")
 
 
-def message(value: Any) -> Message | None:
+def message(value: Any) -> RpcMessage | None:
     """The request or notification in a decoded value; None for a response, which we never wait for."""
     if not isinstance(value, dict):
         raise RpcError(INVALID_REQUEST, "a message must be a JSON object")
@@ -149,7 +149,7 @@ def message(value: Any) -> Message | None:
         params = {}
     if not isinstance(params, dict):
         raise NoParams(method)
-    return Message(request_id, method, params)
+    return RpcMessage(request_id, method, params)
 
 
 def is_id(value: Any) -> bool:

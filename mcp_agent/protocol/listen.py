@@ -19,7 +19,7 @@ from mcp_agent.events.types import (
 )
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import EventForm, session_notification
-from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, Message, RpcError
+from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, RpcError, RpcMessage
 
 METHOD = "subscriptions/listen"
 # Our own key beside the protocol's: output and exits of shell sessions.
@@ -30,7 +30,7 @@ _MOST_URIS = 1_000
 class Filter:
     """What one listener asked for and is given. What we do not offer is left out of the acknowledgement."""
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: RpcMessage) -> None:
         asked = message.params.get("notifications")
         if not isinstance(asked, dict):
             raise RpcError(INVALID_PARAMS, f"{METHOD} needs params.notifications, an object")
@@ -65,7 +65,7 @@ class Filter:
 
 
 async def listen(
-    message: Message,
+    message: RpcMessage,
     hub: EventHub,
     may_hear: Condition,
     events: EventForm,

@@ -27,9 +27,9 @@ from mcp_agent.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    Message,
     Payload,
     RpcError,
+    RpcMessage,
     WireAnswer,
 )
 from mcp_agent.resources.prompts import Prompts
@@ -63,7 +63,7 @@ Notify = Callable[[bytes], None]
 class McpRequest(Struct, frozen=True):
     """One message and its sender. `conversation` is None in the era without handshakes."""
 
-    message: Message
+    message: RpcMessage
     caller: Caller
     conversation: Conversation | None
     notify: Notify | None = None
@@ -115,7 +115,7 @@ class Methods:
             event(log, logging.ERROR, "tool.internal_error", exc=True, method=message.method)
             return WireAnswer(jsonrpc.failure(message.id, RpcError(INTERNAL_ERROR, "Internal error")))
 
-    async def answer_batch(self, values: list[Any], request_of: Callable[[Message], McpRequest]) -> bytes:
+    async def answer_batch(self, values: list[Any], request_of: Callable[[RpcMessage], McpRequest]) -> bytes:
         """The answers to several messages as one array; empty if none of them wants one."""
         answers: list[bytes] = []
         room = MOST_MESSAGE_BYTES - _EXCUSE_BYTES * len(values)

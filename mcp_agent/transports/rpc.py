@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation
-from mcp_agent.protocol.jsonrpc import Message, RpcError, WireAnswer
+from mcp_agent.protocol.jsonrpc import RpcError, RpcMessage, WireAnswer
 from mcp_agent.protocol.methods import McpRequest, Methods
 from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, read_json, send_empty, send_error, send_json
@@ -46,7 +46,7 @@ class Rpc:
         return WireAnswer(body, 200 if body else 204)
 
 
-def _request(message: Message, scope: Scope) -> McpRequest:
+def _request(message: RpcMessage, scope: Scope) -> McpRequest:
     if eras.is_stateless(message):
         client = eras.envelope(message).client
         return McpRequest(message, caller(scope, "rpc", client=client, form="json"), None)

@@ -19,7 +19,7 @@ from mcp_agent.events.output_frames import named_frame
 from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOutput
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, asked_event_form
-from mcp_agent.protocol.jsonrpc import Message, RequestId, RpcError
+from mcp_agent.protocol.jsonrpc import RequestId, RpcError, RpcMessage
 from mcp_agent.protocol.methods import McpRequest, Methods
 from mcp_agent.transports.http import (
     ClientLeft,
@@ -152,7 +152,7 @@ class Sse:
             return
         await send_empty(send, 202)
 
-    def _take(self, client: SseClient, message: Message) -> None:
+    def _take(self, client: SseClient, message: RpcMessage) -> None:
         if message.id is None:
             request_id = message.params.get("requestId")
             if message.method == "notifications/cancelled" and isinstance(request_id, str | int):
@@ -178,12 +178,12 @@ class Sse:
 
         client.in_flight[batch] = asyncio.create_task(answer())
 
-    async def _answer(self, client: SseClient, message: Message, request_id: RequestId) -> None:
+    async def _answer(self, client: SseClient, message: RpcMessage, request_id: RequestId) -> None:
         try:
             client.say((await self._methods.answer(self._request(client, message))).body)
         finally:
             client.in_flight.pop(request_id, None)
 
-    def _request(self, client: SseClient, message: Message) -> McpRequest:
+    def _request(self, client: SseClient, message: RpcMessage) -> McpRequest:
         who = client.who.with_client(client.conversation.client)
         return McpRequest(message, who, client.conversation, client.report)

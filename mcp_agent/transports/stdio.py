@@ -27,11 +27,19 @@ from mcp_agent.process.logs import event
 from mcp_agent.process.memory import collect_as_usual
 from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.conversation import Conversation, event_form
-from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Message, MessageTooLarge, RequestId, RpcError
+from mcp_agent.protocol.jsonrpc import (
+    INVALID_REQUEST,
+    REQUEST_CANCELLED,
+    MessageTooLarge,
+    RequestId,
+    RpcError,
+    RpcMessage,
+)
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import McpRequest
 from registry.gate import Access
+from registry.profiles import Form
 
 log = logging.getLogger(__name__)
 
@@ -50,18 +58,18 @@ _KEEPS_READING_S = 0.2
 _MOST_WRITING_S = 5.0
 
 
-async def serve_stdio(host: Host) -> None:
+async def serve_stdio(host: Host, form: Form = "auto") -> None:
     """Answer messages from standard input until it ends, or a signal comes."""
     output = claim_stdout()
     collect_as_usual()
-    server = _StdioServer(host, output)
+    server = _StdioServer(host, output, form)
     await server.run(read_lines())
 
 
 class _StdioServer:
-    def __init__(self, host: Host, output: int) -> None:
+    def __init__(self, host: Host, output: int, form: Form) -> None:
         self._host = host
-        self._caller = Caller("stdio", Access(), "stdio", connection=f"stdio-{secrets.token_hex(8)}")
+        self._caller = Caller("stdio", Access(), "stdio", form=form, connection=f"stdio-{secrets.token_hex(8)}")
         self._conversation = Conversation(eras.LATEST_HANDSHAKE)
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()
@@ -145,7 +153,7 @@ class _StdioServer:
             request_id = error.request_id if value is None else jsonrpc.id_of(value)
             self._out.write(jsonrpc.failure(request_id, self._host.methods.reading_error(error)))
 
-    async def _answer(self, message: Message, request_id: RequestId) -> None:
+    async def _answer(self, message: RpcMessage, request_id: RequestId) -> None:
         task = asyncio.current_task()
         if request_id in self._in_flight or task is None:
             raise RpcError(INVALID_REQUEST, "a request with this id is still being answered")
@@ -177,14 +185,14 @@ class _StdioServer:
         if body := await self._host.methods.answer_batch(values, self._request):
             self._out.write(body)
 
-    def _request(self, message: Message) -> McpRequest:
+    def _request(self, message: RpcMessage) -> McpRequest:
         if eras.is_stateless(message):
             caller = self._caller.with_client(eras.envelope(message).client)
             return McpRequest(message, caller, None, self._out.notify)
         caller = self._caller.with_client(self._conversation.client)
         return McpRequest(message, caller, self._conversation, self._out.notify)
 
-    def _on_notification(self, message: Message) -> None:
+    def _on_notification(self, message: RpcMessage) -> None:
         if message.method == "notifications/initialized":
             self._is_open = True
         elif message.method == "notifications/cancelled":

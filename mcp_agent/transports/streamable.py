@@ -14,11 +14,11 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent import BRIDGE_HEADER, MOUNTED_BY_HEADER
 from mcp_agent.answers.budget import text_client
 from mcp_agent.events.hub import EventHub
-from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOutput
+from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.process.logs import event
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.conversation import Conversation, asked_event_form, event_form
-from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, Message, RequestId, RpcError, WireAnswer
+from mcp_agent.protocol.conversation import TOOLS_CHANGED, Conversation, asked_event_form, event_form
+from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, RequestId, RpcError, RpcMessage, WireAnswer
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import McpRequest, Methods
@@ -126,7 +126,7 @@ class StreamableHttp:
             await self._handshake(message, exchange, version, scope, send)
 
     async def _stateless(
-        self, message: Message, exchange: Exchange, scope: Scope, receive: Receive, send: Send
+        self, message: RpcMessage, exchange: Exchange, scope: Scope, receive: Receive, send: Send
     ) -> None:
         if message.id is None:
             # Nothing that a stateless client could notify us of means anything: it cancels by closing the stream.
@@ -168,7 +168,7 @@ class StreamableHttp:
         await exchange.run(message.id, self._methods.answer(request))
 
     async def _handshake(
-        self, message: Message, exchange: Exchange, version: str | None, scope: Scope, send: Send
+        self, message: RpcMessage, exchange: Exchange, version: str | None, scope: Scope, send: Send
     ) -> None:
         session: HttpSession | None = None
         if message.method == "initialize" and message.id is not None:
@@ -203,6 +203,9 @@ class StreamableHttp:
         exchange.replay = session.replay
         # Before the handshake is over, the version of the client is not known.
         exchange.primes = message.method != "initialize" and conversation.version >= _PRIMING_SINCE
+        if not session.open_streams and exchange.takes_stream and session.subscription.withdraw(ToolsChanged()):
+            # After an outage many clients do not open their own stream again.
+            exchange.first = TOOLS_CHANGED
         try:
             await exchange.run(message.id, self._methods.answer(request))
         finally:
@@ -333,7 +336,7 @@ async def _replay_frames(session: HttpSession, stream: str, after: int) -> Async
         yield message_frame(kept.message, event_id(stream, kept.number))
 
 
-def _cancel(session: HttpSession, message: Message) -> None:
+def _cancel(session: HttpSession, message: RpcMessage) -> None:
     request_id = message.params.get("requestId")
     exchange = session.in_flight.get(request_id) if isinstance(request_id, str | int) else None
     if exchange is not None:

@@ -106,7 +106,7 @@ _PRUNED = {"text": _TEXT, "goal_hint": "needle", "source_type": "docs", "options
             "fs_patch",
             {"path": "README", "operations": _operation(pattern="no"), "dry_run": True},
             True,
-            r"dry run: 0 operations would change .*/README, 1 would not",
+            r"dry run: 0 operations would change .*/README, 1 would not match",
         ),
         (
             "shell_exec",

@@ -16,8 +16,8 @@ from mcp_agent.fleet.bus import (
     Message,
     NoResponders,
     NotPermitted,
+    PayloadTooLarge,
     TimedOut,
-    TooLarge,
 )
 from tests.support.nats import NatsServer, nats_cluster, nats_server
 from tests.support.waiting import PATIENCE_S, eventually, within
@@ -150,7 +150,7 @@ async def test_a_payload_over_the_limit_is_refused_and_the_connection_stays(tmp_
             await member.subscribe("a", echo)
             assert bus.max_payload == 2_000
             for send in (bus.publish("a", bytes(2_001)), bus.request("a", bytes(2_001), 1)):
-                with pytest.raises(TooLarge, match=r"2001 bytes .* \(2000\)"):
+                with pytest.raises(PayloadTooLarge, match=r"2001 bytes .* \(2000\)"):
                     await send
             assert len(await bus.request("a", bytes(2_000), PATIENCE_S)) == 2_000
 
@@ -183,10 +183,10 @@ async def test_an_error_that_closes_the_client_for_good_is_only_a_reconnect(tmp_
         async with connected(server.url) as bus, connected(server.url) as member:
             await member.subscribe("a", echo)
             server.reload("max_payload: 1000")
-            with contextlib.suppress(Disconnected, TooLarge):
+            with contextlib.suppress(Disconnected, PayloadTooLarge):
                 await bus.request("a", bytes(50_000), PATIENCE_S)
             await eventually(lambda: bus.max_payload, lambda limit: limit == 1_000)
-            with pytest.raises(TooLarge):
+            with pytest.raises(PayloadTooLarge):
                 await bus.request("a", bytes(50_000), PATIENCE_S)
             assert await bus.request("a", b"still here", PATIENCE_S) == b"still here"
 

@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from mcp_agent.security.wrong_logins import MOST_WRONG
 from tests.support.daemon import Daemon
 from tests.support.oauth import PAGE, OAuthPeer, public_daemon
 from tests.support.waiting import eventually, within
@@ -167,12 +168,18 @@ async def test_neither_token_nor_stream_outlives_its_time(home: Path) -> None:
     with public_daemon(home) as daemon:
         async with OAuthPeer(daemon) as peer:
             client_id, tokens = await peer.granted(resource=None, given=_ALL)
+            old = tokens["access_token"]
             _edit(daemon, lambda grant: grant.update(access=dict.fromkeys(grant["access"], int(time.time()) - 1)))
             answer = await eventually(
                 lambda: peer.call(tokens["access_token"]), lambda answer: answer.status_code == 401
             )
             assert "has expired" in answer.text
             assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+            # However often it comes: its client is to ask for a new one, and not to wait.
+            by_name = {"Host": "box.example"}
+            for _ in range(MOST_WRONG + 1):
+                tried = await peer.http.get("/mcp", headers={**by_name, "Authorization": f"Bearer {old}"})
+                assert tried.status_code == 401
             # An access token has an hour, and the grant goes on.
             tokens = (await peer.refresh(client_id, tokens["refresh_token"])).json()
             async with _streams(peer, tokens["access_token"]) as streams, within():

@@ -19,15 +19,22 @@ from mcp_agent.protocol.eras import (
     UNSUPPORTED_VERSION,
     Envelope,
 )
-from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, Message, RpcError
+from mcp_agent.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    RpcError,
+    RpcMessage,
+)
 
 Headers = list[tuple[bytes, bytes]]
 _VERSION = "2026-07-28"
 _META = {META_VERSION: _VERSION, META_CAPABILITIES: {}}
 
 
-def _call(name: Any = "fs_read", **meta: Any) -> Message:
-    return Message(1, "tools/call", {"name": name, "_meta": {**_META, **meta}})
+def _call(name: Any = "fs_read", **meta: Any) -> RpcMessage:
+    return RpcMessage(1, "tools/call", {"name": name, "_meta": {**_META, **meta}})
 
 
 def _headers(version: bytes = _VERSION.encode(), method: bytes = b"tools/call", name: bytes = b"fs_read") -> Headers:
@@ -50,8 +57,8 @@ def test_a_handshake_for_another_version_settles_on_the_latest(version: str) -> 
 
 def test_a_message_belongs_to_the_stateless_era_by_its_mark() -> None:
     assert eras.is_stateless(_call())
-    assert not eras.is_stateless(Message(1, "tools/call", {}))
-    assert eras.is_stateless(Message(1, "initialize", {"_meta": _META}))
+    assert not eras.is_stateless(RpcMessage(1, "tools/call", {}))
+    assert eras.is_stateless(RpcMessage(1, "initialize", {"_meta": _META}))
 
 
 def test_an_envelope_says_who_is_asking() -> None:
@@ -107,13 +114,13 @@ def test_headers_that_do_not_say_what_the_body_says_are_refused(headers: Headers
 
 
 def test_a_header_that_is_no_business_of_the_method_is_not_needed() -> None:
-    message = Message(1, "tools/list", {"_meta": _META})
+    message = RpcMessage(1, "tools/list", {"_meta": _META})
     assert eras.envelope(message, _headers(method=b"tools/list")[:2]) == Envelope(_VERSION, "", None)
 
 
 def test_an_envelope_without_its_parts_names_them() -> None:
     with pytest.raises(RpcError) as refused:
-        eras.envelope(Message(1, "tools/list", {"_meta": {}}))
+        eras.envelope(RpcMessage(1, "tools/list", {"_meta": {}}))
     assert refused.value.code == INVALID_PARAMS
     assert refused.value.message == f"params._meta needs {META_VERSION} and {META_CAPABILITIES}"
 
@@ -169,7 +176,7 @@ def test_an_error_has_the_http_status_of_its_code(code: int, status: int) -> Non
     st.none() | st.integers() | st.text(),
 )
 def test_any_envelope_is_read_or_refused(meta: dict[str, Any], headers: Headers, name: Any) -> None:
-    message = Message(1, "tools/call", {"name": name, "_meta": meta})
+    message = RpcMessage(1, "tools/call", {"name": name, "_meta": meta})
     for said in (headers, None):
         try:
             found = eras.envelope(message, said)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_agent.protocol import jsonrpc
-from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Message, RpcError
+from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, RpcMessage
 
 # Whole numbers of 64 bits: beyond them readers of JSON disagree, and ours takes the nearest float.
 _JSON = st.recursive(
@@ -147,7 +147,7 @@ def test_a_message_of_quotes_is_judged_in_a_moment(data: bytes) -> None:
 @pytest.mark.parametrize("request_id", [0, -1, 2**63, "", "a", "x" * 1_000])
 def test_an_id_is_a_whole_number_or_a_text(request_id: str | int) -> None:
     value = {"jsonrpc": "2.0", "id": request_id, "method": "ping"}
-    assert jsonrpc.message(value) == Message(request_id, "ping", {})
+    assert jsonrpc.message(value) == RpcMessage(request_id, "ping", {})
     assert jsonrpc.id_of(value) == request_id
     answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "result": {}}
     assert orjson.loads(jsonrpc.response(request_id, {})) == answer
@@ -201,14 +201,14 @@ def test_any_value_is_a_message_or_is_refused(value: Any) -> None:
 
 def test_a_message_without_an_id_is_a_notification_and_a_response_is_none_of_ours() -> None:
     told = jsonrpc.message({"jsonrpc": "2.0", "method": "notifications/initialized"})
-    assert told == Message(None, "notifications/initialized", {})
+    assert told == RpcMessage(None, "notifications/initialized", {})
     assert jsonrpc.message({"jsonrpc": "2.0", "id": 1, "result": {}}) is None
     assert jsonrpc.message({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}) is None
 
 
 def test_meta_that_is_no_object_is_none() -> None:
-    assert Message(1, "ping", {"_meta": "x"}).meta == {}
-    assert Message(1, "ping", {"_meta": {"a": 1}}).meta == {"a": 1}
+    assert RpcMessage(1, "ping", {"_meta": "x"}).meta == {}
+    assert RpcMessage(1, "ping", {"_meta": {"a": 1}}).meta == {"a": 1}
 
 
 def test_a_failure_carries_its_data_only_where_there_is_some() -> None:

@@ -14,7 +14,7 @@ from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from mcp_agent.protocol import eras
 from mcp_agent.protocol.conversation import Conversation
-from mcp_agent.protocol.jsonrpc import Message, RpcError
+from mcp_agent.protocol.jsonrpc import RpcError, RpcMessage
 from mcp_agent.protocol.methods import McpRequest
 from registry.catalog import Catalog, discover
 from registry.gate import Access
@@ -35,7 +35,7 @@ async def _answer(
 ) -> Any:
     conversation = None if stateless else Conversation(eras.LATEST_HANDSHAKE, log_level="info")
     notify = None if heard is None else lambda message: heard.append(json.loads(message)["params"])
-    request = McpRequest(Message(1, method, params), Caller("a-test", Access(), "http"), conversation, notify)
+    request = McpRequest(RpcMessage(1, method, params), Caller("a-test", Access(), "http"), conversation, notify)
     return await host.methods.result(request)
 
 

@@ -145,6 +145,7 @@ def test_a_shipped_profile_is_written_out_when_it_is_first_changed(file: Registr
         "fs_list",
         "fs_read",
         "shell_exec",
+        "browser_click",
     ]
     assert _saved(file)["profiles"][0]["unlisted"] == "disabled"
 

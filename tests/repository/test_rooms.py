@@ -23,8 +23,6 @@ _SHARED_NAMES = {
     "health": "the route /health, and the tool of that name",
     "routes": "each program has its own",
 }
-# Public types that share a name and should not: each goes when its rooms next change.
-_SHARED_TYPES = {"Form", "Key", "Kind", "Message", "Place", "Setting", "TooLarge"}
 
 
 @pytest.mark.parametrize("module", modules())
@@ -56,8 +54,7 @@ def test_no_two_public_types_have_one_name() -> None:
     for module, path in modules().items():
         for name in _public_types(ast.parse(path.read_text("utf-8"))):
             modules_of[name].append(module)
-    shared = {name: found for name, found in modules_of.items() if len(found) > 1}
-    assert {name: found for name, found in shared.items() if name not in _SHARED_TYPES} == {}
+    assert {name: found for name, found in modules_of.items() if len(found) > 1} == {}
 
 
 def _public_types(module: ast.Module) -> Iterator[str]:

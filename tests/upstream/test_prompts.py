@@ -10,7 +10,7 @@ import pytest
 from mcp_agent.calls.call import Caller
 from mcp_agent.protocol import eras
 from mcp_agent.protocol.conversation import Conversation
-from mcp_agent.protocol.jsonrpc import Message, RpcError
+from mcp_agent.protocol.jsonrpc import RpcError, RpcMessage
 from mcp_agent.protocol.methods import McpRequest
 from registry.gate import Access
 from tests.support.shell_host import ShellHost
@@ -22,7 +22,7 @@ _WHO = [{"name": "who", "required": True}]
 async def _ask(host: ShellHost, method: str, profile: str | None = None, **params: Any) -> Any:
     caller = Caller("owner", Access(profile), "http")
     return await host.daemon.methods.result(
-        McpRequest(Message(1, method, params), caller, Conversation(eras.LATEST_HANDSHAKE))
+        McpRequest(RpcMessage(1, method, params), caller, Conversation(eras.LATEST_HANDSHAKE))
     )
 
 

@@ -271,6 +271,8 @@ class Records:
 
     def forget(self, undo_id: str) -> None:
         """Remove an entry. Its record goes first: an image without a record is litter, the reverse would be a lie."""
+        if self._folder is None:
+            return
         with suppress(OSError):
             for kind in ("json", "image"):
                 trees.discard(self.file(undo_id, kind))

@@ -220,7 +220,7 @@ def _environment(entry: _Entry) -> bytes:
 
 
 def _read(path: str) -> bytes:
-    """All of a file. Without a Path, which takes as long again and puts every pid into Python's table of names."""
+    """All of a file. Without a Path: pathlib interns every name, and takes as long again."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return disk.read_up_to(descriptor, _MOST_BYTES, _USUAL_BYTES)

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from mcp_agent import __version__
 from mcp_agent.app import compose_daemon
 from mcp_agent.cli.declaration import COMMON, EVERY, argument, command
+from mcp_agent.cli.tables import age
 from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.daemon import Daemon
 from mcp_agent.process import runtime_file
 from mcp_agent.process.logs import JsonLines, event, logging_to, standard_error
 from mcp_agent.process.memory import limit_arenas
 from mcp_agent.security import addresses, auth_tokens, state_folder
+from registry.profiles import FORMS
 from registry.user_error import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -117,6 +119,7 @@ def serve_daemon(
             terminal_view.drop_repeated_lines()
 
         def announce(url: str) -> None:
+            event(log, logging.INFO, "server.started", url=url or None, version=__version__)
             if options.json or not sys.stdout.isatty():
                 _print_ready(config, url, is_from_file=token_in_environment is None)
             elif not options.quiet and listener is not None:
@@ -132,7 +135,7 @@ def serve_daemon(
         code = server.serve(daemon, app, known, listener, announce, join=join, followers=followers)
     if is_watched:
         calls = sum(sum(counts.by_code.values()) for counts in daemon.metrics.by_tool.values())
-        print(f"mcp-agent has stopped after {_age(time.monotonic() - began)} and {calls} calls.", file=sys.stderr)
+        print(f"mcp-agent has stopped after {age(time.monotonic() - began)} and {calls} calls.", file=sys.stderr)
     check()
     server.leave(code)
     return code
@@ -141,6 +144,7 @@ def serve_daemon(
 @command(
     "stdio",
     argument("--attach", action="store_true", help="be a bridge to the running daemon; start one if none is running"),
+    argument("--form", choices=FORMS, default="auto", help="format of results (default: auto, by the client's name)"),
     settings=COMMON,
     examples=("mcp-agent stdio --profile lean", "ssh devbox mcp-agent stdio --attach"),
     streams=True,
@@ -152,7 +156,7 @@ def stdio(options: Namespace) -> int:
     if options.attach:
         from mcp_agent.cli.commands.attach import attach
 
-        if attach(config):
+        if attach(config, options.form):
             os._exit(0)
         print("mcp-agent: serving this client alone; its sessions end with it", file=sys.stderr)
     daemon = compose(config, options)
@@ -163,7 +167,7 @@ def stdio(options: Namespace) -> int:
         _warn(config)
         daemon.note_start()
         try:
-            asyncio.run(serve_stdio(daemon))
+            asyncio.run(serve_stdio(daemon, options.form))
         finally:
             daemon.close()
     os._exit(0)
@@ -209,12 +213,6 @@ def _version_of_daemon(config: Config) -> str | None:
         return None
     finally:
         connection.close()
-
-
-def _age(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def compose(config: Config, options: Namespace, gateway: Gateway | None = None) -> Daemon:

@@ -26,6 +26,7 @@ from mcp_agent.security.auth_tokens import ListedToken, Tokens
 from mcp_agent.security.grants import Grants
 from mcp_agent.storage.audit_log import note_command
 from mcp_agent.transports.loopback_client import folder_headers
+from registry.profiles import FORMS
 from registry.user_error import UsageError, UserError
 from tools.sessions import process_tree
 
@@ -39,18 +40,18 @@ def _name(help: str, **details: Any) -> Argument:
 
 @command(
     "token create",
-    argument("--name", required=True, metavar="NAME", help="a name for the client"),
+    argument("name", metavar="NAME", help="a name for the client"),
     argument(
         "--form",
-        choices=("auto", "json", "text"),
+        choices=FORMS,
         default="auto",
         help="format of its results (default: auto, chosen by the name of the client)",
     ),
     argument("--expires", metavar="TIME", help="how long it is valid: 12h, 30d, 8w (default: until revoked)"),
     settings=(*TOKENS, "profile"),
     examples=(
-        "mcp-agent token create --name laptop",
-        "mcp-agent token create --name ci --profile read-only --expires 30d",
+        "mcp-agent token create laptop",
+        "mcp-agent token create ci --profile read-only --expires 30d",
     ),
 )
 def create(options: Namespace) -> CommandReply:
