@@ -75,6 +75,11 @@ def test_the_version_is_told(run: Run) -> None:
         (("check", "nowhere.json"), "nowhere.json is not there"),
         (("check", "x" * 300), "x" * 300 + " is not there"),
         (("profile",), "mcp-agent profile needs one of list|show|use|"),
+        (("tools", "--profile", "laen"), "there is no profile 'laen' (did you mean lean?)"),
+        (
+            ("serve", "--port", "0", "--profile", "laen"),
+            "--profile laen: there is no such profile (did you mean lean?)",
+        ),
         (("profile", "show", "nobody"), "there is no profile 'nobody' (there are default, lean, "),
         (("profile", "use", "nobody"), "there is no profile 'nobody' (there are default, lean, "),
         (("enable", "fs_raed"), "there is no category or tool 'fs_raed' (did you mean fs_read?)"),

@@ -143,7 +143,7 @@ def test_bash_completes_a_command(home: Path) -> None:
     assert done.stdout == "create\n"
 
 
-def test_completion_knows_tools_profiles_clients_and_tokens(run: Run) -> None:
+def test_completion_knows_every_kind_of_name(run: Run) -> None:
     run("profile", "create", "mine")
     run("token", "create", "--name", "laptop")
 
@@ -158,5 +158,10 @@ def test_completion_knows_tools_profiles_clients_and_tokens(run: Run) -> None:
     assert offered("tools", "--profile", "mi") == ["mine"]
     assert offered("connect", "claude-c") == ["claude-code"]
     assert offered("token", "revoke", "") == ["laptop"]
+    assert "(did you mean laptop?)" in run("token", "revoke", "latop").err
     assert offered("completion", "b") == ["bash"]
+    run("wrap", "add", "git")
+    run("mount", "add", "small", "--", "true")
+    assert offered("wrap", "remove", "") == ["git_run"]
+    assert offered("mount", "restart", "") == ["small"]
     assert offered("teleport", "") == []
