@@ -69,7 +69,7 @@ def serve(options: Namespace) -> int:
     member = Member(daemon)
     listens = not options.no_listen
     return serve_daemon(
-        daemon, options, listens=listens, join=member.join, followers=[member.follow], check=member.check
+        daemon, options, listens=listens, join=member.join, followers=[member.follow], check=member.bus.check
     )
 
 

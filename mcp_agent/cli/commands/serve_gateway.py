@@ -69,4 +69,4 @@ def serve_gateway(options: Namespace) -> int:
 
     made = Gateway(url, credentials, name)
     daemon = compose(config, options, made)
-    return serve_daemon(daemon, options, join=lambda: made.join(daemon), followers=[made.follow], check=made.check)
+    return serve_daemon(daemon, options, join=lambda: made.join(daemon), followers=[made.follow], check=made.bus.check)
