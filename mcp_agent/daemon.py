@@ -33,6 +33,7 @@ from tools.journal.journal import Journal
 from tools.search.engine import Engine
 
 if TYPE_CHECKING:
+    from mcp_agent.oauth.public_name import PublicName
     from mcp_agent.page.endpoints import Routes
     from mcp_agent.transports.artifact_download import ArtifactDownload
     from mcp_agent.transports.events import EventsWire
@@ -87,6 +88,8 @@ class Daemon(Host):
     elsewhere: Elsewhere = Elsewhere()
     # What /health shows of the fleet that it is in.
     fleet_facts: Callable[[], dict[str, Any]] | None = None
+    # Where OAuth is on: the name by which the internet reaches it.
+    public_name: PublicName | None = None
     started_at: float = field(default_factory=time.time)
     reloads: int = 0
     rejections: int = 0

@@ -77,7 +77,7 @@ def obstacles(profile: Profile, targets: Iterable[str], catalog: Catalog, *, fla
 
 def _reach(tool: Tool) -> Effect | None:
     """What a tool can do to this machine; None for one that only handles what it is given, or what we keep."""
-    has_path = any(field.is_path for field in tool.argument_fields.values())
+    has_path = any(field.is_path for field in tool.parameters.fields.values())
     return tool.effect if tool.effect == "execute" or has_path else None
 
 

@@ -127,6 +127,7 @@ class Dispatcher:
                 context.text_room = budget.text.below_header
             if tool.check is not None:
                 tool.check(context, **arguments)
+            context.is_for_model = budget.form == "text" and call.caller.is_on_mcp
             is_traced, started = log.isEnabledFor(logging.DEBUG), time.perf_counter()
             if is_traced:
                 trace(logging.DEBUG, "tool.exec_start", call)

@@ -109,7 +109,7 @@ class AuditObserver(CallObserver):
             "transport": caller.transport,
             "form": form,
             "tool": call.tool[:100],
-            "args": argument_shapes(call.arguments, {} if tool is None else tool.argument_fields),
+            "args": argument_shapes(call.arguments, {} if tool is None else tool.parameters.fields),
             "outcome": "CANCELLED" if outcome is None else outcome.code,
             "ms": int(took_s * 100_000) / 100,
             "bytes": result_bytes,

@@ -4,7 +4,8 @@ Nothing answers before it, not even with a 404. It checks in this order: the Hos
 machine, an Origin is our own page or one that the owner allows, the token is valid, a body is JSON and not too large.
 A WebSocket has no token in its head: the wire behind it asks for one in its first message, and we check it.
 
-Where OAuth is on, its endpoints are open to everybody and to every web page, and a 401 says where to begin.
+Where OAuth is on, its endpoints are open to everybody and to every web page, and a 401 says where to begin. Where it is
+off, a client that asks for them is told that there are none, and not that it needs the token which it wants to get.
 
 Of Host only the name is compared, not the port: the check is against DNS rebinding, which needs a foreign name, and
 people may reach us through a forwarded port. An Origin must have the same name and port as Host.
@@ -30,6 +31,7 @@ from mcp_agent.security.authority import Authority, is_origin, is_same_origin, p
 from mcp_agent.security.browser_logins import PAGE_HEADER, PAGE_PATH, BrowserLogins, is_page_path, needs_login
 from mcp_agent.security.cors import AllowedOrigins
 from mcp_agent.security.open_streams import OpenStreams
+from mcp_agent.security.wrong_logins import WINDOW_S, WrongLogins, sender
 from mcp_agent.storage.refusals import RefusalReason, Refusals
 
 log = logging.getLogger(__name__)
@@ -87,6 +89,10 @@ class _Refused(Exception):
 
 class OAuthEndpoints(Protocol):
     """What the guard asks of OAuth, where it is on."""
+
+    @property
+    def wrong_logins(self) -> WrongLogins:
+        """Who has sent wrong tokens."""
 
     def is_endpoint(self, path: str) -> bool:
         """Whether everybody may ask here, without a token."""
@@ -148,6 +154,10 @@ class Guard:
                     self._check_sender(scope, headers)
                     await self._origins.answer_preflight(send)
                     return
+            if not is_oauth and _is_probe(scope["path"]):
+                self._check_sender(scope, headers)
+                await _answer_probe(send)
+                return
             principal, limit = self._examine_oauth(scope, headers) if is_oauth else self._examine(scope, headers)
         except _Refused as refused:
             if refused.reason is not None:
@@ -177,11 +187,11 @@ class Guard:
         """Pass a WebSocket on whose Host and Origin are good, with `identify` for the token in its first message."""
 
         def identify(token: bytes) -> Principal | None:
-            principal = _ANYBODY if self._tokens is None else self._tokens.identify(token)
-            if principal is None or not principal.may_use(scope["path"]):
-                self._report(_login_refusal("the token is not valid", "wrong_token"), "wrong_token", scope)
+            try:
+                return self._holder(token, scope, scope["state"]["headers"])
+            except _Refused as refused:
+                self._report(refused, "wrong_token", scope)
                 return None
-            return principal
 
         try:
             headers = _index_headers(scope["headers"])
@@ -293,9 +303,21 @@ class Guard:
         # More than once: people paste "Bearer <token>" into a field for the token, and their client adds the word.
         while token[: len(_BEARER)].lower() == _BEARER:
             token = token[len(_BEARER) :].strip()
-        principal = self._tokens.identify(token)
+        return self._holder(token, scope, headers)
+
+    def _holder(self, token: bytes, scope: Scope, headers: Mapping[bytes, bytes]) -> Principal:
+        """The holder of a token. Raises _Refused."""
+        principal = _ANYBODY if self._tokens is None else self._tokens.identify(token)
+        # Nobody has found such a token by trying, and its client learns from the refusal that it needs a new one.
+        has_expired = principal is None and self._tokens is not None and self._tokens.is_expired(token)
+        wrong_logins = None if self._oauth is None or has_expired else self._oauth.wrong_logins
+        if wrong_logins is not None and (principal is None or principal.is_owner):
+            address = sender(scope, headers)
+            if wrong_logins.are_too_many(address):
+                raise _Refused(429, f"too many wrong tokens; wait {WINDOW_S} s", reason="wrong_token")
+            if principal is None:
+                wrong_logins.add(address)
         if principal is None:
-            has_expired = self._tokens.is_expired(token)
             raise _login_refusal("the token has expired" if has_expired else "the token is not valid", "wrong_token")
         if not principal.may_use(scope["path"]):
             raise _login_refusal(f"this token is for {principal.paths[0]}", "wrong_token")
@@ -355,6 +377,11 @@ def _index_headers(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, byt
     return first
 
 
+def _is_probe(path: str) -> bool:
+    """Whether clients look there, after a 401, for a way to log in by OAuth."""
+    return "/.well-known/" in path or path == "/register"
+
+
 def _is_own_address(name: str, scope: Scope) -> bool:
     """Whether `name` is our own address in this connection."""
     server = scope.get("server")
@@ -395,13 +422,21 @@ async def _answer(send: Send, refused: _Refused, receive: Receive | None = None,
         headers.append((b"www-authenticate", challenge))
     if refused.status == 413:
         headers.append((b"connection", b"close"))
-    if refused.status == 503:
-        headers.append((b"retry-after", b"5"))
+    if refused.status in (429, 503):
+        headers.append((b"retry-after", str(WINDOW_S if refused.status == 429 else 5).encode()))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     if refused.status == 413 and receive is not None:
         await send({"type": "http.response.body", "body": body, "more_body": True})
         await _discard_body(receive)
         body = b""
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _answer_probe(send: Send) -> None:
+    """Say that there is no OAuth here, in its own form: clients read `error` as a string."""
+    body = b'{"error":"not_found","error_description":"this daemon has no OAuth here: clients send a token"}'
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 404, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,6 @@ from tests.support.oauth import PUBLIC_URL, OAuthPeer, public_daemon, sent_back
 from tests.support.waiting import within
 
 _CLAUDE_CODE = "https://claude.ai/oauth/claude-code-client-metadata"
-
-
-@pytest.fixture(scope="module")
-def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """One daemon for all tests that do not change what others see."""
-    with public_daemon(tmp_path_factory.mktemp("home")) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-async def peer(public: Daemon) -> AsyncIterator[OAuthPeer]:
-    async with OAuthPeer(public) as peer:
-        yield peer
 
 
 class _Storage:
@@ -141,9 +127,12 @@ async def test_the_page_does_not_begin_a_login_of_clients(public: Daemon) -> Non
 async def test_without_a_public_name_there_is_no_oauth(daemon: Daemon) -> None:
     """Neither a route nor a module of it."""
     async with httpx2.AsyncClient(base_url=daemon.url) as http:
-        for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server"):
-            assert (await http.get(path)).status_code in (401, 404)
-        for path in ("/register", "/token", "/revoke"):
+        for path in ("/.well-known/oauth-protected-resource/mcp", "/mcp/.well-known/openid-configuration"):
+            probed = await http.get(path)
+            assert (probed.status_code, probed.json()["error"]) == (404, "not_found")
+        registered = await http.post("/register", json={"redirect_uris": []})
+        assert (registered.status_code, registered.json()["error"]) == (404, "not_found")
+        for path in ("/token", "/revoke"):
             assert (await http.post(path, json={})).status_code in (401, 404)
         assert (await http.get("/authorize")).status_code in (401, 404)
         assert (await http.get("/ui/consent")).status_code == 404

@@ -22,6 +22,7 @@ from mcp_agent.process import runtime_file
 from mcp_agent.process.logs import JsonLines, event, logging_to, standard_error
 from mcp_agent.process.memory import limit_arenas
 from mcp_agent.security import addresses, auth_tokens, state_folder
+from registry.profiles import FORMS
 from registry.user_error import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def serve(options: Namespace) -> int:
     member = Member(daemon)
     listens = not options.no_listen
     return serve_daemon(
-        daemon, options, listens=listens, join=member.join, followers=[member.follow], check=member.check
+        daemon, options, listens=listens, join=member.join, followers=[member.follow], check=member.bus.check
     )
 
 
@@ -129,6 +130,8 @@ def serve_daemon(
                 print_banner(config, url, hosts, new_token, is_from_file=token_in_environment is None)
 
         app = http_app(daemon, known)
+        if daemon.public_name is not None:
+            followers = [*followers, daemon.public_name.follow]
         code = server.serve(daemon, app, known, listener, announce, join=join, followers=followers)
     if is_watched:
         calls = sum(sum(counts.by_code.values()) for counts in daemon.metrics.by_tool.values())
@@ -141,6 +144,7 @@ def serve_daemon(
 @command(
     "stdio",
     argument("--attach", action="store_true", help="be a bridge to the running daemon; start one if none is running"),
+    argument("--form", choices=FORMS, default="auto", help="format of results (default: auto, by the client's name)"),
     settings=COMMON,
     examples=("mcp-agent stdio --profile lean", "ssh devbox mcp-agent stdio --attach"),
     streams=True,
@@ -152,7 +156,7 @@ def stdio(options: Namespace) -> int:
     if options.attach:
         from mcp_agent.cli.commands.attach import attach
 
-        if attach(config):
+        if attach(config, options.form):
             os._exit(0)
         print("mcp-agent: serving this client alone; its sessions end with it", file=sys.stderr)
     daemon = compose(config, options)
@@ -163,7 +167,7 @@ def stdio(options: Namespace) -> int:
         _warn(config)
         daemon.note_start()
         try:
-            asyncio.run(serve_stdio(daemon))
+            asyncio.run(serve_stdio(daemon, options.form))
         finally:
             daemon.close()
     os._exit(0)
