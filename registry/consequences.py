@@ -1,4 +1,4 @@
-"""What a change of switches leads to, in sentences for the person who made it.
+"""The consequences of a change of switches, in sentences for the person who made it.
 
 A switch that says "off" is not the whole truth where another tool can do the same, and one that says "on" is not
 where a switch above it is off.

@@ -165,7 +165,7 @@ class AuditObserver(CallObserver):
 
 
 def _is_refused(outcome: Outcome | None) -> TypeGuard[Refusal | Failure]:
-    """Whether the call reached no tool: such calls cost nothing, and so there may be any number of them."""
+    """Whether the call reached no tool. Such calls are cheap, so a client can make any number of them."""
     return isinstance(outcome, Refusal) or (isinstance(outcome, Failure) and isinstance(outcome.error, ToolDisabled))
 
 

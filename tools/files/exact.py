@@ -23,11 +23,11 @@ _OPENAT2 = 437
 _AT_FDCWD = -100
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
-# What has been opened with it serves only as a place to open other things at.
+# Such a descriptor serves only as a place to open other files at.
 PLACE_FLAGS = os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY
-# For a look at what is there, without reading it: a pipe or a device is not disturbed.
+# To look at a file without reading it: a pipe or a device is not disturbed.
 LOOK_FLAGS = os.O_PATH | os.O_CLOEXEC
-# Below so many levels, a folder is opened from the base on.
+# Deeper than this, a folder is opened from the base on.
 _OPEN_LEVELS = 64
 _NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -198,7 +198,7 @@ def _open_part(part: str, flags: int, place: int) -> int:
     try:
         return os.open(part, flags | _NO_LINK, dir_fd=place)
     except NotADirectoryError:
-        # So it is for a link, too, where a folder is asked for.
+        # A link gives the same error where a folder is asked for.
         if stat.S_ISLNK(os.stat(part, dir_fd=place, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), part) from None
         raise

@@ -29,7 +29,7 @@ from tools.kit.params import Field, Parameters
 from tools.kit.results import FOCUS, KEEP, FocusQuestion, KeepShare, Result
 from tools.kit.tolerance import ODD_STARTS, mend, plain_path, show
 
-# What a schema says to a validator, and an upper bound that no model reaches by itself.
+# Keywords of a schema that only a validator needs, and upper bounds that no model reaches.
 _VALIDATOR_KEYS = frozenset(("minLength", "maxLength", "minItems", "maxItems", "additionalProperties"))
 _LARGE = 1_000
 
@@ -38,7 +38,7 @@ Effect = Literal["read", "write", "execute"]
 # that always takes a question, every result says what the pruner did.
 Focus = Literal["never", "allowed", "always"]
 
-# The argument that goes on where a short result stopped. The host adds it, and answers it, unknown to the tool.
+# The argument that continues a short result. The host adds and handles it; the tool does not see it.
 CURSOR = "cursor"
 Cursor = Annotated[str | None, Field(description="The nextCursor of an earlier answer, to go on.")]
 
@@ -62,7 +62,7 @@ class Tool:
     given_schema: Mapping[str, Any] | None
     # Further names it can be called by; they are not listed.
     aliases: tuple[str, ...] = ()
-    # What other programs call such a tool, and what to say to a caller who looks for one that is not there.
+    # What other programs call such a tool, and what to answer to a call of a tool that does not exist.
     known_as: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict)
     focus: Focus = "never"
@@ -198,7 +198,7 @@ class Tool:
             try:
                 parsed = self.parse(mended, parameters)
             except InvalidParams as error:
-                # What is still wrong is about the arguments as they were taken.
+                # The remaining problems are about the arguments after the changes.
                 how = f" ({'; '.join(told)})" if (told := notes + taken.names) else ""
                 raise InvalidParams(f"{error.message}{how}", issues=error.issues) from None
         for keyword in self.own_parameters.path_keywords:

@@ -73,7 +73,7 @@ class SearchQuery(Struct, frozen=True):
     # How many lines to give before and after a match.
     before: int = 0
     after: int = 0
-    # Whether a match may have several lines, and a dot stands for a line end.
+    # Whether a match may have several lines, and a dot matches a line end.
     is_multiline: bool = False
     # Whether the first match of a file is enough.
     is_by_file: bool = False
