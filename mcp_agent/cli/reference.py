@@ -160,11 +160,13 @@ def _settings() -> Iterator[str]:
         yield f"| `{profile.id}` | {profile.description} |"
     yield from ("", "## Clients that receive text", "")
     yield "With `response.form` set to `auto`, clients with one of these names receive results as text, also behind"
-    yield "`mcp-remote`, and all others JSON. Without a named size, one that cuts long results is sent what it takes."
-    yield from ("", "| client | most bytes | most lines |", "| --- | --- | --- |")
+    yield "`mcp-remote`, and all others JSON. Without a named size, one that cuts long results is sent what it takes. A"
+    yield "wait in a session is at most as long as here for one that sends a progress token, and 30 s for all others."
+    yield from ("", "| client | most bytes | most lines | longest wait |", "| --- | --- | --- | --- |")
     for client in TEXT_CLIENTS:
         most = ["" if each is None else f"{each:,}" for each in (client.most_bytes, client.most_lines)]
-        yield f"| `{client.name}` | {most[0]}{' as JSON' if client.shows_json else ''} | {most[1]} |"
+        sizes = f"{most[0]}{' as JSON' if client.shows_json else ''} | {most[1]}"
+        yield f"| `{client.name}` | {sizes} | {client.longest_wait_s} s |"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ _TEXT_CHARS = 2_000
 _LEAD_CHARS = 500
 # With more matches the files are not counted, because that takes nearly as long as writing the matches.
 _COUNTED_MATCHES = 20_000
-# So many lines are counted. Of more there is no exact number.
+# The most lines that are counted; a larger number is not exact.
 _MOST_COUNTED = 100_000
 _NARROW = "narrow the search or raise max_matches"
 _REST = "Raise max_matches, or narrow the pattern or the glob: there is more."

@@ -5,7 +5,6 @@ It is `rg` on the PATH, else the one that was installed with us, else `grep`.
 
 from __future__ import annotations
 
-import functools
 import os
 import select
 import shutil
@@ -40,9 +39,7 @@ class Engine(Struct, frozen=True):
     origin: Literal["PATH", "installed with mcp-agent", "fallback"]
 
 
-@functools.cache
 def find_engine() -> Engine:
-    """Found once: the PATH does not change while we run."""
     on_path = shutil.which("rg")
     if on_path is not None:
         return Engine("rg", on_path, "PATH")
@@ -74,7 +71,7 @@ class SearchQuery(Struct, frozen=True):
     # How many lines to give before and after a match.
     before: int = 0
     after: int = 0
-    # Whether a match may have several lines, and a dot stands for a line end.
+    # Whether a match may have several lines, and a dot matches a line end.
     is_multiline: bool = False
     # Whether the first match of a file is enough.
     is_by_file: bool = False
