@@ -15,8 +15,8 @@ from tools.files.text import HEAD_BYTES, detect_encoding
 from tools.filesystem.changes import ChangeResult
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview, render_changes
 from tools.filesystem.patch.operations import Operation, one_edit, read_operations
-from tools.filesystem.patch.patched_files import PatchedFiles, apply_patch
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
+from tools.filesystem.patched_files import PatchedFiles, apply_patch
 from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
 from tools.kit.results import quantity, short_path

@@ -19,7 +19,7 @@ from tools.kit.errors import CountMismatch, InvalidParams, NoMatch
 _LISTED = 5
 _TELLING_CHARS = 20
 
-Kind = Literal["add", "update", "delete", "copy"]
+ChangeKind = Literal["add", "update", "delete", "copy"]
 
 
 class Hunk(Struct, eq=False):
@@ -39,7 +39,7 @@ class Hunk(Struct, eq=False):
 class FileChange(Struct, eq=False):
     """One file of a patch. `to` is its new path; of a copy, the path of the copy."""
 
-    kind: Kind
+    kind: ChangeKind
     path: str
     to: str | None = None
     hunks: list[Hunk] = field(default_factory=list)

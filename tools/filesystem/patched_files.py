@@ -19,7 +19,7 @@ from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import OpenFile, open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, binary, detect_encoding, showable
 from tools.filesystem.changes import ChangeResult, make_parents, resolve_name
-from tools.filesystem.patch.apply import WHOLE_BYTES, Change, changed_lines, regions_of, render_changes
+from tools.filesystem.patch.apply import WHOLE_BYTES, LineChange, changed_lines, regions_of, render_changes
 from tools.filesystem.patch.hunks import FileChange, malformed, place
 from tools.filesystem.patch.operations import apply_edits, place_edits, view_of
 from tools.filesystem.patch.unified import parse_unified
@@ -98,7 +98,7 @@ class _Done(Struct, eq=False):
     origin: str = ""
     diff: str = ""
     brief: str = ""
-    changes: list[Change] = field(default_factory=list)
+    changes: list[LineChange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -223,7 +223,9 @@ class _Work:
         file.text = "\n".join(lines) + ("\n" if lines and ends else "")
         file.encoding, file.is_there = UTF_8, True
         shown = f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
-        return _Done(file, "added", diff=showable(shown[:_DIFF_CHARS]), changes=[Change(1, 0, len(lines))], notes=notes)
+        return _Done(
+            file, "added", diff=showable(shown[:_DIFF_CHARS]), changes=[LineChange(1, 0, len(lines))], notes=notes
+        )
 
     def _check_removed(self, change: FileChange, file: _File) -> None:
         """Raise NoMatch if a diff that removes a file shows another content of it."""
