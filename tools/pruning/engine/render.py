@@ -37,6 +37,8 @@ class DroppedBlock(Struct, frozen=True):
     reason: DropReason
     start_char: int
     end_char: int
+    # What is in it that a reader may miss, in words.
+    note: str = ""
 
     @property
     def line_count(self) -> int:
@@ -152,5 +154,6 @@ def _marker(block: DroppedBlock, prune_id: str, language: Language) -> str:
     span = f"{block.start}-{block.end} ({block.line_count})"
     reason = _REASONS[block.reason, language]
     if language == "en":
-        return f"⟦PRUNED: prune_id={prune_id} lines {span} reason={reason}⟧"
+        note = f" · {block.note}" if block.note else ""
+        return f"⟦PRUNED: prune_id={prune_id} lines {span} reason={reason}{note}⟧"
     return f"⟦PRUNÉ: prune_id={prune_id} lignes {span} raison={reason}⟧"
