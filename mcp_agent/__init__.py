@@ -1,5 +1,7 @@
 """The daemon: composes the tools and the registry, and speaks to clients."""
 
+import gc
+
 __version__ = "0.1.0"
 # How our own commands name themselves to the daemon; the version follows.
 COMMAND_AGENT = "mcp-agent-command/"
@@ -12,3 +14,6 @@ MOUNTED_BY_VARIABLE = "MCP_AGENT_MOUNTED_BY"
 BRIDGE_HEADER = b"x-mcp-agent-bridge"
 # Sent by that bridge and by `token header`: the folder that the client was started in, percent-encoded.
 FOLDER_HEADER = b"x-mcp-agent-folder"
+# Python's own, which are others in each version: after how many objects, and how many collections of younger ones, it
+# looks for garbage. Read before `cli.entry` puts it off.
+USUAL_THRESHOLDS = gc.get_threshold()

@@ -40,7 +40,6 @@ from registry.gate import Gate
 from registry.live_catalog import LiveCatalog, chain_sources
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from registry.tools_json_file import RegistryFile
-from tools.cli.program_help import ProgramHelp
 from tools.context import ToolContext
 from tools.files.paths import OpenPaths
 from tools.files.protected import Protected
@@ -99,7 +98,7 @@ def compose_daemon(
     sessions = SessionManager(hub, record, limits, secret=auth_tokens.VARIABLE)
     mounts = Mounts(sessions, directory, config.mounts_dir, record.boot)
     added_tools = mounts.tools if gateway is None else chain_sources(gateway.tools, mounts.tools)
-    live_catalog = LiveCatalog(built_in, ProgramHelp(config.program_help_file), added_tools)
+    live_catalog = LiveCatalog(built_in, added_tools)
     gate = Gate(live_catalog.of(profiles), profiles)
     threads = ThreadPoolExecutor(_DAEMON_THREADS, thread_name_prefix="tool")
     journal = journal_of(config)
@@ -254,6 +253,7 @@ def pruner_of(config: Config, store: ArtifactStore, *, is_literal: bool = False)
         url=None if config.pruner_url == BUILT_IN else config.pruner_url,
         timeout_s=config.pruner_timeout_ms / 1000,
         max_input_chars=config.pruner_max_input_chars,
-        markers=config.markers,
+        # Its contract has French ones.
+        markers="fr" if is_literal else config.markers,
         is_literal=is_literal,
     )

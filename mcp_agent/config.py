@@ -121,10 +121,6 @@ class Config(Struct, frozen=True):
         return self.state_dir / "daemon.log"
 
     @property
-    def program_help_file(self) -> Path:
-        return self.state_dir / "program-help.json"
-
-    @property
     def client_backups_dir(self) -> Path:
         """What was in the files of projects before `connect` and `init` changed them."""
         return self.state_dir / "client-backups"

@@ -93,7 +93,6 @@ class Daemon(Host):
     problems: tuple[Problem, ...] = ()
     # Held while a state of tools.json is read or written and put into force.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _has_new_programs: asyncio.Event = field(default_factory=asyncio.Event)
 
     def note_start(self) -> None:
         """Put on record that a daemon starts, and under which rules: they may have changed while none ran."""
@@ -103,20 +102,10 @@ class Daemon(Host):
     async def follow_registry(self) -> None:
         """Until cancelled, put every good state of tools.json into force as it is saved."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._learn_program_help())
             group.create_task(self.remove_expired())
             group.create_task(self.mounts.follow(self._take_over_tools))
             reload = partial(self.file.reload, self.apply, self.keep_last_good, self._turn)
             group.create_task(watch(self.file.path, reload))
-
-    async def _learn_program_help(self) -> None:
-        """Until cancelled, describe wrapped programs by their own help, when they are new."""
-        while True:
-            self._has_new_programs.clear()
-            is_new = bool(self.catalog.programs) and await asyncio.to_thread(self.catalog.learn_help)
-            if is_new:
-                self.refresh_catalog()
-            await self._has_new_programs.wait()
 
     async def _take_over_tools(self, category: str) -> None:
         """Offer the tools that a mounted server lists now, and write the switches of new ones into tools.json."""
@@ -183,8 +172,6 @@ class Daemon(Host):
         for warning in profiles.warnings:
             event(log, logging.WARNING, "registry.warning", pointer=warning.pointer, message=warning.message)
         self._publish_change()
-        if profiles.wraps:
-            self._has_new_programs.set()
 
     def apply_tokens(self, tokens: Tokens) -> None:
         """Put the token files into force: what was revoked loses its streams now. Raises BadToken."""

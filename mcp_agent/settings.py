@@ -192,7 +192,7 @@ _FOLDER = SettingKind("folder", _parse_folder)
 _FILE = SettingKind("file", _parse_file)
 _SWITCH = SettingKind("true or false", _parse_switch)
 _LEVEL = _one_of("level", LEVELS)
-_LANGUAGE = _one_of("language", ("fr", "en"))
+_LANGUAGE = _one_of("language", ("en", "fr"))
 _HOST_NAMES = SettingKind("names", _parse_host_names)
 _ORIGINS = SettingKind("URLs", _parse_origins)
 _PUBLIC_URL = SettingKind("URL", parse_public_url)
@@ -307,7 +307,7 @@ SETTINGS = (
         "session_spool_mib", _number(8), 64, "megabytes of output kept for each session: the first one and the newest"
     ),
     Setting("stop_on_disconnect", _SWITCH, False, "true stops a client's sessions when it disconnects"),
-    Setting("markers", _LANGUAGE, "fr", "language of the markers that stand for pruned lines: fr or en"),
+    Setting("markers", _LANGUAGE, "en", "language of the markers that stand for pruned lines: en or fr"),
     Setting(
         "fleet", _TEXT, None, "NATS server of the fleet to be a member of: nats://host:4222", "none", fleet_key="url"
     ),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from registry.catalog import Catalog
 from registry.profiles import Profiles
-from tools.cli.program_help import ProgramHelp
 from tools.kit.spec import Tool
 
 if TYPE_CHECKING:
@@ -31,11 +30,10 @@ def chain_sources(first: MountedTools, second: MountedTools) -> MountedTools:
 class LiveCatalog:
     """Makes the tools of wrapped programs from their entries in tools.json, and adds those of mounted servers."""
 
-    def __init__(self, built_in: Catalog, program_help: ProgramHelp, mounted: MountedTools = lambda *_: ()) -> None:
+    def __init__(self, built_in: Catalog, mounted: MountedTools = lambda *_: ()) -> None:
         self.built_in = built_in
         self._mounted = mounted
         self.programs: tuple[WrappedProgram, ...] = ()
-        self._help = program_help
 
     def of(self, profiles: Profiles) -> Catalog:
         """Every tool that exists under `profiles`."""
@@ -44,17 +42,12 @@ class LiveCatalog:
         added += self._mounted(profiles, {*self.built_in.by_name, *(tool.name for tool in added)})
         return Catalog((*self.built_in.tools, *added)) if added else self.built_in
 
-    def learn_help(self) -> bool:
-        """Ask wrapped programs for their help. It takes seconds. True if a description is different now."""
-        return self._help.learn([program.wrap for program in self.programs])
-
     def _program(self, wrap: Wrap) -> WrappedProgram:
-        """The program as it was, if its entry and its help are the same: it remembers who uses it."""
-        text = self._help.of(wrap)
-        before = next((each for each in self.programs if each.wrap == wrap and each.help_text == text), None)
+        """The program as it was, if its entry is the same: it remembers who uses it."""
+        before = next((each for each in self.programs if each.wrap == wrap), None)
         if before is not None:
             return before
         # Imported when something is wrapped.
         from tools.cli.wrapped_tools import wrapped_program
 
-        return wrapped_program(wrap, text)
+        return wrapped_program(wrap)

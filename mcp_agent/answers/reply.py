@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
 from tools.kit.errors import ToolError
 from tools.kit.results import NO_BODY, Block, Content, Media, PruningMetadata, Result, ResultFacts
 
@@ -95,14 +97,21 @@ class ToolReply:
 
     def largest_part(self, fits: Callable[[ToolReply], bool], most: int) -> ToolReply | None:
         """The largest part that `fits`; None if there is none. `most` is an upper bound."""
-        cut = self.body.cut
+        cut = self.body.cut or self._cut_list
 
         def part(size: int) -> ToolReply | None:
-            answer = None if cut is None else cut(size)
+            answer = cut(size)
             reply = None if answer is None else ToolReply(answer, self.remarks)
             return reply if reply is not None and fits(reply) else None
 
         return largest(part, most)
+
+    def _cut_list(self, most: int) -> Result | None:
+        """The result with the first elements of its list; None for one without a list, or without `truncated`."""
+        answer, field = self.answer, self.body.field
+        if self.body.kind != "list" or isinstance(answer, ToolError) or not hasattr(answer, "truncated"):
+            return None
+        return replace(answer, **{field: getattr(answer, field)[:most], "truncated": True})
 
 
 def largest(make: Callable[[int], _T | None], most: int) -> _T | None:

@@ -16,8 +16,8 @@ _TOKEN = "MCP_AGENT_TOKEN"
 _TOKEN_DESCRIPTOR = "MCP_AGENT_TOKEN_DESCRIPTOR"
 # As long as a token may be, and less than any pipe holds.
 _MOST_TOKEN_BYTES = 4_096
-# Of objects, after which the collector looks for garbage. Imports leave none behind, and Python's own number, 700, has
-# it look a hundred times before a daemon is there. `memory.collect_as_usual` ends that.
+# Of objects, after which the collector looks for garbage. Imports leave none behind, and with Python's own number it
+# looks up to a hundred times before a daemon is there. `memory.collect_as_usual` ends that.
 _MOST_UNCOLLECTED = 50_000
 
 

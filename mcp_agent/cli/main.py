@@ -167,13 +167,17 @@ def _help() -> str:
     return "\n".join([*lines, "", _EPILOG])
 
 
+def _sentence(summary: str) -> str:
+    return f"{summary[:1].upper()}{summary[1:]}."
+
+
 def _help_of_several(words: list[str]) -> int:
     """The help of commands with one first word. Without `--help`, the second word is missing."""
     commands = commands_of(words[0])
     known = "|".join(each.words[1] for each in commands)
     if not {"-h", "--help"} & set(words):
         raise UsageError(f"mcp-agent {words[0]} needs one of {known}; {PROGRAM} {words[0]} --help says what they do")
-    print(f"usage: {PROGRAM} {words[0]} {known} [flags]\n\n{WORDS[words[0]].summary.capitalize()}.\n")
+    print(f"usage: {PROGRAM} {words[0]} {known} [flags]\n\n{_sentence(WORDS[words[0]].summary)}\n")
     for each in commands:
         print(f"  {each.words[1]:11} {each.summary}")
     print("\nexamples:")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Sequence
+
+from mcp_agent.settings import suggest
 
 _RENAMED = {
     ("unmount",): ("mount", "remove"),
@@ -12,8 +15,8 @@ _RENAMED = {
     ("artifacts", "rm"): ("artifacts", "remove"),
 }
 _ACTIONS = {
-    "mount": ("add", "list", "remove", "restart", "import"),
-    "wrap": ("add", "list", "remove"),
+    "mount": ["add", "list", "remove", "restart", "import"],
+    "wrap": ["add", "list", "remove"],
 }
 
 
@@ -29,7 +32,12 @@ def current_spelling(words: Sequence[str], *, is_followed: bool) -> tuple[list[s
     if first == "connect" and "--remove" in rest:
         rest.remove("--remove")
         return ["connect", "remove", *rest], _note("connect --remove", "connect remove")
+    if [first, *rest[:1]] == ["token", "create"] and any(word.partition("=")[0] == "--name" for word in rest):
+        return _token_create(rest[1:]), _note("token create --name NAME", "token create NAME")
     if first not in _ACTIONS or (rest and rest[0] in (*_ACTIONS[first], "-h", "--help")):
+        return [first, *rest], ""
+    if len(rest) == 1 and not is_followed and shutil.which(rest[0]) is None and suggest(rest[0], _ACTIONS[first]):
+        # A slip in an action, and no name: the command line says which one may be meant.
         return [first, *rest], ""
     if first == "mount":
         return _mount(rest, is_followed=is_followed)
@@ -54,6 +62,14 @@ def _mount(rest: list[str], *, is_followed: bool) -> tuple[list[str], str]:
     if not named and not is_followed:
         return ["mount", "list", *rest], _note("mount", "mount list")
     return ["mount", "add", *rest], _note("mount NAME", "mount add NAME")
+
+
+def _token_create(rest: list[str]) -> list[str]:
+    """The name was a flag."""
+    flags = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    flags.add_argument("--name", required=True)
+    old, others = flags.parse_known_args(rest)
+    return ["token", "create", old.name, *others]
 
 
 def _note(old: str, new: str) -> str:

@@ -43,6 +43,13 @@ def print_table(rows: Sequence[Row], empty: str, stream: TextIO | None = None) -
     out.flush()
 
 
+def age(seconds: float) -> str:
+    """How long something takes or was ago, for people."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 def argument_type(schema: dict[str, Any]) -> str:
     """The type of an argument in words, with its bounds."""
     if "enum" in schema:

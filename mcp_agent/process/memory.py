@@ -11,6 +11,8 @@ import ctypes
 import gc
 import time
 
+from mcp_agent import USUAL_THRESHOLDS
+
 # Of the C library's malloc.h. One, because the threads share one interpreter lock and seldom allocate at the same time:
 # what one of them frees, another can use. Its other bounds stay as they are: with blocks of a megabyte mapped by
 # themselves, or less left free at the end of the heap, a command that prints 100 MB takes a third to a half longer.
@@ -23,14 +25,12 @@ _IDLE_SHARE = 0.02
 _MOST_BUSY_LOOKS = 12
 # With less work than this in between there is little to give back, and an idle daemon stays idle.
 _LEAST_WORK_S = 0.1
-# Python's own: how many objects, and how many collections of younger ones, have it look for garbage.
-_THRESHOLDS = (700, 10, 10)
 
 
 def collect_as_usual() -> None:
     """Look for garbage as Python does, once a program has started; what is there now stays, and is not looked at."""
     gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
+    gc.set_threshold(*USUAL_THRESHOLDS)
 
 
 def exact_copy(data: bytes) -> bytes:

@@ -55,10 +55,11 @@ def claim_state_dir(config: Config) -> None:
         is_ours = disk.lock(descriptor, wait=False)
     except OSError as error:
         raise UserError(f"mcp-agent cannot start: {error}") from None
-    if is_ours:
+    # Somebody may have deleted the file that a running daemon holds the lock of.
+    first = any_daemon(config.runtime_file)
+    if is_ours and first is None:
         return
     os.close(descriptor)
-    first = any_daemon(config.runtime_file)
     if first is None:
         where, advice = "it is still starting", "wait for it"
     else:

@@ -29,7 +29,7 @@ _LINES = {
     ),
     "pruning": (
         "Long output: pass context_focus_question, what you want to know of it, to get only the lines that answer it; "
-        "recover_text brings back the lines behind a ⟦PRUNÉ: …⟧ marker."
+        "recover_text brings back the lines behind a ⟦PRUNED: …⟧ marker."
     ),
     "artifacts": "What is too large for a result is kept: its artifactRef is read with artifact_read or fs_grep.",
 }

@@ -37,7 +37,7 @@ class HostPruner:
         url: str | None,
         timeout_s: float,
         max_input_chars: int,
-        markers: Language = "fr",
+        markers: Language = "en",
         is_literal: bool = False,
     ) -> None:
         self._store = store

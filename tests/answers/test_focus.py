@@ -29,7 +29,7 @@ _EXAMPLES = ROOT / "examples" / "pruning"
 _DOCS = ROOT / "docs"
 CODE = "\n".join(f"def step_{n}(pool):\n    value = pool.take({n})\n    return value + {n}\n" for n in range(100))
 _FOCUSABLE = ("fs_read", "fs_read_range", "fs_grep", "shell_exec", "shell_send_input")
-_MARKER = re.compile(r"⟦PRUNÉ: prune_id=(prn_\S+) lignes (\d+)-(\d+) \((\d+)\) raison=.*⟧")
+_MARKER = re.compile(r"⟦PRUNED: prune_id=(prn_\S+) lines (\d+)-(\d+) \((\d+)\) reason=.*⟧")
 
 
 @pytest.fixture
@@ -186,14 +186,14 @@ async def test_the_caller_says_how_much_to_keep(
     assert (wrong["error"]["code"], "0.1" in wrong["error"]["message"]) == ("INVALID_PARAMS", True)
 
 
-async def test_markers_can_be_english(tmp_path: Path) -> None:
+async def test_markers_can_be_french(tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text(CODE)
-    async with shell_host(tmp_path, markers="en") as host:
+    async with shell_host(tmp_path, markers="fr") as host:
         text = (await host.call("read", file_path="code.py", context_focus_question="what does step_42 return?"))[
             "content"
         ]
-    assert re.search(r"^⟦PRUNED: prune_id=prn_\S+ lines \d+-\d+ \(\d+\) reason=accessory⟧$", text, re.MULTILINE)
-    assert "lignes" not in text
+    assert re.search(r"^⟦PRUNÉ: prune_id=prn_\S+ lignes \d+-\d+ \(\d+\) raison=accessoire⟧$", text, re.MULTILINE)
+    assert "PRUNED" not in text
 
 
 async def test_the_argument_is_listed_and_taken_only_where_the_profile_allows_it(host: ShellHost) -> None:

@@ -89,7 +89,7 @@ async def test_no_message_is_over_a_million_bytes(daemon: Daemon, many: Path) ->
 
 async def test_another_callers_artifact_is_not_there(daemon: Daemon, many: Path) -> None:
     reference = (await _call(daemon, "fs_list", path=str(many), max_entries=50_000))["artifactRef"]
-    token = daemon.cli("token", "create", "--name", "guest").stdout.splitlines()[1]
+    token = daemon.cli("token", "create", "guest").stdout.splitlines()[1]
     async with daemon.http(Authorization=f"Bearer {token}") as http:
         # A new token counts from the moment the daemon has seen its file.
         await eventually(lambda: http.get("/openapi.json"), lambda answer: answer.status_code != 401)

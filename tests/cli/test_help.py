@@ -13,6 +13,7 @@ import pytest
 from mcp_agent.cli.declaration import PROGRAM, Command
 from mcp_agent.cli.main import every_command, find_command
 from mcp_agent.cli.old_spellings import current_spelling
+from registry.user_error import UsageError
 from tests.cli.conftest import Run
 from tests.support.daemon import COMMAND, environment
 from tests.support.waiting import PATIENCE_S
@@ -34,6 +35,8 @@ def test_help_of_a_command_is_that_of_its_flag(run: Run) -> None:
     [
         (("conect",), "there is no command 'mcp-agent conect' (did you mean connect?)\n"),
         (("help", "teleport"), "there is no command 'mcp-agent teleport'; there are serve, stop, "),
+        (("mount", "lst"), "there is no command 'mcp-agent mount lst' (did you mean list?)\n"),
+        (("wrap", "remov"), "there is no command 'mcp-agent wrap remov' (did you mean remove?)\n"),
         (("token", "crate"), "there is no command 'mcp-agent token crate' (did you mean create?)\n"),
         (("token", "x"), "there is no command 'mcp-agent token x'; there are create, list, "),
     ],
@@ -50,6 +53,8 @@ def test_a_command_that_there_is_not_is_told_with_the_one_that_may_be_meant(
 def test_each_command_has_json_and_two_examples_that_can_be_typed(command: Command) -> None:
     flags = command.parser().format_help()
     assert "--json" in flags
+    with pytest.raises(UsageError, match=r"no flag --jsno in .* \(did you mean --json\?\)"):
+        command.parser().read(["--jsno"], argparse.Namespace())
     assert len(command.examples) == 2
     for example in command.examples:
         if example.startswith(PROGRAM):
@@ -57,6 +62,15 @@ def test_each_command_has_json_and_two_examples_that_can_be_typed(command: Comma
             assert find_command(own) is command
             own = own[: own.index("--")] if "--" in own else own
             command.parser().read(own[len(command.words) :], argparse.Namespace())
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["status", "stop", "restart", "open", "sessions list", "sessions tail x", "sessions stop x", "mount restart x"],
+)
+def test_without_a_daemon_the_exit_code_is_3(run: Run, words: str) -> None:
+    assert run(*words.split()).code == 3
+    assert run(*words.split(), "--json").code == 3
 
 
 def test_a_group_shows_its_commands_and_needs_one(run: Run) -> None:
@@ -84,6 +98,7 @@ def test_a_group_shows_its_commands_and_needs_one(run: Run) -> None:
         (["mount", "x", "--from", "file"], ["mount", "import", "file", "x"]),
         (["profile", "delete", "x"], ["profile", "remove", "x"]),
         (["artifacts", "rm", "x"], ["artifacts", "remove", "x"]),
+        (["token", "create", "--name", "x", "--expires", "1d"], ["token", "create", "x", "--expires", "1d"]),
         (["connect", "codex", "--remove", "--dry-run"], ["connect", "remove", "codex", "--dry-run"]),
     ],
 )

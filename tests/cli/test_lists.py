@@ -33,7 +33,7 @@ def _keep_one(home: Path) -> str:
 def test_every_list_is_to_be_had_as_json(run: Run, home: Path) -> None:
     reference = _keep_one(home)
     run("call", "fs_write", "path=x", "content=one")
-    run("token", "create", "--name", "laptop", "--profile", "lean")
+    run("token", "create", "laptop", "--profile", "lean")
 
     def listed(*arguments: str) -> Any:
         answer = run(*arguments, "--json")

@@ -99,6 +99,7 @@ async def test_a_mount_that_does_not_start_says_why(home: Path) -> None:
         assert done.returncode == 1
         assert "broken: failed; 0 tools, 0 tokens; it ended with exit code 7 before it answered" in done.stdout
         assert "the disk is full" in done.stdout
+        assert "broken: who sees it is known when it has started once" in done.stdout
         assert "the disk is full" in daemon.cli("tools").stdout
 
 
@@ -293,7 +294,7 @@ async def test_wrap_makes_a_program_a_tool_and_remove_takes_it_away(home: Path) 
         message = "Subcommand 'push' is blocked in git_run. People push."
         assert refused["result"]["structuredContent"]["error"]["message"] == message
         eventually_sync(lambda: daemon.cli("tools").stdout, lambda shown: "git_run" in shown and "say" in shown)
-        assert daemon.cli("wrap", "remove", "git_run").returncode == 0
+        assert "Removed the tool git_run." in daemon.cli("wrap", "remove", "git").stdout, "by the name it was added by"
         assert categories(daemon.tools_json)["cli"]["wrap"] == [{"id": "say", "command": "echo"}]
         assert daemon.cli("wrap", "remove", "say").returncode == 0
         assert "wrap" not in categories(daemon.tools_json)["cli"]
@@ -325,16 +326,39 @@ async def test_a_program_that_is_named_by_a_relative_path_is_found_from_every_fo
         assert ran["result"]["structuredContent"]["stdout"] == "/\n"
 
 
-async def test_options_with_a_value_are_found_in_the_help_so_that_what_is_blocked_behind_them_is(home: Path) -> None:
-    program = home / "deploy"
+async def test_a_program_is_run_for_its_help_only_where_its_owner_asks(home: Path) -> None:
+    """Seen: the daemon ran each wrapped program with `--help`; a script that ignores its arguments did its work."""
+    program, ran = home / "deploy", home / "ran"
     program.write_text(
-        "#!/bin/sh\necho 'usage: deploy [-C <path>] [--site=SITE] [--deep[=<n>]] [-v | --verbose] COMMAND'\n"
+        f'#!/bin/sh\necho "$@" >> {ran}\n'
+        "echo 'usage: deploy [-C <path>] [--site=SITE] [--deep[=<n>]] [-v | --verbose] COMMAND'\n"
         "echo '  -H, --host list      where to'\necho '      --quiet          say nothing'\n"
     )
     program.chmod(0o755)
     with running(home) as daemon:
-        done = daemon.cli("wrap", "add", str(program), "--id", "deploy", "--block", "remove")
+        wrap = ("wrap", "add", str(program), "--id", "deploy", "--block", "remove")
+        assert "behind an option two arguments are looked at" in daemon.cli(*wrap).stdout
+
+        async def refused(*args: str) -> bool:
+            answer = await daemon.rpc("tools/call", name="deploy", arguments={"args": args})
+            return bool(answer["result"]["structuredContent"].get("error", {}).get("code") == "BLOCKED_SUBCOMMAND")
+
+        assert await refused("-C", ".", "remove")
+        assert await refused("--quiet", "list", "remove")
+        daemon.cli("wrap", "remove", "deploy")
+        with running(home, "--state-dir", str(home / "other")):
+            assert not ran.exists()
+        done = daemon.cli(*wrap, "--learn-help")
+        assert ran.read_text() == "--help\n"
         assert "options with a value, by its help: -C, --site, -H, --host; --value-option" in done.stdout
+        assert "[-v | --verbose] COMMAND" in categories(daemon.tools_json)["cli"]["wrap"]["description"]
         for before in (["-C", "."], ["--site", "a"], ["-v", "-H", "b"], ["--host", "b", "--quiet"]):
-            refused = await daemon.rpc("tools/call", name="deploy", arguments={"args": [*before, "remove"]})
-            assert refused["result"]["structuredContent"]["error"]["code"] == "BLOCKED_SUBCOMMAND", before
+            assert await refused(*before, "remove"), before
+        assert not await refused("--quiet", "list", "remove")
+
+
+def test_a_program_that_is_not_there_is_wrapped_and_said_so(home: Path) -> None:
+    with running(home) as daemon:
+        done = daemon.cli("wrap", "add", "no-such-program", "--learn-help")
+        assert "note: there is no program no-such-program here yet" in done.stdout
+        assert json.loads(daemon.cli("wrap", "add", "git", "--json").stdout)["is_found"] is True

@@ -21,7 +21,7 @@ def used(run: Run, home: Path) -> Run:
     (home / ".gemini").mkdir()
     for text in ("one", "two"):
         assert run("call", "fs_write", "path=file", f"content={text}").code == 0
-    assert run("token", "create", "--name", "laptop").code == 0
+    assert run("token", "create", "laptop").code == 0
     assert run("connect", "gemini-cli", "--url", "http://127.0.0.1:1", "--token-file", "token").code in (0, 1, 2)
     assert run("artifacts", "list").code == 0
     return run

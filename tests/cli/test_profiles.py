@@ -55,7 +55,7 @@ def test_what_cannot_be_done_is_said(run: Run, tools_json: Path, arguments: tupl
     run("profile", "create", "mine")
     run("profile", "use", "mine")
     run("profile", "create", "held")
-    run("token", "create", "--name", "laptop", "--profile", "held")
+    run("token", "create", "laptop", "--profile", "held")
     before = tools_json.read_bytes()
     answer = run("profile", *arguments)
     assert answer.code == (1 if "held" in arguments else 2)

@@ -72,7 +72,6 @@ def test_a_start_imports_nothing_of_what_is_not_set_up(home: Path) -> None:
     assert "mcp_agent.server" in imported
     assert {name for name in imported if name.rpartition(".")[0] in rooms} == {
         "mcp_agent.upstream.mounted_servers",
-        "tools.cli.program_help",
     }
     assert {name.partition(".")[0] for name in imported} & libraries == set()
     assert "registry.mounts" not in imported
@@ -99,6 +98,9 @@ def test_a_second_daemon_with_the_same_state_folder_is_refused(home: Path) -> No
             "A second one needs a folder and a port of its own: --state-dir, --port\n"
         )
         assert _status(first)["status"] == "ok"
+        (folder / "serve.lock").unlink()
+        without_lock = command(home, "serve", "--port", "0")
+        assert (without_lock.returncode, without_lock.stderr) == (1, second.stderr)
         with running(home, "--state-dir", str(home / "other")) as third:
             assert _status(third)["status"] == "ok"
         first.process.kill()

@@ -82,7 +82,7 @@ async def test_a_pruned_text_is_brought_back_from_its_box(gateway: Daemon) -> No
     lines = [f"line {number} is about {'apples' if number == 30 else 'pears'}" for number in range(1, 101)]
     await call(gateway, "fs_write", path="fruit.txt", content="\n".join(lines), box="two")
     read = await call(gateway, "read", path="fruit.txt", context_focus_question="where are the apples?", box="two")
-    found = re.search(r"prune_id=(\S+) lignes (\d+)-(\d+)", read["content"])
+    found = re.search(r"prune_id=(\S+) lines (\d+)-(\d+)", read["content"])
     assert found is not None
     ranges = [{"start_line": int(found[2]), "end_line": int(found[3])}]
     brought = await call(gateway, "recover_text", prune_id=found[1], ranges=ranges, include_line_numbers=False)
@@ -141,7 +141,7 @@ async def test_an_artifact_of_a_box_is_downloaded_from_the_gateway_by_its_owner(
         assert (head.headers["content-length"], head.content) == (str(len(found.content)), b"")
         for gone in (path.replace("/shell", "/other"), path.replace("-two", "-one"), path.replace("-two", "-three")):
             assert (await client.get(gone)).status_code == 404
-    created = await asyncio.to_thread(gateway.cli, "token", "create", "--name", "guest")
+    created = await asyncio.to_thread(gateway.cli, "token", "create", "guest")
     async with gateway.http(Authorization=f"Bearer {created.stdout.splitlines()[1]}") as guest:
 
         async def status() -> int:

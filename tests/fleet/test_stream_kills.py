@@ -210,7 +210,7 @@ async def _check_ends(fleet: Fleet) -> None:
     box, gateway = _daemon(fleet.member("one", "--port", "0")), _daemon(fleet.gateway())
     session = (await call(gateway, "shell_start_session", command="cat"))["session_id"]
     query = f"?session_id={session}&since=0"
-    token = gateway.cli("token", "create", "--name", "guest").stdout.splitlines()[1]
+    token = gateway.cli("token", "create", "guest").stdout.splitlines()[1]
     async with (
         gateway.http(Authorization=f"Bearer {token}") as http,
         http.stream("GET", f"/events{query}") as response,

@@ -166,7 +166,7 @@ def test_boxes_are_listed_for_the_gateway_of_this_user(home: Path, tmp_path: Pat
         assert command(home, "fleet", "boxes", "gpu=2", "--json").stdout.strip() == "[]"
         assert command(home, "fleet", "boxes").stdout.startswith("gpu1\tgpu=1\t")
         assert command(home, "fleet", "boxes", "gpu=2").stderr == "no box fits: there are gpu1 (gpu=1)\n"
-        assert command(home, "token", "create", "--name", "laptop", "--gateway").returncode == 0
+        assert command(home, "token", "create", "laptop", "--gateway").returncode == 0
         assert "laptop" in command(home, "token", "list", "--gateway").stdout
         assert "laptop" not in command(home, "token", "list").stdout
         assert "box_run" in command(home, "tools", "--gateway").stdout

@@ -247,7 +247,7 @@ async def test_rules_and_profiles_hold_and_the_audit_log_names_the_user(home: Pa
         '[{"id": "secrets", "pattern": "**/secret/**", "reason": "not for a chat"}]}}]}'
     )
     with running(home) as daemon:
-        token = daemon.cli("token", "create", "--name", "viewer", "--profile", "read-only").stdout.splitlines()[1]
+        token = daemon.cli("token", "create", "viewer", "--profile", "read-only").stdout.splitlines()[1]
         async with terminal(daemon) as page, terminal(daemon, token=token) as viewer:
             key = str(home / "secret" / "key.txt")
             for path in ("/files/read", "/files/view"):
@@ -344,7 +344,7 @@ async def test_a_number_that_is_none_is_told(browsed: Daemon, number: str) -> No
 
 
 async def test_an_upload_that_is_not_allowed_is_refused_before_it_is_read(browsed: Daemon, folder: Path) -> None:
-    shown = browsed.cli("token", "create", "--name", "uploader", "--profile", "read-only").stdout.splitlines()[1]
+    shown = browsed.cli("token", "create", "uploader", "--profile", "read-only").stdout.splitlines()[1]
     read = 0
 
     async def body() -> AsyncIterator[bytes]:

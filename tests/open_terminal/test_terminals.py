@@ -298,8 +298,8 @@ async def test_rules_hold_for_what_is_typed_and_the_audit_log_has_it(home: Path)
 
 async def test_who_may_have_no_shell_is_told_so_and_loses_an_open_one(home: Path) -> None:
     with running(home, extra={"SHELL": "/bin/sh"}) as daemon:
-        viewer = daemon.cli("token", "create", "--name", "viewer", "--profile", "read-only").stdout.splitlines()[1]
-        other = daemon.cli("token", "create", "--name", "other").stdout.splitlines()[1]
+        viewer = daemon.cli("token", "create", "viewer", "--profile", "read-only").stdout.splitlines()[1]
+        other = daemon.cli("token", "create", "other").stdout.splitlines()[1]
         async with terminal(daemon, token=viewer) as page:
             refused = await page.post("/api/terminals")
             assert (refused.status_code, refused.json()["detail"]) == (403, "Tool shell_start_session is disabled")

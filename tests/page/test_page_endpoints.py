@@ -51,7 +51,7 @@ async def test_bad_input_gets_a_sentence(shared_daemon: Daemon, path: str, body:
 
 
 async def test_only_the_owner_may_ask(daemon: Daemon) -> None:
-    made = daemon.cli("token", "create", "--name", "other")
+    made = daemon.cli("token", "create", "other")
     token = made.stdout.split()[-1]
     async with daemon.http(Authorization=f"Bearer {token}") as client:
         for path in ("/api/switchboard", "/api/activity", "/ui/api/files/content?path=/etc/hostname", "/ui/api/tokens"):
@@ -59,7 +59,7 @@ async def test_only_the_owner_may_ask(daemon: Daemon) -> None:
 
 
 async def test_a_token_is_tried_with_its_own_profile_and_form(daemon: Daemon, tmp_path: Path) -> None:
-    daemon.cli("token", "create", "--name", "reader", "--profile", "read-only", "--form", "text")
+    daemon.cli("token", "create", "reader", "--profile", "read-only", "--form", "text")
     async with daemon.http() as client:
         names = [each["name"] for each in (await client.get("/api/try/tools?token=reader")).json()["tools"]]
         assert "fs_read" in names
@@ -135,7 +135,7 @@ async def test_health_shows_what_a_server_printed_to_the_owner_alone_and_no_key_
     (home / "tools.json").write_text(json.dumps(document))
     url = "http://127.0.0.1:9/prune?key=sk-2"
     with running(home, extra={"PRUNER_URL": url}) as daemon:
-        token = daemon.cli("token", "create", "--name", "reader", "--profile", "read-only").stdout.splitlines()[1]
+        token = daemon.cli("token", "create", "reader", "--profile", "read-only").stdout.splitlines()[1]
         async with daemon.http() as client:
 
             async def ask(**headers: str) -> dict[str, Any]:

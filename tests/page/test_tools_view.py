@@ -66,6 +66,23 @@ async def test_a_click_is_not_lost_to_a_change_that_arrives_while_the_button_is_
         await expect(page.get_by_role("switch", name="fs_list in Default")).to_have_attribute("aria-checked", "false")
 
 
+async def test_nothing_moves_under_a_pointer_on_its_way_to_a_switch(browser: Browser, daemon: Daemon) -> None:
+    """Seen: a row grew under the pointer, and the press landed beside its switch."""
+    async with opened(browser, daemon, viewport={"width": 1280, "height": 3000}) as window:
+        page = window.page
+        names = ["artifact_read in Default", "shell_exec in Default", "fs_patch in Default"]
+        switches = [page.get_by_role("switch", name=name) for name in names]
+        before = [await each.bounding_box() for each in switches]
+        for each in switches:
+            await each.hover(force=True)
+            assert [await other.bounding_box() for other in switches] == before
+        text = page.locator("tr", has=switches[1]).locator(".tool-text")
+        height = "each => each.offsetHeight"
+        line = await text.evaluate(height)
+        await text.click()
+        assert await text.evaluate(height) > line, "the rest of a description is a press away"
+
+
 async def test_a_change_by_hand_shows_and_a_broken_file_is_explained(browser: Browser, daemon: Daemon) -> None:
     async with opened(browser, daemon) as window:
         page = window.page
@@ -219,7 +236,7 @@ async def test_a_browser_that_is_not_logged_in_is_told_how(browser: Browser, sha
     await page.goto(f"{shared_daemon.url}/ui/login?ticket=used")
     await expect(page.get_by_role("heading", name="That link was used, or is too old")).to_be_visible()
     token = page.get_by_label("Or paste the owner")
-    client_token = shared_daemon.cli("token", "create", "--name", "a-client").stdout.split()[-1]
+    client_token = shared_daemon.cli("token", "create", "a-client").stdout.split()[-1]
     for wrong, answer in (("no token of ours", "does not know"), (client_token, "the token of a client")):
         await token.fill(wrong)
         await token.press("Enter")

@@ -21,7 +21,7 @@ from tests.support.waiting import PATIENCE_S, eventually
 
 
 def _create(daemon: Daemon, name: str, *more: str) -> str:
-    done = daemon.cli("token", "create", "--name", name, *more)
+    done = daemon.cli("token", "create", name, *more)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[1]
 
@@ -179,7 +179,7 @@ def _run(script: str, daemon: Daemon, *arguments: str) -> subprocess.CompletedPr
 async def test_a_new_token_is_shown_also_if_the_daemon_cannot_be_told(home: Path) -> None:
     with running(home) as daemon:
         script = _LATE_CREATE.format(pid=daemon.process.pid)
-        done = _run(script, daemon, "create", "--name", "laptop", "--tools-file", str(daemon.tools_json))
+        done = _run(script, daemon, "create", "laptop", "--tools-file", str(daemon.tools_json))
     assert done.returncode != 0
     with running(home) as again:
         assert await _opens(again, done.stdout.splitlines()[1])
@@ -225,7 +225,7 @@ async def test_the_form_of_a_token_is_used_where_the_connection_says_nothing(dae
 
 
 def test_only_a_hash_of_a_clients_token_is_kept(home: Path) -> None:
-    done = command(home, "token", "create", "--name", "laptop", "--profile", "lean")
+    done = command(home, "token", "create", "laptop", "--profile", "lean")
     token = done.stdout.splitlines()[1]
     kept = home / ".local/state/mcp-agent/tokens.json"
     assert token not in kept.read_text()
@@ -237,9 +237,9 @@ def test_only_a_hash_of_a_clients_token_is_kept(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("create", "--name", "a b"), "cannot name a token"),
-        (("create", "--name", "owner"), "cannot name a token"),
-        (("create", "--name", "x", "--profile", "nobody"), "there is no profile 'nobody'"),
+        (("create", "a b"), "cannot name a token"),
+        (("create", "owner"), "cannot name a token"),
+        (("create", "x", "--profile", "nobody"), "there is no profile 'nobody'"),
         (("revoke", "nobody"), "there is no token 'nobody'"),
         (("rotate", "nobody"), "there is no token 'nobody'"),
         (("revoke", "owner"), "cannot be revoked"),
@@ -248,7 +248,7 @@ def test_only_a_hash_of_a_clients_token_is_kept(home: Path) -> None:
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(home: Path, arguments: tuple[str, ...], sentence: str) -> None:
-    command(home, "token", "create", "--name", "laptop")
+    command(home, "token", "create", "laptop")
     done = command(home, "token", *arguments)
     assert done.returncode == 2
     assert sentence in done.stderr

@@ -25,7 +25,7 @@ def _set_end(home: Path, seconds: float) -> None:
 
 
 def test_a_token_that_has_expired_is_refused_and_says_why(daemon: Daemon) -> None:
-    made = daemon.cli("token", "create", "--name", "guest", "--expires", "30d")
+    made = daemon.cli("token", "create", "guest", "--expires", "30d")
     assert ", valid until 20" in made.stdout
     key: dict[str, Any] = {"Authorization": f"Bearer {made.stdout.splitlines()[-1]}"}
     eventually_sync(lambda: request(daemon, path="/openapi.json", **key).status, lambda status: status == 200)
@@ -38,7 +38,7 @@ def test_a_token_that_has_expired_is_refused_and_says_why(daemon: Daemon) -> Non
 
 
 async def test_a_stream_ends_with_its_token(daemon: Daemon) -> None:
-    token = daemon.cli("token", "create", "--name", "guest", "--expires", "30d").stdout.splitlines()[-1]
+    token = daemon.cli("token", "create", "guest", "--expires", "30d").stdout.splitlines()[-1]
     async with daemon.http(Authorization=f"Bearer {token}") as http, within():
         while (await http.get("/openapi.json")).status_code != 200:
             pass
@@ -72,5 +72,5 @@ def test_rotation_gives_the_new_token_as_long_as_the_old_one_had(tmp_path: Path)
 
 @pytest.mark.parametrize("text", ["", "0d", "30", "30x", "-1d", "tomorrow"])
 def test_a_time_that_cannot_be_read_is_one_sentence(home: Path, text: str) -> None:
-    done = command(home, "token", "create", "--name", "guest", f"--expires={text}")
+    done = command(home, "token", "create", "guest", f"--expires={text}")
     assert (done.returncode, done.stderr) == (2, f"mcp-agent: --expires takes 30m, 12h, 30d or 8w, not {text!r}\n")

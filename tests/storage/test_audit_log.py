@@ -249,7 +249,7 @@ async def test_every_file_of_the_state_folder_is_its_owners_alone(daemon: Daemon
     await _call(daemon, "shell_exec", command="seq 300000")
     await _call(daemon, "shell_start_session", command="sleep 60")
     await _call(daemon, "fs_write", path=str(daemon.home / "x"), content="x")
-    assert daemon.cli("token", "create", "--name", "laptop").returncode == 0
+    assert daemon.cli("token", "create", "laptop").returncode == 0
     state = daemon.tools_json.parent / ".local/state/mcp-agent"
     # The journal keeps old files with their own modes, to give them back.
     found = [path for path in state.rglob("*") if path.is_file() and "journal" not in path.parts]

@@ -119,7 +119,8 @@ async def test_calls_go_on_without_an_audit_log_and_lost_lines_are_counted(disk:
     assert damaged, audited.stderr
     assert int(damaged[1] or 0) <= await lost()
     assert after in audited.stdout
-    assert "during-0" in audited.stdout or fault in ("removed", "another kind"), audited.stdout
+    # A full disk may have had no room for one line more.
+    assert "during-0" in audited.stdout or fault in ("removed", "another kind", "full"), audited.stdout
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -141,7 +142,7 @@ async def test_a_question_gets_the_whole_text_when_it_could_not_be_recovered(dis
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_tokens_stay_valid_and_a_new_one_is_made_or_refused_as_a_whole(disk: BrokenDisk, fault: Fault) -> None:
     def create(name: str) -> tuple[int, str]:
-        created = _command(disk, "token", "create", "--name", name)
+        created = _command(disk, "token", "create", name)
         assert "Traceback" not in created.stderr, created.stderr
         return created.returncode, created.stderr
 
@@ -275,7 +276,7 @@ def test_a_damaged_index_is_put_aside_at_the_start(tmp_path: Path) -> None:
 
 
 _STATE = ["sessions", "journal", "artifacts", "audit", "mounts"]
-_STATE_FILES = ["daemon.json", "mcp-sessions.json", "program-help.json"]
+_STATE_FILES = ["daemon.json", "mcp-sessions.json"]
 
 
 def test_a_daemon_starts_though_all_its_stores_are_something_else(home: Path) -> None:

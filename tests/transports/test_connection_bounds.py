@@ -174,7 +174,7 @@ async def test_strangers_on_many_connections_keep_no_holder_of_a_token_out(daemo
 
 
 async def test_one_principal_has_a_share_of_the_requests_under_way(daemon: Daemon) -> None:
-    token = daemon.cli("token", "create", "--name", "greedy").stdout.splitlines()[1]
+    token = daemon.cli("token", "create", "greedy").stdout.splitlines()[1]
     body = _call("fs_list", path=".")
     greedy = head(
         "POST /rpc HTTP/1.1",

@@ -201,7 +201,7 @@ async def test_a_stream_of_shell_events_alone_ends_when_the_shell_is_disabled(ho
 
 async def _new_token(daemon: Daemon) -> str:
     """A token of its own, once the daemon accepts it."""
-    token = daemon.cli("token", "create", "--name", _NAME).stdout.splitlines()[1]
+    token = daemon.cli("token", "create", _NAME).stdout.splitlines()[1]
     async with connected(daemon) as pair:
         await eventually(lambda: ask(pair, _get("/openapi.json")(token)), lambda status: status != 401)
     return token

@@ -47,7 +47,7 @@ async def _heard_from(http: httpx2.AsyncClient, headers: dict[str, str], daemon:
 async def test_a_client_keeps_its_name_and_form_and_is_told_once_to_look_again(home: Path) -> None:
     names = ("codex-mcp-client", "mcp")
     with running(home) as daemon:
-        other = command(home, "token", "create", "--name", "other").stdout
+        other = command(home, "token", "create", "other").stdout
         async with daemon.http(**_STREAM) as http:
             clients = {name: await _opened(http, name) for name in names}
             before = {name: await _result(http, clients[name], home) for name in names}

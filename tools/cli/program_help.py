@@ -1,31 +1,20 @@
-"""Finds a program, and asks it for its `--help`, whose beginning is the description that a model reads.
-
-Each program is asked once, and again when its file has changed. The answers are kept in the state folder.
-"""
+"""Finds a program, and learns from its `--help`: the description that a model reads, and which options take a value."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from tools.files import disk
-
-if TYPE_CHECKING:
-    from tools.cli.wrap import Wrap
 
 # Every client pays for the description with each message, so it is short. `--help` itself is one call away.
 _MOST_CHARS = 400
 _MOST_BYTES = 64 * 1024
-_MOST_FILE_BYTES = 4 * 1024 * 1024
 _TIMEOUT_S = 5.0
 # `-C <path>`, `--repo=REPO`, `-H, --host list   …`: the short form if there is one, the option, and its value. The
 # words are the types of Go programs, and `''` is how kubectl shows a value.
@@ -35,36 +24,6 @@ _VALUE_OPTION = re.compile(
     r"|(?:bytes|duration|file|float(?:32|64)?|u?int(?:8|16|32|64)?|ip|list|path|strings?|stringArray|stringToString)"
     r"(?=  )))"
 )
-
-
-class ProgramHelp:
-    """The help of wrapped programs, by the name of the command. `file` None: nothing is kept."""
-
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self._known: dict[str, dict[str, Any]] = _load(file) if file is not None else {}
-
-    def of(self, wrap: Wrap) -> str:
-        """The description of a wrapped program; empty while its help is not known."""
-        text = self._known.get(wrap.command, {}).get("text")
-        return f"Run a {wrap.command} command. Returns stdout, stderr, and exit code. Its help:\n{text}" if text else ""
-
-    def learn(self, wraps: Iterable[Wrap]) -> bool:
-        """Ask the programs whose help is not known yet. It takes seconds. True if there is something new."""
-        is_new = False
-        for wrap in wraps:
-            if wrap.description:
-                continue
-            program = find_program(wrap.command, wrap.env)
-            stamp = None if program is None else _stamp(Path(program))
-            if program is None or stamp is None or self._known.get(wrap.command, {}).get("stamp") == stamp:
-                continue
-            self._known[wrap.command] = {"stamp": stamp, "text": _shorten(_ask(program, wrap.env))}
-            is_new = True
-        if is_new and self._file is not None:
-            with suppress(OSError):
-                disk.replace_file(self._file, json.dumps(self._known).encode(), sync=False)
-        return is_new
 
 
 def find_program(command: str, environment: Mapping[str, str], folder: Path | None = None) -> str | None:
@@ -81,15 +40,14 @@ def find_program(command: str, environment: Mapping[str, str], folder: Path | No
     return None if found is None else str(Path(found).absolute())
 
 
-def find_value_options(command: str, environment: Mapping[str, str]) -> list[str]:
-    """The global options of a program that take a value, as far as its help shows them. It may take seconds."""
+def ask_help(command: str, environment: Mapping[str, str]) -> str:
+    """The output of `--help`, if the program ends within a few seconds. Only where its owner asks for that.
+
+    A program that ignores its arguments does its work.
+    """
     program = find_program(command, environment)
-    text = "" if program is None else _ask(program, environment)
-    return list(dict.fromkeys(name for found in _VALUE_OPTION.findall(text) for name in found if name))
-
-
-def _ask(program: str, environment: Mapping[str, str]) -> str:
-    """The output of `--help`, as far as it comes within a few seconds."""
+    if program is None:
+        return ""
     with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
@@ -114,8 +72,13 @@ def _ask(program: str, environment: Mapping[str, str]) -> str:
         return output.read(_MOST_BYTES).decode("utf-8", "replace")
 
 
-def _shorten(text: str) -> str:
-    """The first lines that fit, without empty ones and without control characters."""
+def value_options(text: str) -> list[str]:
+    """The global options that take a value, as far as a help text shows them."""
+    return list(dict.fromkeys(name for found in _VALUE_OPTION.findall(text) for name in found if name))
+
+
+def first_lines(text: str) -> str:
+    """The first lines of a help text that fit, without empty ones and without control characters."""
     kept: list[str] = []
     room = _MOST_CHARS
     for line in text.splitlines():
@@ -126,19 +89,3 @@ def _shorten(text: str) -> str:
         if shown:
             kept.append(shown)
     return "\n".join(kept)
-
-
-def _stamp(program: Path) -> str | None:
-    try:
-        status = program.stat()
-    except OSError:
-        return None
-    return f"{program} {status.st_mtime_ns} {status.st_size}"
-
-
-def _load(file: Path) -> dict[str, dict[str, Any]]:
-    try:
-        known = json.loads(disk.read_small_file(file, _MOST_FILE_BYTES))
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) and all(isinstance(entry, dict) for entry in known.values()) else {}

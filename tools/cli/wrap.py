@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -70,10 +70,9 @@ class Wrap(Struct, frozen=True):
 
     def check_subcommand(self, args: Sequence[str]) -> None:
         """Raise BlockedSubcommand if the subcommand in `args` is one of those that are refused."""
-        name = find_subcommand(args, self.value_options)
-        reason = None if name is None else self.blocked.get(name)
-        if reason is not None:
-            raise BlockedSubcommand(f"Subcommand '{name}' is blocked in {self.id}. {reason}".rstrip())
+        name = next((each for each in possible_subcommands(args, self.value_options) if each in self.blocked), None)
+        if name is not None:
+            raise BlockedSubcommand(f"Subcommand '{name}' is blocked in {self.id}. {self.blocked[name]}".rstrip())
 
     async def run(
         self, ctx: ToolContext, args: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
@@ -109,20 +108,24 @@ class Wrap(Struct, frozen=True):
         return result
 
 
-def find_subcommand(args: Sequence[str], value_options: Sequence[str]) -> str | None:
-    """The first argument that is neither an option nor the value of one; None if there is none.
+def possible_subcommands(args: Sequence[str], value_options: Sequence[str]) -> Iterator[str]:
+    """The first argument that is neither an option nor the value of one.
 
-    `value_options` are the options whose value is the argument behind them.
+    `value_options` are the options whose value is the argument behind them. Where none is known, what is behind an
+    option may be its value or the subcommand, so the next argument may be the subcommand, too.
     """
-    rest = iter(args)
+    rest, may_be_value = iter(args), False
     for argument in rest:
         if argument == "--":
-            return next(rest, None)
+            yield from [*rest][:1]
+            return
         if not argument.startswith("-"):
-            return argument
-        if _takes_next(argument, value_options):
+            yield argument
+            if not may_be_value:
+                return
+        elif _takes_next(argument, value_options):
             next(rest, None)
-    return None
+        may_be_value = not value_options and argument.startswith("-") and "=" not in argument
 
 
 def _takes_next(option: str, value_options: Sequence[str]) -> bool:

@@ -24,13 +24,12 @@ class WrappedProgram(Struct, frozen=True):
     """A wrapped program, its tools, and who uses it, if it has an identity."""
 
     wrap: Wrap
-    help_text: str
     tools: list[Tool]
     agents: Agents | None = None
 
 
-def wrapped_program(wrap: Wrap, help_text: str = "") -> WrappedProgram:
-    """Make the tools of a program. `help_text` describes it where tools.json does not."""
+def wrapped_program(wrap: Wrap) -> WrappedProgram:
+    """Make the tools of a program."""
 
     async def run(ctx: ToolContext, *, args: Args, cwd: Cwd | None = None) -> Executed:
         wrap.check_subcommand(args)
@@ -43,11 +42,10 @@ def wrapped_program(wrap: Wrap, help_text: str = "") -> WrappedProgram:
         more |= {"name": name, "description": description, "deadline_s": wrap.timeout_seconds + _SPARE_S}
         return tool(wrap.category, effect="execute", **more)(function)
 
-    text = wrap.description or help_text or f"Run a {wrap.command} command. Returns stdout, stderr, and exit code."
+    text = wrap.description or f"Run a {wrap.command} command. Returns stdout, stderr, and exit code."
     printed = {"destructive": True, "focus": "allowed"}
     if wrap.identity is None:
-        made = [declare(wrap.id, text, run_in_folder if wrap.cwd_required else run, **printed)]
-        return WrappedProgram(wrap, help_text, made)
+        return WrappedProgram(wrap, [declare(wrap.id, text, run_in_folder if wrap.cwd_required else run, **printed)])
     agents, name = Agents(wrap), wrap.identity.name
 
     async def run_as_agent(ctx: ToolContext, *, args: Args, agent_handle: Handle = None) -> Executed:
@@ -62,4 +60,4 @@ def wrapped_program(wrap: Wrap, help_text: str = "") -> WrappedProgram:
         declare(f"{name}-orient", f"Register an agent; better: '{wrap.command} orient' in a shell.", agents.orient),
         declare(f"{name}-goodbye", "End an agent's registration. No process is ended.", agents.goodbye),
     ]
-    return WrappedProgram(wrap, help_text, made, agents)
+    return WrappedProgram(wrap, made, agents)

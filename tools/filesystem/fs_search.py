@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Literal, TypedDict
 
-from msgspec.structs import replace
-
 from tools.context import ToolContext
 from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_files_below, open_folder
@@ -57,10 +55,7 @@ class FoundPaths(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("matches", "list", cut=self._cut)
-
-    def _cut(self, most: int) -> FoundPaths:
-        return replace(self, matches=self.matches[:most], truncated=True)
+        return Body("matches", "list")
 
     @classmethod
     def item(cls, entry: Found) -> Item:

@@ -76,10 +76,7 @@ class FoundLines(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("matches", "list", cut=self._cut, line=_line)
-
-    def _cut(self, most: int) -> FoundLines:
-        return replace(self, matches=self.matches[:most], truncated=True)
+        return Body("matches", "list", line=_line)
 
     @classmethod
     def item(cls, entry: FoundLine) -> Item:
@@ -112,10 +109,7 @@ class FoundFiles(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("files", "list", cut=self._cut)
-
-    def _cut(self, most: int) -> FoundFiles:
-        return replace(self, files=self.files[:most], truncated=True)
+        return Body("files", "list")
 
     @classmethod
     def item(cls, entry: FoundFile) -> Item:

@@ -214,9 +214,9 @@ class Body(NamedTuple):
     """The one field of a result that may be shortened: its name, what it holds, and how it is cut.
 
     `cut` gives the result with at most so many characters or elements of the body, and with a `next` that is true for
-    that part; None where the result cannot be cut so. A text that `is_asked` was named by its place, and may fill all
-    that a short result holds. `refuse` is for a result of which a part is of no use: given the largest part that fits,
-    it makes the error that says what would.
+    that part. It is for a tool that can go on from any place; the list of another is cut by the host. A text that
+    `is_asked` was named by its place, and may fill all that a short result holds. `refuse` is for a result of which a
+    part is of no use: given the largest part that fits, it makes the error that says what would.
     """
 
     field: str = ""

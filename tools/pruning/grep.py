@@ -71,10 +71,7 @@ class GrepMatches(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("matches", "list", cut=self._cut, line=render_match, parse=_parse_match)
-
-    def _cut(self, most: int) -> GrepMatches:
-        return replace(self, matches=self.matches[:most], truncated=True)
+        return Body("matches", "list", line=render_match, parse=_parse_match)
 
     @classmethod
     def item(cls, entry: PrunerMatch) -> Item:

@@ -36,7 +36,7 @@ class Options(Struct, frozen=True):
     min_keep_lines: Annotated[int, Field(description="Fewest lines to keep, such as 40.", minimum=0)]
     timeout_ms: Annotated[int, Field(description="Past this the text comes back whole; such as 1500.", minimum=1)]
     annotate_lines: Annotated[bool, Field(description="Begin each kept line with its number and │.")]
-    include_markers: Annotated[bool, Field(description="Put a ⟦PRUNÉ: …⟧ line in place of each gap.")]
+    include_markers: Annotated[bool, Field(description="Put a marker line, ⟦…⟧, in place of each gap.")]
 
 
 class Pruned(Result, frozen=True):

@@ -26,13 +26,16 @@ def print_mounts(states: Mapping[str, Mapping[str, Any]]) -> None:
     for name, facts in states.items():
         print(f"  {name:22} {describe_state(facts)}")
         if "profiles" in facts:
-            shown = facts["profiles"]
-            print(f"      shown in the profiles {', '.join(shown)}" if shown else "      no profile shows it")
+            print(f"      {_describe_shown(facts['profiles'])}")
 
 
 def shown_in(profiles: Profiles, tools: Sequence[Tool]) -> list[str]:
-    """The profiles that show one of these tools; all of them, if none is known yet."""
-    return [profile for profile in profiles.by_id if not _hidden_by(profiles, tools, profile)]
+    """The profiles that show one of these tools; none of them, if no tool is known yet."""
+    return [profile for profile in profiles.by_id if tools and not _hidden_by(profiles, tools, profile)]
+
+
+def _describe_shown(shown: Sequence[str]) -> str:
+    return f"shown in the profiles {', '.join(shown)}" if shown else "no profile shows it"
 
 
 def mount_states(
@@ -55,7 +58,7 @@ def print_who_sees(
     for name, tools in added.items():
         hidden_by = {profile: _hidden_by(profiles, tools, profile) for profile in profiles.by_id}
         shown = shown_in(profiles, tools)
-        print(f"{name}: shown in the profiles {', '.join(shown)}" if shown else f"{name}: no profile shows it")
+        print(f"{name}: {_describe_shown(shown) if tools else 'who sees it is known when it has started once'}")
         blind = [each for each in clients if hidden_by.get(each["profile"])]
         for each in blind:
             who = f"{each['client'] or 'a client of /' + each['wire']} ({each['token']})"
@@ -89,7 +92,7 @@ def _hidden_by(profiles: Profiles, tools: Sequence[Tool], profile: str) -> str:
 def describe_state(facts: Mapping[str, Any]) -> str:
     """The state of a mounted server, in one line or, where something is wrong, in several."""
     count = facts["tools"] if facts["shown"] == facts["tools"] else f"{facts['shown']} of {facts['tools']}"
-    parts = [str(facts["state"]), f"{count} tools, {facts['tokens']} tokens"]
+    parts = [str(facts["state"]), f"{count} {'tool' if facts['tools'] == 1 else 'tools'}, {facts['tokens']} tokens"]
     if facts.get("restarts"):
         parts.append(f"started again {facts['restarts']} times")
     if "problem" in facts:

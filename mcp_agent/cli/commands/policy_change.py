@@ -24,7 +24,6 @@ from registry.edits import edit_named
 from registry.live_catalog import LiveCatalog
 from registry.profiles import Profiles, policy_change
 from registry.tools_json_file import RegistryFile
-from tools.cli.program_help import ProgramHelp
 from tools.kit.results import quantity
 
 _MOST_SESSIONS = 5
@@ -77,7 +76,7 @@ def read_registry(config: Config, daemon: RunningDaemon | None = None) -> tuple[
     file = RegistryFile(config.tools_file if daemon is None else Path(daemon.config), discover())
     # A daemon whose file was deleted goes on as before. A new file would switch everything on.
     profiles = file.load_or_create() if daemon is None else file.load()
-    live = LiveCatalog(discover(), ProgramHelp(config.program_help_file), kept_tools(config.mounts_dir))
+    live = LiveCatalog(discover(), kept_tools(config.mounts_dir))
     return file, profiles, live.of(profiles)
 
 

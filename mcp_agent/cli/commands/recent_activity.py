@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from mcp_agent.answers.budget import text_client
+from mcp_agent.cli.tables import age
 from mcp_agent.storage.audit_reader import Line, LineFilter, Trail, parse_time
 
 _REFUSALS_SINCE = "1h"
@@ -59,10 +60,7 @@ class SeenClient(Struct, eq=False):
         )
 
     def age(self) -> str:
-        seconds = max(0.0, time.time() - self.last_seen)
-        if seconds < 120:
-            return f"{seconds:.0f} s"
-        return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+        return age(max(0.0, time.time() - self.last_seen))
 
 
 def refusals(audit_dir: Path) -> dict[str, tuple[int, str]]:

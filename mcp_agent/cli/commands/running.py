@@ -19,7 +19,7 @@ from mcp_agent import __version__
 from mcp_agent.cli.clients.reach import program
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.declaration import TOKENS, CommandReply, argument, command
-from mcp_agent.cli.tables import Cell, Row, print_table
+from mcp_agent.cli.tables import Cell, Row, age, print_table
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
 from mcp_agent.process.runtime_file import RuntimeFacts, any_daemon
@@ -55,7 +55,7 @@ def status(options: Namespace) -> CommandReply:
         broken = [name for name, mount in health["mounts"].items() if "problem" in mount]
         more = f", {len(broken)} of them with a problem: {', '.join(broken)}" if broken else ""
         rows[1:1] = [
-            [Cell("version", "dim"), f"{health['version']}, started {_age(health['uptime_s'])} ago"],
+            [Cell("version", "dim"), f"{health['version']}, started {age(health['uptime_s'])} ago"],
             [Cell("profile", "dim"), registry["active_profile"]],
             [Cell("clients", "dim"), f"{clients['sessions']} connected, {clients['streams']} streams"],
             [Cell("sessions", "dim"), f"{health['sessions']['running']} running, {health['sessions']['kept']} kept"],
@@ -179,12 +179,6 @@ def stop_daemon(config: Config) -> RuntimeFacts:
                 raise UserError(f"the daemon, process {found.pid}, has not ended within {_STOP_S:.0f} s")
             time.sleep(_LOOK_EVERY_S)
     return found
-
-
-def _age(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _has_display() -> bool:

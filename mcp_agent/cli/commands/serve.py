@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from mcp_agent import __version__
 from mcp_agent.app import compose_daemon
 from mcp_agent.cli.declaration import COMMON, EVERY, argument, command
+from mcp_agent.cli.tables import age
 from mcp_agent.config import Config, load, unknown_variables
 from mcp_agent.daemon import Daemon
 from mcp_agent.process import runtime_file
@@ -117,6 +118,7 @@ def serve_daemon(
             terminal_view.drop_repeated_lines()
 
         def announce(url: str) -> None:
+            event(log, logging.INFO, "server.started", url=url or None, version=__version__)
             if options.json or not sys.stdout.isatty():
                 _print_ready(config, url, is_from_file=token_in_environment is None)
             elif not options.quiet and listener is not None:
@@ -130,7 +132,7 @@ def serve_daemon(
         code = server.serve(daemon, app, known, listener, announce, join=join, followers=followers)
     if is_watched:
         calls = sum(sum(counts.by_code.values()) for counts in daemon.metrics.by_tool.values())
-        print(f"mcp-agent has stopped after {_age(time.monotonic() - began)} and {calls} calls.", file=sys.stderr)
+        print(f"mcp-agent has stopped after {age(time.monotonic() - began)} and {calls} calls.", file=sys.stderr)
     check()
     server.leave(code)
     return code
@@ -207,12 +209,6 @@ def _version_of_daemon(config: Config) -> str | None:
         return None
     finally:
         connection.close()
-
-
-def _age(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def compose(config: Config, options: Namespace, gateway: Gateway | None = None) -> Daemon:

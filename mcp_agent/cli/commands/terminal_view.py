@@ -37,6 +37,7 @@ _REPEATED = {
     "mcp_agent.calls.observers": logging.ERROR,
     "mcp_agent.security.guard": logging.ERROR,
     "mcp_agent.daemon": logging.WARNING,
+    "mcp_agent.cli.commands.serve": logging.WARNING,
 }
 _MOST_ARGUMENTS = 60
 

@@ -39,7 +39,7 @@ def _name(help: str, **details: Any) -> Argument:
 
 @command(
     "token create",
-    argument("--name", required=True, metavar="NAME", help="a name for the client"),
+    argument("name", metavar="NAME", help="a name for the client"),
     argument(
         "--form",
         choices=("auto", "json", "text"),
@@ -49,8 +49,8 @@ def _name(help: str, **details: Any) -> Argument:
     argument("--expires", metavar="TIME", help="how long it is valid: 12h, 30d, 8w (default: until revoked)"),
     settings=(*TOKENS, "profile"),
     examples=(
-        "mcp-agent token create --name laptop",
-        "mcp-agent token create --name ci --profile read-only --expires 30d",
+        "mcp-agent token create laptop",
+        "mcp-agent token create ci --profile read-only --expires 30d",
     ),
 )
 def create(options: Namespace) -> CommandReply:

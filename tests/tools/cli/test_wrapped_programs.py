@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import json
@@ -22,9 +21,8 @@ from registry.gate import Access
 from registry.schema import Report
 from registry.tools_json import WRAP
 from tests.support.shell_host import ShellHost, shell_host
-from tests.support.waiting import eventually
-from tools.cli.program_help import find_value_options
-from tools.cli.wrap import find_subcommand
+from tools.cli.program_help import value_options
+from tools.cli.wrap import possible_subcommands
 
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, tokenize.INDENT, tokenize.DEDENT)
 EXAMPLE = Path(__file__).parents[3] / "examples" / "binnacle"
@@ -440,9 +438,23 @@ async def test_the_environment_of_the_entry_reaches_the_program(tmp_path: Path) 
 
 
 def test_an_option_without_a_declared_value_hides_no_subcommand() -> None:
-    assert find_subcommand(["-v", "--repo", "x", "gui"], ["--repo"]) == "gui"
-    assert find_subcommand(["--repo"], ["--repo"]) is None
-    assert find_subcommand([], ["--repo"]) is None
+    assert [*possible_subcommands(["-v", "--repo", "x", "gui"], ["--repo"])] == ["gui"]
+    assert [*possible_subcommands(["--repo"], ["--repo"])] == []
+    assert [*possible_subcommands([], ["--repo"])] == []
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        (["-C", "x", "push", "rest"], ["x", "push"]),
+        (["-C", "x", "-v", "push", "rest"], ["x", "push", "rest"]),
+        (["--repo=x", "push", "rest"], ["push"]),
+        (["push", "-C", "rest"], ["push"]),
+        (["-v", "--", "push", "rest"], ["push"]),
+    ],
+)
+def test_where_no_option_is_known_to_take_a_value_none_hides_a_subcommand(args: list[str], found: list[str]) -> None:
+    assert [*possible_subcommands(args, ())] == found
 
 
 @pytest.mark.parametrize(
@@ -451,7 +463,7 @@ def test_an_option_without_a_declared_value_hides_no_subcommand() -> None:
     ids=" ".join,
 )
 def test_a_subcommand_is_found_behind_short_options_in_one_argument(before: list[str]) -> None:
-    assert find_subcommand([*before, "push", "rest"], ("-C", "-chdir")) == "push"
+    assert [*possible_subcommands([*before, "push", "rest"], ("-C", "-chdir"))] == ["push"]
 
 
 @pytest.mark.parametrize(
@@ -472,11 +484,8 @@ def test_a_subcommand_is_found_behind_short_options_in_one_argument(before: list
         ("      --insecure=false: believe everybody", []),
     ],
 )
-def test_options_with_a_value_are_read_from_the_help(tmp_path: Path, text: str, found: list[str]) -> None:
-    program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
-    program.chmod(0o755)
-    assert find_value_options(str(program), {}) == found
+def test_options_with_a_value_are_read_from_the_help(text: str, found: list[str]) -> None:
+    assert value_options(text) == found
 
 
 async def test_a_relative_program_is_the_same_in_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -503,16 +512,3 @@ def test_the_wrapper_has_fewer_than_300_lines_of_code() -> None:
         # A docstring is a string alone on its line.
         code += len({token.start[0] for token in tokens if not token.line.strip().startswith('"""')})
     assert 100 < code < 300
-
-
-async def test_a_program_is_described_by_its_own_help(tmp_path: Path) -> None:
-    async with await wrapped(tmp_path, command="bn") as host:
-        follower = asyncio.create_task(host.daemon.follow_registry())
-        try:
-            await eventually(lambda: "Keep the tasks" in host.daemon.gate.catalog.by_name["run"].description)
-        finally:
-            follower.cancel()
-        assert len(host.daemon.gate.catalog.by_name["run"].description) < 500
-    # The next daemon knows it from the start.
-    async with await wrapped(tmp_path, command="bn") as host:
-        assert "Keep the tasks" in host.daemon.gate.catalog.by_name["run"].description

@@ -449,7 +449,7 @@ function mount(root, app) {
         "th",
         { scope: "row" },
         h("span", { class: "tool-name" }, tool.name, h("span", { class: `chip ${tool.effect}` }, tool.effect)),
-        h("span", { class: "tool-text" }, tool.description),
+        toolText(tool),
       ),
       h("td", { class: "fact" }, format.count(tool.tokens)),
       h("td", { class: "fact" }, tool.used ? `${format.short(tool.used)}×` : "–"),
@@ -623,6 +623,16 @@ function mount(root, app) {
   const query = matchMedia("(max-width: 860px)");
   query.addEventListener("change", paint);
   return () => query.removeEventListener("change", paint);
+}
+
+/** The first line of what a tool is for; the rest comes at a press. Nothing that only points may move a switch. */
+function toolText(tool) {
+  const text = h(
+    "span",
+    { class: "tool-text", title: tool.description, on: { click: () => text.classList.toggle("whole") } },
+    tool.description,
+  );
+  return text;
 }
 
 /** Whether one of the tools is on by its own switch; a group without tools is as its switch says. */
