@@ -14,6 +14,7 @@ from tools.pruning.engine.render import (
     Rendered,
     Selection,
     SourceType,
+    divide,
     render,
     render_text,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "Rendered",
     "Selection",
     "SourceType",
+    "divide",
     "prune",
     "render",
     "render_text",

@@ -40,7 +40,7 @@ _PLACED_BANNER = re.compile(
 _PLACED_PIECES = ("error TS", " error: ")
 # The same for what stands indented: here two lines are needed.
 _INDENTED_BANNER = re.compile(
-    r"\s+(?:\d+ (?:passing|failing|pending)\b(?: \(\d+\w+\))?\s*$|(?:Test Files|Tests) {2}\d+ (?:failed|passed)"
+    r"\s+(?:\d+ tests? (?:passed|failed)\s*$|\d+ (?:passing|failing|pending)\b(?: \(\d+\w+\))?\s*$|(?:Test Files|Tests) {2}\d+ (?:failed|passed)"
     r"|[✓✔√✕✗✖×✘] \S|\d+:\d+ +(?:error|warning) {2,}\S|\d+/\d+ Test +#\d+: |FAIL {2}\S+)"
 )
 _INDENTED_PIECES = (
@@ -56,6 +56,7 @@ _INDENTED_PIECES = (
     "✕ ",
     "✖ ",
     "× ",
+    "✘ ",
 )
 # A line of a log by its look: a time or a level first. Such lines count by their share.
 _RECORD = re.compile(
