@@ -65,6 +65,7 @@ class HostPruner:
         max_prune_ratio: float | None,
         min_keep_lines: int,
         timeout_s: float,
+        collapses: bool = False,
     ) -> Selection:
         def ask_worker() -> Selection:
             with self.workers.borrow() as worker:
@@ -75,6 +76,7 @@ class HostPruner:
                     max_prune_ratio=max_prune_ratio,
                     min_keep_lines=min_keep_lines,
                     timeout_s=timeout_s,
+                    collapses=collapses,
                 )
                 return worker.answer()
 

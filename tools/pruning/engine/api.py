@@ -26,6 +26,8 @@ from tools.pruning.engine.structure import (
     code_structure,
     detect_source_type,
     document_structure,
+    ends_of_statements,
+    has_small_members,
     no_structure,
     protected_lines,
     quoted_lines,
@@ -80,6 +82,7 @@ class ParsedText(Struct, frozen=True):
     reports: tuple[Report, ...]
     collapsed: Bools
     tells: Bools
+    weighs_headers: bool
 
 
 def select(
@@ -134,11 +137,18 @@ def select(
         must_keep |= choose_outline(parsed.structure, lines.tokens, worth, budget_tokens=budget_tokens)
     check()
     candidates = Candidates(
-        worth=worth, tokens=lines.tokens, must_keep=must_keep, unit=parsed.unit, header=parsed.header
+        worth=worth,
+        tokens=lines.tokens,
+        must_keep=must_keep,
+        unit=parsed.unit,
+        header=parsed.header,
+        weighs_headers=parsed.weighs_headers,
     )
     price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     quota += total - counted
     kept = choose(candidates, quota=quota, top_price=price, gap_markers=_GAP_MARKERS[kind], check=check)
+    if kind == "code":
+        kept |= ends_of_statements(kept, lines)
     if max_prune_ratio is not None and kept.all():
         # No gap of so short a text is worth its marker, and yet the caller has said how much to drop.
         kept = choose_fewest(candidates, quota)
@@ -207,6 +217,8 @@ def _parse(text: str, source_type: SourceType | None, is_output: bool, collapses
         protected=protected,
         reports=reports,
         tells=tells,
+        # Where functions are short, the price of their headers keeps out what is needed.
+        weighs_headers=kind == "code" and not has_small_members(lines, structure),
         collapsed=mark_lines((each for each in reports if each.is_repeated and each.is_failure), len(lines)),
     )
 

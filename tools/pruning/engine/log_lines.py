@@ -40,7 +40,8 @@ _PLACED_BANNER = re.compile(
 _PLACED_PIECES = ("error TS", " error: ")
 # The same for what stands indented: here two lines are needed.
 _INDENTED_BANNER = re.compile(
-    r"\s+(?:\d+ tests? (?:passed|failed)\s*$|\d+ (?:passing|failing|pending)\b(?: \(\d+\w+\))?\s*$|(?:Test Files|Tests) {2}\d+ (?:failed|passed)"
+    r"\s+(?:\d+ tests? (?:passed|failed)\s*$"
+    r"|\d+ (?:passing|failing|pending)\b(?: \(\d+\w+\))?\s*$|(?:Test Files|Tests) {2}\d+ (?:failed|passed)"
     r"|[✓✔√✕✗✖×✘] \S|\d+:\d+ +(?:error|warning) {2,}\S|\d+/\d+ Test +#\d+: |FAIL {2}\S+)"
 )
 _INDENTED_PIECES = (
