@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tools.cli.wrap import Wrap
 
 Form = Literal["auto", "json", "text"]
+FORMS: tuple[Form, ...] = get_args(Form)
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 VERSION = 1
 DEFAULT_PROFILE = "default"

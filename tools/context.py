@@ -156,6 +156,8 @@ class ToolContext(Struct, eq=False):
     origin: Origin = Origin()
     # How long `shell_exec` waits before it answers with a session, if the caller does not say; 0: to the end.
     yield_ms: int = 0
+    # How long a call may wait for something in a session.
+    most_wait_ms: int = 30_000
     # How much text the result has room for: a tool that can go on need not give more. None: a message's.
     text_room: TextRoom | None = None
     artifacts: Artifacts = field(default_factory=NoArtifacts)

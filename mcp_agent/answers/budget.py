@@ -26,6 +26,9 @@ MOST_RESULT_BYTES = MOST_MESSAGE_BYTES - _ENVELOPE_BYTES
 # The header of a page of output.
 _HEADER_BYTES = 400
 
+# How long a call may wait where the client is not known to bear more: many give up after a minute.
+_SHORT_WAIT_S = 30
+
 # How a result is written for its caller.
 WrittenForm = Literal["json", "text", "compact"]
 
@@ -92,29 +95,41 @@ class TextClient(NamedTuple):
     # Whether it gives up for good when its subscription cannot be renewed within a second, as at a restart of the
     # daemon. After a handshake it comes back, so that is what it is offered.
     needs_handshake: bool = False
+    # How long it may be kept waiting if it is told of progress: less than it bears, and at most five minutes.
+    longest_wait_s: int = _SHORT_WAIT_S
+    # Whether its model sees an image; else it is given the bytes as text.
+    shows_images: bool = True
 
 
 TEXT_CLIENTS = (
-    # So much only where the list of tools says `anthropic/maxResultSizeChars`; without it 48,000.
-    TextClient("claude-code", 131_000),
+    # So much only where the list of tools says `anthropic/maxResultSizeChars`; without it 48,000. Each word of progress
+    # begins its five minutes again.
+    TextClient("claude-code", 131_000, longest_wait_s=300),
     TextClient("claude-ai"),
-    # It has 12,000 with a head of its own.
-    TextClient("codex-mcp-client", 11_900),
-    TextClient("gemini-cli-mcp-client*"),
-    TextClient("qwen-cli-mcp-client*", 24_900, 990),
-    TextClient("copilot-cli", 16_000, needs_handshake=True),
+    # It has 12,000 with a head of its own. It bears 300 s, whatever it is told.
+    TextClient("codex-mcp-client", 11_900, longest_wait_s=280),
+    # Ten minutes.
+    TextClient("gemini-cli-mcp-client*", longest_wait_s=300),
+    TextClient("qwen-cli-mcp-client*", 24_900, 990, longest_wait_s=300),
+    # 180 s.
+    TextClient("copilot-cli", 16_000, needs_handshake=True, longest_wait_s=160),
     TextClient("github-copilot-developer", 16_000),
-    TextClient("@cline/core", 7_900, shows_json=True),
-    TextClient("opencode", 50_000, 1_990),
-    TextClient("Visual Studio Code"),
+    # It asks for no progress.
+    TextClient("@cline/core", 7_900, shows_json=True, shows_images=False),
+    # Each word of progress begins its minute again.
+    TextClient("opencode", 50_000, 1_990, longest_wait_s=300),
+    # Five minutes.
+    TextClient("Visual Studio Code", longest_wait_s=280),
     TextClient("cursor-vscode"),
     TextClient("Zed"),
-    TextClient("goose"),
+    # Five minutes.
+    TextClient("goose", longest_wait_s=280),
 )
 # A bridge puts its own name behind that of the client.
 _BRIDGE = re.compile(r" \(via mcp-remote\b[^)]*\)$")
 
 
+# Every call asks this twice. Without the cache it takes 5 µs for the name of a program.
 @lru_cache(maxsize=256)
 def text_client(name: str) -> TextClient | None:
     """The client of that name; None for a program, which is sent the object."""
@@ -128,9 +143,20 @@ def takes_claude_hints(name: str) -> bool:
     return client is not None and client.name == "claude-code"
 
 
+def longest_wait_s(name: str) -> int:
+    """How long a client that hears of progress may be kept waiting."""
+    client = text_client(name)
+    return _SHORT_WAIT_S if client is None else client.longest_wait_s
+
+
 def needs_handshake(name: str) -> bool:
     client = text_client(name)
     return client is not None and client.needs_handshake
+
+
+def shows_images(name: str) -> bool:
+    client = text_client(name)
+    return client is None or client.shows_images
 
 
 def _is_named(pattern: str, name: str) -> bool:

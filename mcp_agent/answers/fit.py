@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from mcp_agent.answers.budget import MESSAGE, MOST_RESULT_BYTES, Budget, TextLimit, choose_form, text_limit, utf8
+from mcp_agent.answers.budget import (
+    MESSAGE,
+    MOST_RESULT_BYTES,
+    Budget,
+    TextLimit,
+    choose_form,
+    shows_images,
+    text_limit,
+    utf8,
+)
 from mcp_agent.answers.compact import Short
 from mcp_agent.answers.pages import Object, Pages, Place, digest_of, next_page_hint, shorten
 from mcp_agent.answers.reply import Blocks, Compact, ToolReply, Written, largest, text_of
@@ -156,7 +165,7 @@ class Answers:
 
     def _cut_blocks(self, reply: ToolReply, budget: Budget) -> bytes:
         """The blocks of a result: both ends of its text, and the other blocks that fit. What does not is kept."""
-        every = reply.blocks()
+        every = _blocks(reply, budget)
         text = text_of(every)
         others = [block for block in every if block.get("type") != "text"]
         limit = budget.text
@@ -305,7 +314,7 @@ def _write(reply: ToolReply, value: Object, budget: Budget) -> tuple[Written, bo
     """The whole answer as it would be sent, and whether it may be. Its length nearly always decides."""
     caller, content = budget.call.caller, reply.body.content
     if content is not None and caller.is_on_mcp:
-        blocks = reply.blocks()
+        blocks = _blocks(reply, budget)
         structured = content.structured if budget.form == "json" else None
         written = Blocks(orjson.dumps(blocks), None if structured is None else orjson.dumps(structured))
         fits = len(written.encoded) + len(written.structured or b"") <= MOST_RESULT_BYTES
@@ -319,6 +328,23 @@ def _write(reply: ToolReply, value: Object, budget: Budget) -> tuple[Written, bo
     if len(encoded) * 3 <= MOST_RESULT_BYTES or budget.is_never_cut:
         return encoded, True
     return encoded, len(encoded) <= MOST_RESULT_BYTES and _message_bytes(encoded, caller) <= MOST_RESULT_BYTES
+
+
+def _blocks(reply: ToolReply, budget: Budget) -> list[Block]:
+    """The content of a result; in the place of an image a sentence, where the model would be given its bytes."""
+    if shows_images(budget.call.caller.client):
+        return reply.blocks()
+    return [_in_words(block) for block in reply.blocks()]
+
+
+def _in_words(block: Block) -> Block:
+    if block.get("type") not in ("image", "audio"):
+        return block
+    data = str(block.get("data"))
+    what = str(block.get("mimeType") or block["type"])[:100]
+    size = len(data) * 3 // 4 - data[-2:].count("=")
+    text = f"[{what}, {size:,} bytes, is left out: this client shows its model text alone]"
+    return {"type": "text", "text": text}
 
 
 def _message_bytes(encoded: bytes, caller: Caller) -> int:

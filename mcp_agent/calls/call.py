@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mcp_agent.answers.budget import longest_wait_s
 from mcp_agent.answers.reply import NO_REMARKS, Blocks, Compact, Remarks, ToolReply, Written
 from mcp_agent.storage.artifact_store import ArtifactStore, CallerArtifacts
 from registry.gate import Access, Gate, Grant, Shape
@@ -128,6 +129,7 @@ class SharedContext(Struct, frozen=True):
             origin=caller.origin,
             artifacts=CallerArtifacts(self.artifacts, caller.owner, partial(self.gate.opens_artifact, caller.access)),
             yield_ms=shared.yield_ms if caller.transport in _MODELS else 0,
+            most_wait_ms=shared.most_wait_ms if call.report is None else longest_wait_s(caller.client) * 1000,
             sessions=shared.sessions,
             journal=shared.journal,
             revs=shared.revs,

@@ -285,6 +285,12 @@ class Subscription:
         self._answers.append(message)
         self._woken.set()
 
+    def withdraw(self, event: Announcement) -> bool:
+        """Take back a change that waits, for a client that is told in another way. False if it does not wait."""
+        waits = event in self._pending
+        self._pending.pop(event, None)
+        return waits
+
     @property
     def hears_sessions(self) -> bool:
         return self._is_read and self._may_hear()

@@ -7,12 +7,13 @@ import getpass
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
 from mcp_agent.answers.budget import choose_form
 from mcp_agent.calls.call import Caller
+from mcp_agent.config import Config
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Routes
 from mcp_agent.security import auth_tokens
@@ -20,6 +21,10 @@ from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import PAGE_PATH, TICKET_S, BrowserLogins
 from mcp_agent.transports.http import header_text
 from registry.profiles import Form
+
+if TYPE_CHECKING:
+    from mcp_agent.cli.clients.known_clients import Client
+    from mcp_agent.cli.clients.reach import Reach
 
 _NAME = "devbox"
 
@@ -65,7 +70,7 @@ class Connections:
         """For each program that people connect: the command that does it, and what it would write."""
         base = _base(request)
         host = f"{getpass.getuser()}@{socket.gethostname()}"
-        known = await asyncio.to_thread(_known, base, self._tokens.owner_file.absolute(), host)
+        known = await asyncio.to_thread(_known, base, self._daemon.config, self._tokens.owner_file.absolute(), host)
         return {"url": f"{base}/mcp", "host": host, "known": known}
 
     async def _list_tokens(self, _: ApiRequest) -> dict[str, Any]:
@@ -117,7 +122,7 @@ def _base(request: ApiRequest) -> str:
     return f"{request.scope.get('scheme', 'http')}://{header_text(request.scope, b'host')}"
 
 
-def _known(base: str, token_file: Path, host: str) -> list[dict[str, Any]]:
+def _known(base: str, config: Config, token_file: Path, host: str) -> list[dict[str, Any]]:
     """What `mcp-agent connect --print` prints for each, on this machine and on another one that reaches `host` by ssh.
 
     Where it makes a token, there is a place for one.
@@ -125,11 +130,16 @@ def _known(base: str, token_file: Path, host: str) -> list[dict[str, Any]]:
     # At first use: most daemons are never asked.
     from mcp_agent.cli.clients.config_file import ConfigEntry
     from mcp_agent.cli.clients.frameworks import PRINTED
-    from mcp_agent.cli.clients.known_clients import CLIENTS, VARIABLE
-    from mcp_agent.cli.clients.reach import Http, Stdio, by_ssh, mcp_url, token_flags
+    from mcp_agent.cli.clients.known_clients import CLIENTS
+    from mcp_agent.cli.clients.reach import Http, Stdio, by_ssh, local_stdio, mcp_url, token_flags
 
     def reach(profile: str | None) -> Http:
         return Http(mcp_url(base, profile), token_file, "<token>", token_flags(token_file))
+
+    def here(client: Client) -> Reach:
+        if not client.attaches:
+            return reach(client.profile)
+        return local_stdio(config, client.profile, is_shared=not client.files, attaches=True)
 
     def elsewhere(profile: str | None) -> Stdio:
         # ssh by its name: where it is on this machine says nothing about another one.
@@ -145,9 +155,8 @@ def _known(base: str, token_file: Path, host: str) -> list[dict[str, Any]]:
                 "title": client.title,
                 "command": f"mcp-agent connect {client.id}",
                 "file": f"~/{path}" if client.files else path,
-                "text": (empty.put(reach(client.profile).entry(client)).after or "").strip(),
+                "text": (empty.put(here(client).entry(client)).after or "").strip(),
                 "elsewhere": (empty.put(elsewhere(client.profile).entry(client)).after or "").strip(),
-                "variable": VARIABLE if client.secret == "variable" else None,
                 "installed": client.is_installed,
                 "long_results": client.long_results,
                 "check": client.check,

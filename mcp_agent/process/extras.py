@@ -25,6 +25,11 @@ def import_extra(extra: str, modules: Iterable[str], *, what: str) -> None:
         raise UserError(f"{what} is not installed ({error}); {_advice(extra)}") from None
 
 
+def missing_extra(extra: str, module: str) -> str | None:
+    """What installs an extra that is not there, which is known by one of its modules; None if it is."""
+    return None if importlib.util.find_spec(module) is not None else _advice(extra)
+
+
 def _advice(extra: str) -> str:
     # It is slow to load, and only needed for this sentence.
     import importlib.metadata

@@ -23,7 +23,7 @@ from mcp_agent.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from tools.context import LogLevel
 
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
-_TOOLS_CHANGED = jsonrpc.notification("notifications/tools/list_changed")
+TOOLS_CHANGED = jsonrpc.notification("notifications/tools/list_changed")
 # How an event of a session goes out: as a notification of its own name, or as a log message with the event as its data.
 EventForm = Literal["notification", "message"]
 _EVENT_FORMS: tuple[EventForm, ...] = get_args(EventForm)
@@ -58,7 +58,7 @@ class Conversation(Struct, eq=False):
         """The event as a notification for this client, or None if it did not ask for it."""
         match event:
             case ToolsChanged():
-                return _TOOLS_CHANGED
+                return TOOLS_CHANGED
             case ResourceUpdated(uri):
                 if uri not in self.watched:
                     return None

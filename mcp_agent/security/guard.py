@@ -4,7 +4,8 @@ Nothing answers before it, not even with a 404. It checks in this order: the Hos
 machine, an Origin is our own page or one that the owner allows, the token is valid, a body is JSON and not too large.
 A WebSocket has no token in its head: the wire behind it asks for one in its first message, and we check it.
 
-Where OAuth is on, its endpoints are open to everybody and to every web page, and a 401 says where to begin.
+Where OAuth is on, its endpoints are open to everybody and to every web page, and a 401 says where to begin. Where it is
+off, a client that asks for them is told that there are none, and not that it needs the token which it wants to get.
 
 Of Host only the name is compared, not the port: the check is against DNS rebinding, which needs a foreign name, and
 people may reach us through a forwarded port. An Origin must have the same name and port as Host.
@@ -148,6 +149,10 @@ class Guard:
                     self._check_sender(scope, headers)
                     await self._origins.answer_preflight(send)
                     return
+            if not is_oauth and _is_probe(scope["path"]):
+                self._check_sender(scope, headers)
+                await _answer_probe(send)
+                return
             principal, limit = self._examine_oauth(scope, headers) if is_oauth else self._examine(scope, headers)
         except _Refused as refused:
             if refused.reason is not None:
@@ -355,6 +360,11 @@ def _index_headers(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, byt
     return first
 
 
+def _is_probe(path: str) -> bool:
+    """Whether clients look there, after a 401, for a way to log in by OAuth."""
+    return "/.well-known/" in path or path == "/register"
+
+
 def _is_own_address(name: str, scope: Scope) -> bool:
     """Whether `name` is our own address in this connection."""
     server = scope.get("server")
@@ -402,6 +412,14 @@ async def _answer(send: Send, refused: _Refused, receive: Receive | None = None,
         await send({"type": "http.response.body", "body": body, "more_body": True})
         await _discard_body(receive)
         body = b""
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _answer_probe(send: Send) -> None:
+    """Say that there is no OAuth here, in its own form: clients read `error` as a string."""
+    body = b'{"error":"not_found","error_description":"this daemon has no OAuth here: clients send a token"}'
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 404, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

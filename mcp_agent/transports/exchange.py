@@ -38,6 +38,8 @@ class Exchange:
     replay: Replay | None = None
     # The client can be given an id at once.
     primes = False
+    # What the client is told before all else.
+    first: bytes | None = None
     _worker: asyncio.Task[None] | None = None
     _side_task: asyncio.Task[None] | None = None
     _is_streaming = False
@@ -67,6 +69,10 @@ class Exchange:
         self.headers: dict[str, str] = {}
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+
+    @property
+    def takes_stream(self) -> bool:
+        return self._accepts_stream
 
     def notify(self, message: bytes) -> None:
         """Send `message` before the answer, if the client can read a stream. May be called from any thread."""
@@ -116,6 +122,8 @@ class Exchange:
         try:
             if not self._accepts_json:
                 self._start_stream()
+            if self.first is not None:
+                self._queue(self.first)
             return await work
         except asyncio.CancelledError:
             if not (self._client_left or self._is_cancelled or self._is_revoked):

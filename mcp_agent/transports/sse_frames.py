@@ -19,7 +19,8 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent.process.memory import exact_copy
 
 KEEP_ALIVE_S = 15.0
-RETRY_MS = 500
+# Clients try two or three times, so with less they give up for good while a daemon is restarted.
+RETRY_MS = 3_000
 _MOST_MESSAGES = 200
 _MOST_BYTES = 1_000_000
 

@@ -39,6 +39,7 @@ from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
 from mcp_agent.protocol.methods import McpRequest
 from registry.gate import Access
+from registry.profiles import Form
 
 log = logging.getLogger(__name__)
 
@@ -57,18 +58,18 @@ _KEEPS_READING_S = 0.2
 _MOST_WRITING_S = 5.0
 
 
-async def serve_stdio(host: Host) -> None:
+async def serve_stdio(host: Host, form: Form = "auto") -> None:
     """Answer messages from standard input until it ends, or a signal comes."""
     output = claim_stdout()
     collect_as_usual()
-    server = _StdioServer(host, output)
+    server = _StdioServer(host, output, form)
     await server.run(read_lines())
 
 
 class _StdioServer:
-    def __init__(self, host: Host, output: int) -> None:
+    def __init__(self, host: Host, output: int, form: Form) -> None:
         self._host = host
-        self._caller = Caller("stdio", Access(), "stdio", connection=f"stdio-{secrets.token_hex(8)}")
+        self._caller = Caller("stdio", Access(), "stdio", form=form, connection=f"stdio-{secrets.token_hex(8)}")
         self._conversation = Conversation(eras.LATEST_HANDSHAKE)
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()

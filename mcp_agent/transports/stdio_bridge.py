@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import functools
 import logging
+import math
 import os
 import secrets
+import socket
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
@@ -25,11 +27,12 @@ from mcp_agent.protocol import eras, jsonrpc
 from mcp_agent.protocol.jsonrpc import INTERNAL_ERROR, RpcError, RpcMessage
 from mcp_agent.transports.loopback_client import NotSent, Response, folder_headers, send
 from mcp_agent.transports.stdio import StdoutWriter, claim_stdout, read_lines
+from registry.profiles import Form
 
 log = logging.getLogger(__name__)
 
-# So long a daemon that has gone may take to come back.
-_BACK_WITHIN_S = 30.0
+# So long a daemon that has gone may take to come back; the call that waits for it is then answered with an error.
+_BACK_WITHIN_S = 4.0
 _LOOK_EVERY_S = 0.2
 # At the end of input, calls have so long to be answered, and the daemon to forget this client.
 _FINISH_S = 0.5
@@ -46,15 +49,15 @@ class Address(NamedTuple):
 Find = Callable[[], Address | None]
 
 
-async def run_bridge(find: Find) -> None:
+async def run_bridge(find: Find, form: Form) -> None:
     """Carry messages until standard input ends, or a signal comes."""
     output = StdoutWriter(claim_stdout())
-    await _Bridge(find, output).run(read_lines())
+    await _Bridge(find, output, form).run(read_lines())
     output.close()
 
 
 class _Bridge:
-    def __init__(self, find: Find, output: StdoutWriter) -> None:
+    def __init__(self, find: Find, output: StdoutWriter, form: Form) -> None:
         self._find = find
         self._out = output
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,7 +69,7 @@ class _Bridge:
         self._listening: asyncio.Task[None] | None = None
         # One pipe is one conversation, however many sessions it takes.
         self._conversation = secrets.token_hex(16)
-        self._folder = folder_headers()
+        self._about_client = {**folder_headers(), **({} if form == "auto" else {"X-MCP-Agent-Form": form})}
         # A daemon that has mounted this bridge says who it is, so that loops end.
         by = os.environ.get(MOUNTED_BY_VARIABLE)
         self._mounted_by = {} if by is None else {MOUNTED_BY_HEADER.decode(): by}
@@ -113,9 +116,10 @@ class _Bridge:
 
     async def _carry(self, line: bytes, message: RpcMessage | None) -> None:
         """Send one line, and write what comes back."""
+        until = asyncio.get_running_loop().time() + _BACK_WITHIN_S
         try:
             while True:
-                address = await self._address()
+                address = await self._address(until)
                 try:
                     async with send("POST", address.url, self._headers(address, message), line) as answer:
                         if answer.status == 404 and self._session is not None and self._initialize is not None:
@@ -125,6 +129,7 @@ class _Bridge:
                     break
                 except NotSent:
                     # It has gone since its address was read.
+                    _check_time(until)
                     await asyncio.sleep(_LOOK_EVERY_S)
                 except OSError:
                     # Whether it was done is not known here, so it is not asked for again.
@@ -172,7 +177,7 @@ class _Bridge:
         while True:
             session = self._session
             with contextlib.suppress(OSError, RpcError):
-                address = await self._address()
+                address = await self._address(math.inf)
                 headers = {**self._headers(address, None), "Accept": "text/event-stream", BRIDGE_HEADER.decode(): "1"}
                 if last_id:
                     headers["Last-Event-ID"] = last_id
@@ -200,13 +205,10 @@ class _Bridge:
             pass
         event(log, logging.INFO, "bridge.session_opened_again")
 
-    async def _address(self) -> Address:
+    async def _address(self, until: float) -> Address:
         """Where the daemon is; waits for one that is being restarted. Raises RpcError."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _BACK_WITHIN_S
         while (address := self._find()) is None:
-            if loop.time() > until:
-                raise RpcError(INTERNAL_ERROR, "no daemon is running on this machine; start it with `mcp-agent serve`")
+            _check_time(until)
             await asyncio.sleep(_LOOK_EVERY_S)
         return address
 
@@ -216,7 +218,7 @@ class _Bridge:
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
             "X-Session-Id": self._conversation,
-            **self._folder,
+            **self._about_client,
             **self._mounted_by,
         }
         if message is not None and eras.is_stateless(message):
@@ -235,6 +237,15 @@ class _Bridge:
             async with asyncio.timeout(_FINISH_S):
                 async with send("DELETE", address.url, self._headers(address, None)):
                     pass
+
+
+def _check_time(until: float) -> None:
+    """Raise RpcError when the daemon has been away for too long. A client of several boxes must know which it is."""
+    if asyncio.get_running_loop().time() > until:
+        raise RpcError(
+            INTERNAL_ERROR,
+            f"no daemon is running on {socket.gethostname()}; nothing was done. Start it there with `mcp-agent serve`",
+        )
 
 
 def _peek(line: bytes) -> RpcMessage | None:

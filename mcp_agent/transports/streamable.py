@@ -14,10 +14,10 @@ from starlette.types import Receive, Scope, Send
 from mcp_agent import BRIDGE_HEADER, MOUNTED_BY_HEADER
 from mcp_agent.answers.budget import text_client
 from mcp_agent.events.hub import EventHub
-from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOutput
+from mcp_agent.events.types import Condition, Event, Gap, SessionExit, SessionOutput, ToolsChanged
 from mcp_agent.process.logs import event
 from mcp_agent.protocol import eras, jsonrpc
-from mcp_agent.protocol.conversation import Conversation, asked_event_form, event_form
+from mcp_agent.protocol.conversation import TOOLS_CHANGED, Conversation, asked_event_form, event_form
 from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, RequestId, RpcError, RpcMessage, WireAnswer
 from mcp_agent.protocol.listen import METHOD as LISTEN
 from mcp_agent.protocol.listen import Filter, listen
@@ -203,6 +203,9 @@ class StreamableHttp:
         exchange.replay = session.replay
         # Before the handshake is over, the version of the client is not known.
         exchange.primes = message.method != "initialize" and conversation.version >= _PRIMING_SINCE
+        if not session.open_streams and exchange.takes_stream and session.subscription.withdraw(ToolsChanged()):
+            # After an outage many clients do not open their own stream again.
+            exchange.first = TOOLS_CHANGED
         try:
             await exchange.run(message.id, self._methods.answer(request))
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,21 @@ async def test_a_size_that_is_named_is_honoured_and_else_a_file_ends_within_what
     assert content.endswith("\n")
     asked = await _call(host, client, "fs_read", path=str(tmp_path / "file"), max_bytes=1_000_000)
     assert asked.partition("\n")[2] == text
+
+
+async def test_a_client_that_would_show_the_bytes_of_an_image_is_sent_a_sentence(host: Daemon, tmp_path: Path) -> None:
+    dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    (tmp_path / "dot.png").write_bytes(base64.b64decode(dot))
+    sent = {
+        client: orjson.loads((await _call(host, client, "fs_read", path=str(tmp_path / "dot.png"))).encoded)
+        for client in ("claude-code", "@cline/core")
+    }
+    (text, image), (same, sentence) = sent.values()
+    assert (image["type"], same) == ("image", text)
+    assert sentence == {
+        "type": "text",
+        "text": "[image/png, 70 bytes, is left out: this client shows its model text alone]",
+    }
 
 
 @pytest.mark.parametrize("client", ["mcp", "", "langchain", "codex", "mcp-remote", "claude-code-x"])

@@ -43,6 +43,9 @@ async def host(tmp_path: Path) -> AsyncIterator[ShellHost]:
         ({"view_range": [28, -1]}, 28, 30),
         ({"offset": -2}, 29, 30),
         ({"limit": 2, "description": "the head"}, 1, 2),
+        ({"limit": 2, "mode": "slice"}, 1, 2),
+        ({"start_line_one_indexed": 3, "end_line_one_indexed_inclusive": 4, "should_read_entire_file": False}, 3, 4),
+        ({"offset": 29, "allow_large": True}, 29, 30),
     ],
 )
 async def test_some_lines_of_a_file(
@@ -66,14 +69,21 @@ async def test_some_lines_of_a_file(
         ({"cmd": "pwd -P | grep -o 'src$'", "workdir": "src", "login": False, "tty": False}, "src", None),
         ({"cmd": "echo hi", "yield_time_ms": 10000, "max_output_tokens": 2000, "justification": "look"}, "hi", None),
         ({"cmd": "echo hi", "sandbox_permissions": "require_escalated", "prefix_rule": ["echo"]}, "hi", None),
+        ({"cmd": "[[ $0 == *bash ]] && echo hi", "shell": "/bin/bash", "tty": False}, "hi", None),
+        ({"cmd": "shopt -q login_shell && echo hi", "shell": "bash", "login": True}, "hi", None),
+        ({"cmd": ["/bin/bash", "-lc", "[[ -n x ]] && echo hi"], "timeout_ms": 10000}, "hi", None),
+        ({"command": ["sh", "-c", "echo hi"], "with_escalated_permissions": True, "justification": "x"}, "hi", None),
         (
-            {"cmd": "echo hi", "tty": True, "shell": "/bin/zsh"},
+            {
+                "cmd": "echo hi",
+                "sandbox_permissions": "with_additional_permissions",
+                "additional_permissions": {"network": {"enabled": True}, "file_system": {"write": ["/x"]}},
+                "environment_id": "local",
+            },
             "hi",
-            [
-                "tty was left aside: shell_start_session with pty has a terminal",
-                "shell was left aside: name it in the command",
-            ],
+            None,
         ),
+        ({"cmd": "echo hi", "tty": True}, "hi", ["tty was left aside: shell_start_session with pty has a terminal"]),
     ],
 )
 async def test_a_command(
@@ -81,6 +91,44 @@ async def test_a_command(
 ) -> None:
     done = await host.call(tool, wire="http", **arguments)
     assert (done["stdout"].strip(), done.get("notes")) == (printed, notes), done
+
+
+@pytest.mark.parametrize(("tool", "own"), [("shell_exec", "sh"), ("bash", "bash")])
+async def test_a_shell_that_is_not_here_is_left_aside_with_a_note(host: ShellHost, tool: str, own: str) -> None:
+    done = await host.call(tool, wire="http", cmd="echo hi", shell="/opt/pwsh")
+    assert (done["stdout"], done["notes"]) == ("hi\n", [f"shell /opt/pwsh was left aside: {own} runs the command"])
+
+
+@pytest.mark.parametrize(
+    "poll",
+    [
+        {"chars": "", "yield_time_ms": 20_000, "max_output_tokens": 6_000},
+        {"yield_time_ms": 20_000},
+        {"block": True, "timeout": 20_000},
+        {"timeout": 20_000},
+        {"block": True},
+    ],
+)
+async def test_a_poll_as_other_clients_write_it(host: ShellHost, poll: dict[str, Any]) -> None:
+    for name in ("session_id", "task_id", "bash_id", "shell_id"):
+        session = await host.start("echo hi")
+        read = await host.call("shell_send_input", wire="http", **{name: session}, **poll)
+        assert (read["output"], "notes" in read) == ("hi\n", False), read
+
+
+async def test_a_poll_that_is_not_to_block_answers_at_once(host: ShellHost) -> None:
+    session = await host.start("echo hi; sleep 60")
+    read = await host.call("shell_send_input", wire="http", task_id=session, block=False, timeout=30_000)
+    assert (read["running"], read["wait_ms"], "notes" in read) == (True, 0, False)
+    stopped = await host.call("shell_stop_session", wire="http", task_id=session, signal="KILL")
+    assert stopped["stopped"]
+
+
+async def test_a_poll_with_few_tokens_is_given_few(host: ShellHost) -> None:
+    session = await host.start("seq 1000")
+    asked: dict[str, Any] = {"session_id": session, "yield_time_ms": 20_000, "max_output_tokens": 100}
+    read = await host.call("shell_send_input", wire="http", **asked)
+    assert (read["next_offset"], read["more"]) == (400, True)
 
 
 @pytest.mark.parametrize("tool", ["shell_exec", "bash"])
@@ -225,4 +273,5 @@ def test_every_habit_is_about_an_argument_that_the_tool_has() -> None:
             "glob",
             "timeout_ms",
             "diff",
+            "max_output_bytes",
         }

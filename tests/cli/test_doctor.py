@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from mcp_agent.answers.budget import text_client
-from tests.support.daemon import EVERY_TOOL, Daemon, command, running
+from tests.support.daemon import EVERY_TOOL, Daemon, command, environment, running
+from tests.support.waiting import PATIENCE_S, eventually
+from tests.upstream.mounting import small
 
 
 def test_a_healthy_daemon_is_found_well(daemon: Daemon) -> None:
@@ -128,6 +132,32 @@ def test_an_empty_profile_is_told(home: Path) -> None:
     with running(home, "--profile", "browser-only") as daemon:
         done = daemon.cli("doctor")
     assert "the profile shows no tools" in done.stdout
+
+
+async def test_a_mounted_server_that_does_not_run_is_told(daemon: Daemon) -> None:
+    servers = {"gone": {"command": "no-such-program"}, "small": small()}
+    categories = [{"id": name, "mount": mount} for name, mount in servers.items()]
+    daemon.save({"profiles": [{"id": "default", "categories": categories}]})
+    done = await eventually(lambda: daemon.cli("doctor"), lambda done: "gone does not run" in done.stdout)
+    assert "FAIL  mount      gone does not run: " in done.stdout
+    assert "mount      small is " in done.stdout
+    assert "then: mcp-agent mount restart gone\n" in done.stdout
+
+
+def test_what_is_not_installed_is_told(daemon: Daemon) -> None:
+    code = "import sys; sys.modules['PIL'] = None; from mcp_agent.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "doctor"],
+        capture_output=True,
+        text=True,
+        env=environment(daemon.home),
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "note  images     images that are too large for a message are not scaled down\n" in done.stdout
+    assert "pip install 'pillow" in done.stdout
+    assert "images " not in daemon.cli("doctor").stdout
 
 
 @contextlib.contextmanager

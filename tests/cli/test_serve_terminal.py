@@ -49,9 +49,15 @@ def test_it_shows_how_to_connect(home: Path) -> None:
         assert f"  key    in {file}; to see it: " in terminal.shown
 
 
-def test_the_commands_it_shows_work_as_they_stand(home: Path) -> None:
-    """Seen: after `make serve`, `mcp-agent` is not on the PATH, and each command of the banner was not found."""
-    with _serving(home, PATH="/usr/bin:/bin") as terminal:
+@pytest.mark.parametrize("has_own_place", [False, True])
+def test_the_commands_it_shows_work_as_they_stand(home: Path, has_own_place: bool) -> None:
+    """Seen: after `make serve`, `mcp-agent` is not on the PATH, and each command of the banner was not found; and with
+    `--state-dir`, they asked another daemon, or none.
+    """
+    places = ("--state-dir", str(home / "a state"), "--tools-file", str(home / "own.json")) if has_own_place else ()
+    with _serving(home, *places, PATH="/usr/bin:/bin") as terminal:
+        port = _url(terminal.shown).rpartition(":")[2]
+        assert f"  page   http://127.0.0.1:{port}/\n         to log in: /" in terminal.shown
         lines = [line.strip() for line in terminal.shown.splitlines() if line.startswith("    /")]
         commands = [line.partition("#")[0].strip() for line in lines]
         assert [line.split()[1] for line in commands] == ["connect", "connect", "connect", "call", "doctor"]
@@ -66,7 +72,8 @@ def test_the_commands_it_shows_work_as_they_stand(home: Path) -> None:
                 timeout=PATIENCE_S,
                 check=False,
             )
-            assert done.returncode == 0, done.stderr
+            assert done.returncode == 0, (line, done.stderr)
+            assert ("--print" not in line and "--dry-run" not in line) or f":{port}/" in done.stdout, done.stdout
     with _serving(home, PATH=f"{Path(COMMAND).parent}:/usr/bin:/bin") as terminal:
         assert "    mcp-agent doctor" in terminal.shown
 

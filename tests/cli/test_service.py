@@ -81,14 +81,29 @@ def test_a_service_is_installed_shown_and_removed(home: Path, path: str) -> None
 def test_what_a_unit_file_would_take_for_something_else_is_quoted(home: Path, path: str) -> None:
     odd = home / 'a "b" %h $HOME'
     odd.mkdir()
-    (home / "bin" / "systemctl").write_text("#!/bin/sh\nexit 1\n")
+    unit = home / ".config" / "systemd" / "user" / "mcp-agent.service"
+    (home / "bin" / "systemctl").write_text(
+        f'#!/bin/sh\ntest "$2" = show-environment && exit\ntest -e {home}/seen || cp {unit} {home}/seen\nexit 1\n'
+    )
     failed = command(home, "service", "install", "--state-dir", str(odd), PATH=path)
     assert (failed.returncode, failed.stderr) == (
         1,
         "mcp-agent: systemctl --user daemon-reload failed: exit code 1\n",
     )
+    assert not unit.exists()
+    unit.write_bytes((home / "seen").read_bytes())
     escaped = str(odd).replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     assert _unit(home)["Service"]["ExecStart"] == f'"{COMMAND}" "serve" "--state-dir" "{escaped}"'
+
+
+def test_without_a_user_bus_it_says_what_to_do_and_leaves_nothing(home: Path, path: str) -> None:
+    """Seen: the reason of systemctl alone, and a unit file that nothing had read."""
+    (home / "bin" / "systemctl").write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n")
+    done = command(home, "service", "install", PATH=path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "does not answer: Failed to connect to bus\n" in done.stderr
+    assert "sudo loginctl enable-linger" in done.stderr
+    assert not (home / ".config" / "systemd").exists()
 
 
 def test_without_systemd_it_says_so(home: Path) -> None:

@@ -74,6 +74,7 @@ def _expected(home: Path) -> dict[str, tuple[str, tuple[str, ...], Any]]:
     def bearer(client: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {_own_token(home, client)}"}
 
+    bridge = ["stdio", "--attach", "--profile", "lean"]
     text = {"X-MCP-Agent-Form": "text"}
     return {
         "claude-code": (
@@ -98,12 +99,7 @@ def _expected(home: Path) -> dict[str, tuple[str, tuple[str, ...], Any]]:
         "copilot-cli": (
             ".copilot/mcp-config.json",
             ("mcpServers", "devbox"),
-            lambda: {
-                "type": "http",
-                "url": _U,
-                "headers": {"Authorization": "Bearer ${DEVBOX_TOKEN}", **text},
-                "tools": ["*"],
-            },
+            lambda: {"type": "local", "command": COMMAND, "args": bridge, "tools": ["*"]},
         ),
         "opencode": (
             ".config/opencode/opencode.json",
@@ -127,7 +123,7 @@ def _expected(home: Path) -> dict[str, tuple[str, tuple[str, ...], Any]]:
         "vscode": (
             ".vscode/mcp.json",
             ("servers", "devbox"),
-            lambda: {"type": "http", "url": _U, "headers": {"Authorization": "Bearer ${env:DEVBOX_TOKEN}"}},
+            lambda: {"type": "stdio", "command": COMMAND, "args": bridge, "cwd": "${workspaceFolder}"},
         ),
         "cursor": (
             ".cursor/mcp.json",
@@ -465,8 +461,56 @@ def test_on_a_machine_without_a_daemon_it_takes_a_url_and_a_token_file(user: Pat
     assert opencode["headers"] == {"Authorization": f"Bearer {{file:{token}}}"}
     gemini = json.loads((user / ".gemini/settings.json").read_text())["mcpServers"]["devbox"]
     assert gemini["headers"] == {"Authorization": "Bearer a-token-of-the-other-machine"}
+    copilot = _connect(user, "copilot-cli", *flags)
+    assert f'it reads the token from the environment: export DEVBOX_TOKEN="$(cat {token})"' in copilot.stdout
     missing = _connect(user, "codex", "--url", "http://box", "--token-file", str(user / "none"))
     assert (missing.returncode, "none cannot be read" in missing.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "printed", "said"),
+    [
+        (0, '{"url": "http://127.0.0.1:8765"}', "✓ box: its daemon runs at http://127.0.0.1:8765\n"),
+        (3, "{}", "✓ box: no daemon runs there now; the client starts one, which stays\n"),
+        (255, "", "ssh cannot log in to box without asking: a line of it. A key that needs no password"),
+        (127, "", "there is no mcp-agent on the PATH that ssh has on box: a line of it. Install it there"),
+        (2, "", "`mcp-agent status` on box has failed with exit code 2: a line of it"),
+    ],
+)
+def test_a_box_is_tried_before_an_entry_is_written(
+    user: Path, tmp_path: Path, code: int, printed: str, said: str
+) -> None:
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(
+        f"#!/bin/sh\necho \"$@\" > {tmp_path}/asked\necho '{printed}'\necho 'a line of it' >&2\nexit {code}\n"
+    )
+    ssh.chmod(0o755)
+    path = f"{ssh.parent}:/usr/bin:/bin"
+    done = _run(user, "connect", "codex", "--ssh", "box", path=path)
+    is_well = code in (0, 3)
+    assert said in (done.stdout if is_well else done.stderr)
+    assert (done.returncode == 0, (user / ".codex/config.toml").exists()) == (is_well, is_well)
+    asked = "-o BatchMode=yes -o ConnectTimeout=10 box mcp-agent status --json\n"
+    assert (tmp_path / "asked").read_text() == asked
+    # Nothing is asked there where nothing is written here.
+    (tmp_path / "asked").unlink()
+    assert _run(user, "connect", "codex", "--ssh", "box", "--dry-run", path=path).returncode == 0
+    assert not (tmp_path / "asked").exists()
+
+
+@pytest.mark.parametrize("name", ["claude-agent-sdk", "codex-exec", "langchain", "openai-agents", "pydantic-ai"])
+def test_frameworks_obey_the_way_to_the_daemon(user: Path, name: str) -> None:
+    by_ssh = _connect(user, name, "--ssh", "box", "--profile", "lean").stdout
+    assert "http" not in by_ssh
+    words = by_ssh.replace('"', "").replace(",", "").replace("'", "")
+    assert "box mcp-agent stdio --attach --profile lean" in words
+    assert ("--form text" in words) is (name != "codex-exec")
+    alone = _connect(user, name, "--stdio").stdout.replace('"', "").replace(",", "")
+    assert f"{COMMAND}" in alone
+    assert "--attach" not in alone
+    refused = _connect(user, "open-webui", "--ssh", "box")
+    assert (refused.returncode, "by its URL alone" in refused.stderr) == (2, True)
 
 
 def test_stdio_entries_have_absolute_paths(user: Path) -> None:

@@ -141,9 +141,12 @@ async def test_the_page_does_not_begin_a_login_of_clients(public: Daemon) -> Non
 async def test_without_a_public_name_there_is_no_oauth(daemon: Daemon) -> None:
     """Neither a route nor a module of it."""
     async with httpx2.AsyncClient(base_url=daemon.url) as http:
-        for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server"):
-            assert (await http.get(path)).status_code in (401, 404)
-        for path in ("/register", "/token", "/revoke"):
+        for path in ("/.well-known/oauth-protected-resource/mcp", "/mcp/.well-known/openid-configuration"):
+            probed = await http.get(path)
+            assert (probed.status_code, probed.json()["error"]) == (404, "not_found")
+        registered = await http.post("/register", json={"redirect_uris": []})
+        assert (registered.status_code, registered.json()["error"]) == (404, "not_found")
+        for path in ("/token", "/revoke"):
             assert (await http.post(path, json={})).status_code in (401, 404)
         assert (await http.get("/authorize")).status_code in (401, 404)
         assert (await http.get("/ui/consent")).status_code == 404

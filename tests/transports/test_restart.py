@@ -27,21 +27,19 @@ async def _opened(http: httpx2.AsyncClient, name: str) -> dict[str, str]:
     return {"Mcp-Session-Id": answer.headers["mcp-session-id"]}
 
 
-async def _result(http: httpx2.AsyncClient, headers: dict[str, str], folder: Path) -> dict[str, Any]:
-    asked = _request("tools/call", name="fs_list", arguments={"path": str(folder)})
-    result: dict[str, Any] = (await http.post("/mcp", json=asked, headers=headers)).json()["result"]
-    return result
-
-
-async def _heard_from(http: httpx2.AsyncClient, headers: dict[str, str], daemon: Daemon) -> list[str]:
-    """The methods of what a reopened stream says, up to the output of a session that starts then."""
-    heard: list[str] = []
+async def _heard_first(http: httpx2.AsyncClient, headers: dict[str, str], daemon: Daemon) -> str:
+    """The method of the first message on a reopened stream, while a session starts."""
     async with http.stream("GET", "/mcp", headers=headers) as response:
-        stream = EventStream(response)
-        heard.append((await stream.next("message")).data["method"])
         await start(daemon, "echo hello")
-        heard.append((await stream.next("message")).data["method"])
-    return heard
+        method: str = (await EventStream(response).next("message")).data["method"]
+        return method
+
+
+async def _messages(http: httpx2.AsyncClient, headers: dict[str, str], folder: Path) -> list[dict[str, Any]]:
+    """What a client that reads streams is sent for a call: a change that it has missed, and the answer."""
+    asked = _request("tools/call", name="fs_list", arguments={"path": str(folder)})
+    text = (await http.post("/mcp", json=asked, headers=headers)).text
+    return [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if '"jsonrpc"' in line]
 
 
 async def test_a_client_keeps_its_name_and_form_and_is_told_once_to_look_again(home: Path) -> None:
@@ -50,20 +48,21 @@ async def test_a_client_keeps_its_name_and_form_and_is_told_once_to_look_again(h
         other = command(home, "token", "create", "other").stdout
         async with daemon.http(**_STREAM) as http:
             clients = {name: await _opened(http, name) for name in names}
-            before = {name: await _result(http, clients[name], home) for name in names}
-    assert [("structuredContent" in before[name]) for name in names] == [False, True]
+            before = {name: await _messages(http, clients[name], home) for name in names}
+    assert [len(before[name]) for name in names] == [1, 1]
+    assert [("structuredContent" in before[name][0]["result"]) for name in names] == [False, True]
     with running(home) as daemon:
         async with daemon.http(**_STREAM) as http:
-            after = {name: await _result(http, clients[name], home) for name in names}
-            heard = {name: await _heard_from(http, clients[name], daemon) for name in names}
+            after = {name: await _messages(http, clients[name], home) for name in names}
+            heard = {name: await _heard_first(http, clients[name], daemon) for name in names}
             token = next(word for line in other.splitlines() for word in line.split() if len(word) > 30)
             stolen = {**clients["mcp"], "Authorization": f"Bearer {token}"}
             refused = await http.post("/mcp", json=_request("tools/list"), headers=stolen)
             assert (await http.delete("/mcp", headers=clients["mcp"])).status_code == 204
         await eventually(lambda: _kept(home), lambda kept: len(kept) == 1)
-    assert [("structuredContent" in after[name]) for name in names] == [False, True]
-    changed, own = "notifications/tools/list_changed", "notifications/shell_session_output"
-    assert heard == {"codex-mcp-client": [changed, own], "mcp": [changed, "notifications/message"]}
+    assert [after[name][0]["method"] for name in names] == ["notifications/tools/list_changed"] * 2
+    assert [("structuredContent" in after[name][1]["result"]) for name in names] == [False, True]
+    assert heard == {"codex-mcp-client": "notifications/shell_session_output", "mcp": "notifications/message"}
     assert refused.status_code == 404
     (kept,) = _kept(home).values()
     assert kept == {

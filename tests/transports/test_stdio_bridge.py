@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,9 @@ def path(tmp_path: Path) -> str:
     folder = tmp_path / "bin"
     folder.mkdir()
     ssh = folder / "ssh"
-    ssh.write_text('#!/bin/sh\n[ "$1" = box ] || exit 255\nshift\nexec sh -c "$*"\n')
+    ssh.write_text(
+        '#!/bin/sh\nwhile [ "$1" = -o ]; do shift 2; done\n[ "$1" = box ] || exit 255\nshift\nexec sh -c "$*"\n'
+    )
     ssh.chmod(0o755)
     return f"{folder}:{Path(COMMAND).parent}:/usr/bin:/bin"
 
@@ -147,6 +150,21 @@ async def test_a_restart_of_the_daemon_is_hardly_noticed(home: Path, path: str) 
 
         await eventually(heard)
         await bridge.__aexit__(None, None, None)
+
+
+async def test_while_the_daemon_is_away_a_call_fails_soon_and_names_the_box(home: Path, path: str) -> None:
+    with running(home) as first:
+        flags = ["--tools-file", str(first.tools_json)]
+        bridge = _client(home, ["mcp-agent", "stdio", "--attach", *flags], path)
+        client = await bridge.__aenter__()
+        await client.open()
+        assert first.cli("stop").returncode == 0
+    async with asyncio.timeout(5):
+        answer = await client.ask("tools/call", name="shell_exec", arguments={"command": "true"})
+    assert answer["error"]["message"] == (
+        f"no daemon is running on {socket.gethostname()}; nothing was done. Start it there with `mcp-agent serve`"
+    )
+    await bridge.__aexit__(None, None, None)
 
 
 async def test_a_call_that_the_daemon_did_not_survive_is_an_error_and_not_made_again(

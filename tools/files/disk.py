@@ -7,10 +7,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import functools
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -127,11 +125,8 @@ def rename_new(source: Path, target: Path) -> None:
 
 def widen_pipe(descriptor: int) -> None:
     """Let a pipe hold more, so that its writer goes on while we are busy with what it has written."""
-    if sys.platform.startswith("linux"):
-        import fcntl
-
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
@@ -193,15 +188,14 @@ def lock(descriptor: int, *, wait: bool = True) -> bool:
 def copy_bytes(source: int, target: int, size: int, start: int = 0) -> int:
     """Copy up to `size` bytes, from `start` on, to where another open file is; how many there were."""
     done = 0
-    if hasattr(os, "copy_file_range"):
-        try:
-            while done < size and (
-                count := os.copy_file_range(source, target, min(size - done, 1 << 30), offset_src=start + done)
-            ):
-                done += count
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF):
-                raise
+    try:
+        while done < size and (
+            count := os.copy_file_range(source, target, min(size - done, 1 << 30), offset_src=start + done)
+        ):
+            done += count
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF):
+            raise
     while done < size and (data := os.pread(source, min(size - done, _COPY_BYTES), start + done)):
         write_all(target, data)
         done += len(data)
@@ -225,11 +219,10 @@ def _copy_status(source: Path, status: os.stat_result, writing: int) -> None:
     own = os.fstat(writing)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
         os.fchown(writing, status.st_uid, status.st_gid)
-    if hasattr(os, "listxattr"):
-        with contextlib.suppress(OSError):
-            for name in os.listxattr(source, follow_symlinks=False):
-                with contextlib.suppress(OSError):
-                    os.setxattr(writing, name, os.getxattr(source, name, follow_symlinks=False))
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(source, follow_symlinks=False):
+            with contextlib.suppress(OSError):
+                os.setxattr(writing, name, os.getxattr(source, name, follow_symlinks=False))
     os.fchmod(writing, stat.S_IMODE(status.st_mode))
 
 
@@ -292,10 +285,7 @@ def overwrite(reading: int, writing: int) -> None:
     os.fsync(writing)
 
 
-@functools.cache
 def _renameat2() -> Callable[..., int] | None:
-    if not sys.platform.startswith("linux"):
-        return None
     import ctypes
 
     try:

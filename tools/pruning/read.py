@@ -22,7 +22,7 @@ from tools.pruning.engine import SourceType
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024
 OutputBytes = Annotated[
     int | None,
-    Field(description="Most bytes, before pruning.", minimum=1024, maximum=MOST_OUTPUT_BYTES, is_size=True),
+    Field(minimum=1024, maximum=MOST_OUTPUT_BYTES, is_size=True),
 ]
 
 _SUFFIXES: dict[SourceType, str] = {

@@ -59,9 +59,9 @@ class Recovered(Result, frozen=True):
 async def recover_text(
     ctx: ToolContext,
     *,
-    prune_id: Annotated[str, Field(description="From a marker, or from the result of pruning.")],
+    prune_id: Annotated[str, Field(description="From a marker or a result.")],
     ranges: Annotated[list[Range], Field(description="Lines as a marker gives them.")],
-    include_line_numbers: Annotated[bool, Field(description="Begin each line with its number and │.")],
+    include_line_numbers: Annotated[bool, Field(description="Number the lines.")],
 ) -> Recovered:
     """Get lines back that pruning dropped, exactly as they were."""
     for index, each in enumerate(ranges):

@@ -5,7 +5,6 @@ It is `rg` on the PATH, else the one that was installed with us, else `grep`.
 
 from __future__ import annotations
 
-import functools
 import os
 import select
 import shutil
@@ -40,9 +39,7 @@ class Engine(Struct, frozen=True):
     origin: Literal["PATH", "installed with mcp-agent", "fallback"]
 
 
-@functools.cache
 def find_engine() -> Engine:
-    """Found once: the PATH does not change while we run."""
     on_path = shutil.which("rg")
     if on_path is not None:
         return Engine("rg", on_path, "PATH")

@@ -7,7 +7,6 @@ and only then send the signal through the pidfd. So we never signal a process th
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -52,7 +51,6 @@ class _Entry(NamedTuple):
         return self.state in "ZX" and self.threads <= 1
 
 
-@functools.cache
 def why_nothing_starts() -> str | None:
     """Why no command can be started on this system; None where they can."""
     try:

@@ -33,10 +33,13 @@ class CommandProgress:
         while (left_s := until - time.monotonic()) > 0:
             if await self._session.wait_for_exit(min(left_s, REPORT_EVERY_S)):
                 return True
-            self._report()
+            self.report()
         return not self._session.is_running
 
-    def _report(self) -> None:
+    def report(self) -> None:
+        """Report what is new, if there is and it is time."""
+        if not self._ctx.wants_progress:
+            return
         now, end = time.monotonic(), self._session.end
         since_s = now - self._reported_at
         if since_s < REPORT_EVERY_S * 0.9 or (end == self._offset and since_s < _QUIET_S):

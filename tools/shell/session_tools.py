@@ -7,17 +7,18 @@ from typing import Annotated
 
 from tools.context import TextRoom, ToolContext
 from tools.kit.errors import InvalidParams, SessionEnded
-from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
+from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, INPUT_ALIASES, SESSION_ALIASES, Field
 from tools.kit.results import Body, Result, ResultFacts, last_line, quantity
 from tools.kit.spec import tool
 from tools.sessions.origin import EndedBy
 from tools.sessions.session import Session
 from tools.shell.shell_exec import check_text, folder_for, reason, sessions
-from tools.shell.waits import compile_pattern, wait_for
+from tools.shell.waits import read_awaited, wait_until
 
-MOST_WAIT_MS = 30_000
 # So long a new session is given to print something.
 _FIRST_OUTPUT_S = 0.3
+# The longest wait, and what is done before and after it.
+_DEADLINE_S = 360
 # So much fits a message, whatever its characters are.
 _MOST_BYTES = 70_000
 # Less is not tried, however little room there is.
@@ -35,10 +36,14 @@ class Started(Result, frozen=True):
     more: bool | None = None
     running: bool = True
     exit_code: int | None = None
+    # What of `wait_for` ended the wait, and how long it could be.
+    came: str | None = None
+    wait_ms: int | None = None
+    _is_late: bool = False
 
     def render(self) -> str:
-        state = f"pid {self.pid}" if self.running else f"ended, exit {self.exit_code}"
-        return f"[session {self.session_id} · {state}{_goes_on(self)}]\n{self.output}".rstrip("\n")
+        facts = [f"pid {self.pid}" if self.running else f"ended, exit {self.exit_code}", *_wait(self)]
+        return f"[session {self.session_id} · {' · '.join(facts)}{_goes_on(self)}]\n{self.output}".rstrip("\n")
 
     def summary(self) -> str:
         how = "" if self.running else f", ended with exit {self.exit_code}"
@@ -64,17 +69,20 @@ class Sent(Result, frozen=True):
     more: bool | None = None
     lost_bytes: int | None = None
     matched: bool | None = None
+    came: str | None = None
     wait_ms: int | None = None
     running: bool | None = None
     exit_code: int | None = None
     signal: str | None = None
     ended_by: EndedBy | None = None
     output_path: str | None = None
+    _is_late: bool = False
 
     def render(self) -> str:
         facts = [f"{quantity(self.bytes_written, 'byte')} written"] if self.bytes_written or self.output is None else []
         if self.running is not None:
             facts.append("running" if self.running else f"exit {self.exit_code}{reason(self.ended_by)}")
+        facts += _wait(self)
         if self.output is None:
             return f"[{' · '.join(facts)}]"
         lost = f", {self.lost_bytes} bytes before it are lost" if self.lost_bytes else ""
@@ -104,6 +112,18 @@ def _goes_on(result: Started | Sent) -> str:
     if result.more:
         return f", more follow: go on with since={result.next_offset} · all of it in {result.output_path}"
     return f" · next since={result.next_offset}" if result.running else ""
+
+
+def _wait(result: Started | Sent) -> list[str]:
+    """What was waited for and has come, or that it has not; nothing where the output or the exit says it."""
+    if result._is_late:
+        return [f"not yet, after {(result.wait_ms or 0) / 1000:g} s"]
+    return [f"{result.came} came"] if result.came else []
+
+
+def _named(came: str | None) -> str | None:
+    """What came, unless other fields say it."""
+    return None if came in ("exit", "until", "pause") else came
 
 
 def _next_call(result: Started | Sent) -> str | None:
@@ -160,6 +180,7 @@ _WHERE_SESSIONS_ARE_LISTED = (
     effect="execute",
     title="Start a session",
     destructive=True,
+    deadline_s=_DEADLINE_S,
     known_as=("start_process", "start_session", "shell_start"),
 )
 async def shell_start_session(
@@ -174,8 +195,12 @@ async def shell_start_session(
     pty: Annotated[bool, Field(description="Give it a terminal.")] = False,
     cols: Annotated[int, Field(minimum=1, maximum=1_000)] = 120,
     rows: Annotated[int, Field(minimum=1, maximum=1_000)] = 40,
+    wait_ms: Annotated[int | None, Field(minimum=0, is_hidden=True)] = None,
+    until: Annotated[str | None, Field(is_hidden=True)] = None,
+    wait_for: Annotated[list[str] | None, Field(is_hidden=True)] = None,
 ) -> Started:
-    """Start a command that keeps running, such as a server, a log or a REPL. Read it with shell_send_input."""
+    """Start a command that keeps running, such as a server, a log or a REPL. Read it with shell_send_input, and wait as
+    there."""
     check_text("command", command)
     ctx.check_command(command)
     for name, value in (env or {}).items():
@@ -183,15 +208,18 @@ async def shell_start_session(
         if not name or "=" in name:
             issue = {"path": f"arguments.env.{name}", "code": "invalid_string", "message": "invalid_string"}
             raise InvalidParams(f"{name!r} cannot be the name of an environment variable", issues=[issue])
+    folder = folder_for(ctx, cwd)
+    awaited = read_awaited(ctx, folder, until, wait_for)
     session = sessions(ctx).start(
         command,
-        folder_for(ctx, cwd),
+        folder,
         origin=ctx.origin,
         environment=env,
         terminal=(cols, rows) if pty else None,
         reads_stderr=capture_stderr,
     )
-    await wait_for(session, _FIRST_OUTPUT_S)
+    limit_ms = ctx.most_wait_ms if wait_ms is None else min(wait_ms, ctx.most_wait_ms)
+    came = await wait_until(ctx, session, limit_ms / 1000 if awaited or wait_ms else _FIRST_OUTPUT_S, awaited)
     text, _, end = _read(session, 0, ctx.text_room)
     session.set_read_position(ctx.origin, end)
     session.first_shown = end
@@ -204,6 +232,9 @@ async def shell_start_session(
         more=True if end < session.end else None,
         running=session.is_running,
         exit_code=session.exit_code,
+        came=_named(came),
+        wait_ms=limit_ms if awaited or wait_ms else None,
+        _is_late=bool(awaited) and came is None,
     )
 
 
@@ -212,6 +243,7 @@ async def shell_start_session(
     effect="execute",
     title="Send input, read output",
     focus="allowed",
+    deadline_s=_DEADLINE_S,
     known_as=(
         "read_output",
         "send_input",
@@ -229,27 +261,32 @@ async def shell_start_session(
 async def shell_send_input(
     ctx: ToolContext,
     *,
-    session_id: Annotated[str, Field(audited=True, aliases=("id", "session"))],
+    session_id: Annotated[str, Field(audited=True, aliases=SESSION_ALIASES)],
     input: Annotated[
         str,
         Field(
             description=r"Text for stdin, with its \n; may be empty. On a pty \u0003 is Ctrl-C.",
-            aliases=("text", "data", "chars", "keys"),
+            aliases=INPUT_ALIASES,
         ),
     ],
     wait_ms: Annotated[
-        int | None, Field(description="Wait so long (at most 30000) for output, a pause in it, or the exit.", minimum=0)
+        int | None, Field(description="Wait at most so long for output and a pause in it, or the exit.", minimum=0)
     ] = None,
-    until: Annotated[str | None, Field(description="Wait for this regex in the output instead of a pause.")] = None,
+    until: Annotated[str | None, Field(description="Wait for this regex in it instead of a pause.")] = None,
+    wait_for: Annotated[
+        list[str] | None,
+        Field(description='Or for any of "exit", "port:80", "file:PATH", "quiet:5" (s), "session:ID".'),
+    ] = None,
     since: Annotated[
         int | None, Field(description="Offset to read from; negative from the end. Default: what is new to you.")
     ] = None,
     eof: Annotated[bool, Field(description="Close stdin after it.")] = False,
+    max_output_bytes: Annotated[int, Field(minimum=256, is_hidden=True)] = _MOST_BYTES,
 ) -> Sent:
     """Write to a session's stdin and, with wait_ms, return what it printed. Empty input only reads, also after the
     end."""
     session = sessions(ctx).find(session_id)
-    pattern = None if until is None else compile_pattern(until)
+    awaited = read_awaited(ctx, session.cwd, until, wait_for)
     if input and not session.takes_input:
         ended = f"ended with exit code {session.exit_code}{reason(session.ended_by)}"
         how = ended if not session.is_running else "has closed its stdin"
@@ -266,20 +303,21 @@ async def shell_send_input(
     if eof:
         session.close_input()
     if wait_ms is None:
-        if input or eof:
+        if (input or eof) and not awaited:
             return Sent(session_id=session_id, bytes_written=written)
-        wait_ms = MOST_WAIT_MS if until else 0
-    wait_ms = min(wait_ms, MOST_WAIT_MS)
-    matched = await wait_for(
+        wait_ms = ctx.most_wait_ms if awaited else 0
+    wait_ms = min(wait_ms, ctx.most_wait_ms)
+    came = await wait_until(
+        ctx,
         session,
         wait_ms / 1000,
+        awaited,
         new_from=new_from,
         # What the caller waits for may have been in the output that it was given at the start.
         search_from=0 if is_first else offset,
-        pattern=pattern,
         typed=typed,
     )
-    text, begins, end = _read(session, offset, ctx.text_room)
+    text, begins, end = _read(session, offset, ctx.text_room, max_output_bytes)
     session.set_read_position(ctx.origin, end)
     has_more = end < session.end
     return Sent(
@@ -291,8 +329,10 @@ async def shell_send_input(
         more=True if has_more else None,
         output_path=session.output_path if has_more else None,
         lost_bytes=begins - offset or None,
-        matched=matched,
+        matched=None if until is None else came == "until",
+        came=_named(came),
         wait_ms=wait_ms,
+        _is_late=bool(awaited) and came is None,
         running=session.is_running,
         exit_code=session.exit_code,
         signal=session.signal,
@@ -319,7 +359,7 @@ async def shell_send_input(
 async def shell_stop_session(
     ctx: ToolContext,
     *,
-    session_id: Annotated[str, Field(audited=True, aliases=("id", "session"))],
+    session_id: Annotated[str, Field(audited=True, aliases=SESSION_ALIASES)],
     signal: Annotated[str, Field(description="Signal by name or number.", audited=True, takes_numbers=True)] = "TERM",
 ) -> Stopped:
     """End a session and every process it started; after five seconds they are killed."""
@@ -339,9 +379,9 @@ async def shell_stop_session(
     )
 
 
-def _read(session: Session, offset: int, room: TextRoom | None) -> tuple[str, int, int]:
+def _read(session: Session, offset: int, room: TextRoom | None, most_bytes: int = _MOST_BYTES) -> tuple[str, int, int]:
     """As much output as the result has room for: the read position must not move past what is sent."""
-    most = min(room.most_bytes if room else _MOST_BYTES, _MOST_BYTES)
+    most = min(room.most_bytes if room else _MOST_BYTES, _MOST_BYTES, most_bytes)
     while True:
         text, begins, end = session.text(offset, most)
         if room is None or most <= _LEAST_BYTES or room.holds(text):

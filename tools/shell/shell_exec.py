@@ -63,7 +63,7 @@ class Executed(Result, frozen=True):
     def render(self) -> str:
         facts = [f"exit {self.exit_code}"]
         if self.running:
-            facts = [f"still running as session {self.session_id}: shell_send_input since={self.next_offset}"]
+            facts = [still_running(self.session_id, self.next_offset)]
         elif self.timed_out:
             facts = ["timed out, ended"]
         elif self.signal:
@@ -152,7 +152,7 @@ async def shell_exec(
     ],
     cwd: Annotated[str | None, Field.of_path("Folder to run it in.", CWD_ALIASES)] = None,
     timeout_seconds: Annotated[
-        float | None, Field(description="End it after so long (600; as a session, an hour).", minimum=0.01)
+        float | None, Field(description="End it then (600; as a session, an hour).", minimum=0.01)
     ] = None,
     capture_stderr: bool = True,
     yield_ms: Annotated[
@@ -225,6 +225,11 @@ def _amount(stdout: str, stderr: str, missing_bytes: int) -> str:
         # The number of lines in what was left out is not known.
         return f"{size / 1_000_000:.1f} MB"
     return quantity(line_count(stdout) + line_count(stderr), "line") if size else "no output"
+
+
+def still_running(session_id: str | None, next_offset: int | None) -> str:
+    """How to wait for the end of a command that became a session, in one call."""
+    return f'still running as session {session_id}: wait with shell_send_input wait_for=["exit"] since={next_offset}'
 
 
 def reason(ended_by: EndedBy | None) -> str:

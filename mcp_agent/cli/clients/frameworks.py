@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mcp_agent.cli.clients.known_clients import find_client
-from mcp_agent.cli.clients.reach import Http
+from mcp_agent.cli.clients.reach import Http, Reach, Stdio
+from registry.user_error import UsageError
 
 # In Python; a program is sent text only where it asks for it.
 _HEADERS = '{"Authorization": f"Bearer {token}", "X-MCP-Agent-Form": "text"}'
@@ -19,7 +20,21 @@ def _token(reach: Http) -> str:
     return f"token = Path({json.dumps(str(reach.token_file))}).read_text().strip()"
 
 
-def _claude_agent_sdk(name: str, reach: Http) -> str:
+def _command(reach: Stdio) -> str:
+    """The start of a server, in Python. A program is sent text only where the server is told so."""
+    return json.dumps({"command": reach.command, "args": [*reach.arguments, "--form", "text"]})
+
+
+def _claude_agent_sdk(name: str, reach: Reach) -> str:
+    if isinstance(reach, Stdio):
+        return f"""\
+from claude_agent_sdk import ClaudeAgentOptions
+
+options = ClaudeAgentOptions(
+    mcp_servers={{{json.dumps(name)}: {_command(reach)}}},
+    allowed_tools=[{json.dumps(f"mcp__{name}__*")}],
+)
+"""
     return f"""\
 from pathlib import Path
 
@@ -39,7 +54,7 @@ options = ClaudeAgentOptions(
 """
 
 
-def _codex_exec(name: str, reach: Http) -> str:
+def _codex_exec(name: str, reach: Reach) -> str:
     codex = find_client("codex")
     assert codex is not None, "it is one of those that we know"
     entry = reach.entry(codex)
@@ -47,7 +62,14 @@ def _codex_exec(name: str, reach: Http) -> str:
     return " \\\n  ".join(["codex exec", *(f"--config {shlex.quote(each)}" for each in settings), '"$PROMPT"']) + "\n"
 
 
-def _langchain(name: str, reach: Http) -> str:
+def _langchain(name: str, reach: Reach) -> str:
+    if isinstance(reach, Stdio):
+        return f"""\
+from langchain_mcp_adapters.client import MultiServerMCPClient
+
+client = MultiServerMCPClient({{{json.dumps(name)}: {{"transport": "stdio", **{_command(reach)}}}}})
+# In a coroutine: tools = await client.get_tools()
+"""
     return f"""\
 from pathlib import Path
 
@@ -67,7 +89,19 @@ client = MultiServerMCPClient(
 """
 
 
-def _openai_agents(name: str, reach: Http) -> str:
+def _openai_agents(name: str, reach: Reach) -> str:
+    if isinstance(reach, Stdio):
+        return f"""\
+from agents.mcp import MCPServerStdio
+
+server = MCPServerStdio(
+    name={json.dumps(name)},
+    params={_command(reach)},
+    # It gives a call five seconds unless told otherwise.
+    client_session_timeout_seconds=120,
+)
+# In a coroutine: async with server: agent = Agent(name="…", mcp_servers=[server])
+"""
     return f"""\
 from pathlib import Path
 
@@ -88,7 +122,19 @@ server = MCPServerStreamableHttp(
 """
 
 
-def _pydantic_ai(name: str, reach: Http) -> str:
+def _pydantic_ai(name: str, reach: Reach) -> str:
+    if isinstance(reach, Stdio):
+        return f"""\
+from mcp import StdioServerParameters
+from pydantic_ai.mcp import MCPToolset
+
+server = MCPToolset(
+    StdioServerParameters(**{_command(reach)}),
+    id={json.dumps(name)},
+    read_timeout=120,
+)
+# agent = Agent("…", toolsets=[server])
+"""
     return f"""\
 from pathlib import Path
 
@@ -105,7 +151,7 @@ server = MCPToolset(
 """
 
 
-def _runner(name: str, reach: Http) -> str:
+def _runner(name: str, reach: Reach) -> str:
     """The pruner of a runner, which starts it for the folder that its agent works in."""
     from mcp_agent.programs.pruner.runner import SERVER_NAME, is_enabled, pruner_server
 
@@ -115,7 +161,9 @@ def _runner(name: str, reach: Http) -> str:
     return json.dumps({SERVER_NAME: server.as_object()}, indent=2) + "\n"
 
 
-def _open_webui(name: str, reach: Http) -> str:
+def _open_webui(name: str, reach: Reach) -> str:
+    if isinstance(reach, Stdio):
+        raise UsageError("Open WebUI reaches a server by its URL alone: use --url, or run it where the daemon is")
     connection = {
         "type": "mcp",
         "url": reach.url,
@@ -134,7 +182,7 @@ def _open_webui(name: str, reach: Http) -> str:
 
 
 OPEN_WEBUI = "open-webui"
-PRINTED: Mapping[str, Callable[[str, Http], str]] = {
+PRINTED: Mapping[str, Callable[[str, Reach], str]] = {
     OPEN_WEBUI: _open_webui,
     "claude-agent-sdk": _claude_agent_sdk,
     "codex-exec": _codex_exec,

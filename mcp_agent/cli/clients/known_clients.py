@@ -43,6 +43,9 @@ class Client(Struct, frozen=True):
         "asks before each tool, unless its settings say otherwise", instead="see its settings"
     )
     aliases: tuple[str, ...] = ()
+    # It takes a token from a variable of the environment alone, which nobody has set at the first start: on this
+    # machine it reaches the daemon through a bridge that it starts.
+    attaches: bool = False
     format: Format = "json"
     # Its file below the folder of a project.
     project_file: str | None = None
@@ -158,6 +161,7 @@ CLIENTS: tuple[Client, ...] = (
         moved_by=("COPILOT_HOME", "mcp-config.json"),
         keys=("mcpServers",),
         secret="variable",
+        attaches=True,
         http=lambda url, variable: {
             "type": "http",
             "url": url,
@@ -232,6 +236,7 @@ CLIENTS: tuple[Client, ...] = (
         project_file=".vscode/mcp.json",
         keys=("servers",),
         secret="variable",
+        attaches=True,
         http=lambda url, variable: {"type": "http", "url": url, "headers": _bearer(f"${{env:{variable}}}")},
         stdio=lambda command, arguments: {
             "type": "stdio",

@@ -51,14 +51,15 @@ class Stdio(Struct, frozen=True):
 Reach = Http | Stdio
 
 
-def local_stdio(config: Config, profile: str | None, *, is_shared: bool = False) -> Stdio:
-    """A server of its own for the client. In a file that is shared, the program has its bare name where the PATH leads
-    to it: on other machines it is elsewhere.
+def local_stdio(config: Config, profile: str | None, *, is_shared: bool = False, attaches: bool = False) -> Stdio:
+    """A server of its own for the client, or a bridge to the daemon where it `attaches`. In a file that is shared, the
+    program has its bare name where the PATH leads to it: on other machines it is elsewhere.
     """
     chosen = () if profile is None else ("--profile", profile)
+    starts = ("stdio", "--attach") if attaches else ("stdio",)
     found = shutil.which(_PROGRAM)
     is_on_path = found is not None and os.path.realpath(found) == os.path.realpath(program())
-    return Stdio(_PROGRAM if is_shared and is_on_path else program(), ("stdio", *place_flags(config), *chosen))
+    return Stdio(_PROGRAM if is_shared and is_on_path else program(), (*starts, *place_flags(config), *chosen))
 
 
 def by_ssh(host: str, profile: str | None) -> Stdio:

@@ -16,10 +16,11 @@ from mcp_agent.cli.commands.running import start_in_background
 from mcp_agent.config import Config
 from mcp_agent.process.logs import logging_to, standard_error
 from mcp_agent.transports.stdio_bridge import Address, run_bridge
+from registry.profiles import Form
 from registry.user_error import UserError
 
 
-def attach(config: Config) -> bool:
+def attach(config: Config, form: Form) -> bool:
     """Serve the client through the running daemon. False if there is none and none can be started."""
     if (url := daemon_client.address(config)) is not None:
         _say(f"attached to the daemon at {url}")
@@ -34,7 +35,7 @@ def attach(config: Config) -> bool:
         return None if daemon is None else Address(f"{daemon.reachable_url}/mcp{profile}", daemon.token)
 
     with logging_to(standard_error(), config.log_level):
-        asyncio.run(run_bridge(find))
+        asyncio.run(run_bridge(find, form))
     return True
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mcp_agent.cli.clients import frameworks, own_tokens, reach
+from mcp_agent.cli.clients import frameworks, own_tokens, reach, ssh_check
 from mcp_agent.cli.clients.approval import APPROVALS
 from mcp_agent.cli.clients.config_file import Change, ConfigEntry, short_path
 from mcp_agent.cli.clients.known_clients import CLIENTS, VARIABLE, Client, client_names, find_client
@@ -86,6 +86,8 @@ def connect(options: Namespace) -> CommandReply:
     if options.print or any(map(_is_printed, options.clients)):
         return _print(options.clients, wanted)
     chosen = _chosen(options.clients, wanted)
+    if wanted.ssh is not None and not wanted.is_dry and chosen:
+        print(f"✓ {ssh_check.check_box(wanted.ssh)}")
     _print_cost(chosen, wanted)
     return _change(options, chosen, wanted, _plan, _connect)
 
@@ -302,15 +304,9 @@ def _print(names: list[str], wanted: ConnectOptions) -> CommandReply:
     for name in names:
         if _is_printed(name):
             is_web = name == frameworks.OPEN_WEBUI
-            how = wanted.http(name, wanted.profile, needs_token=is_web)
+            how = wanted.framework_reach(name, needs_token=is_web)
             printed[name] = frameworks.PRINTED[name](wanted.name, how)
-            advice = (
-                "Import this file at Settings → Admin → Tools → Integrations → External Tool Servers → + → Import. "
-                "It is for the admin alone until you share it.\n"
-                "For files, live commands and a shell beside the chat, add Open Terminal there: URL "
-                f"{how.url.removesuffix('/mcp')}/open-terminal, with the same key."
-            )
-            advice = advice if is_web else ""
+            advice = _open_webui_advice(how) if is_web and isinstance(how, Http) else ""
         else:
             client = _find(name)
             place = wanted.place(client)
@@ -321,6 +317,15 @@ def _print(names: list[str], wanted: ConnectOptions) -> CommandReply:
         if advice:
             print(advice, file=sys.stderr)
     return CommandReply(printed)
+
+
+def _open_webui_advice(how: Http) -> str:
+    return (
+        "Import this file at Settings → Admin → Tools → Integrations → External Tool Servers → + → Import. "
+        "It is for the admin alone until you share it.\n"
+        "For files, live commands and a shell beside the chat, add Open Terminal there: URL "
+        f"{how.url.removesuffix('/mcp')}/open-terminal, with the same key."
+    )
 
 
 def _print_cost(clients: list[Client], wanted: ConnectOptions) -> None:

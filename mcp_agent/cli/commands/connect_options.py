@@ -12,7 +12,7 @@ from mcp_agent.cli.clients import own_tokens, reach
 from mcp_agent.cli.clients.approval import Approve
 from mcp_agent.cli.clients.config_file import ConfigEntry
 from mcp_agent.cli.clients.known_clients import Client
-from mcp_agent.cli.clients.reach import Http, Reach
+from mcp_agent.cli.clients.reach import Http, Reach, Stdio
 from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.policy_change import read_registry
 from mcp_agent.cli.commands.token import put_into_force
@@ -74,11 +74,21 @@ class ConnectOptions(Struct, frozen=True):
     def reach(self, client: Client) -> Reach:
         """How this client is to reach the daemon; with a token of its own where it needs one. Raises UserError."""
         profile = self.profile or client.profile
+        attaches = client.attaches and self.url is None
+        how = self._pipe(profile, attaches=attaches, is_shared=self.project(client) is not None)
+        return how or self.http(client.id, profile, needs_token=client.secret == "literal")
+
+    def framework_reach(self, name: str, *, needs_token: bool) -> Reach:
+        """The same for a framework. Raises UserError."""
+        return self._pipe(self.profile) or self.http(name, self.profile, needs_token=needs_token)
+
+    def _pipe(self, profile: str | None, *, attaches: bool = False, is_shared: bool = False) -> Stdio | None:
+        """The program that the client starts, where that is how it reaches the daemon."""
         if self.ssh is not None:
             return reach.by_ssh(self.ssh, profile)
-        if self.is_stdio:
-            return reach.local_stdio(self.config, profile, is_shared=self.project(client) is not None)
-        return self.http(client.id, profile, needs_token=client.secret == "literal")
+        if self.is_stdio or attaches:
+            return reach.local_stdio(self.config, profile, is_shared=is_shared, attaches=not self.is_stdio)
+        return None
 
     def http(self, client: str, profile: str | None, *, needs_token: bool) -> Http:
         config = self.config

@@ -26,12 +26,14 @@ from mcp_agent.cli.commands import daemon_client
 from mcp_agent.cli.commands.recent_activity import ADVICE, DOCTOR, refusals, seen_clients
 from mcp_agent.cli.declaration import TOKENS, CommandReply, argument, command
 from mcp_agent.config import Config, load, unknown_variables
+from mcp_agent.process.extras import missing_extra
 from mcp_agent.process.printing import Style, one_line, paint, progress, write_painted
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.addresses import reachable_url
 from mcp_agent.security.state_folder import mode_if_exposed
 from registry.user_error import UsageError
 from tools.files import disk
+from tools.kit.results import quantity
 
 _TIMEOUT_S = 10.0
 # One client gives `tools/list` ten seconds; another gives a server three.
@@ -169,6 +171,7 @@ def _findings(config: Config, target: _Target) -> Iterator[Finding]:
     if target.host in ("127.0.0.1", "localhost", "::1"):
         if is_reached:
             yield from _check_folders(config)
+            yield from _check_extras(config)
         yield from _recent_activity(config)
 
 
@@ -334,6 +337,12 @@ def _check_state(target: _Target) -> Iterator[Finding]:
     if engine is not None:
         slow = "install ripgrep: searches will be many times faster" if engine == "grep" else None
         yield Finding("search", f"files are searched with {engine}", slow)
+    for name, mount in health.get("mounts", {}).items():
+        if mount["state"] == "failed":
+            advice = f"see what it printed with `mcp-agent mount list`; then: mcp-agent mount restart {name}"
+            yield Finding("mount", f"{name} does not run: {mount.get('problem')}", advice)
+        else:
+            yield Finding("mount", f"{name} is {mount['state']}, {quantity(mount['tools'], 'tool')}")
 
 
 def _check_clock(target: _Target) -> Iterator[Finding]:
@@ -356,6 +365,16 @@ def _check_folders(config: Config) -> Iterator[Finding]:
             yield Finding("files", f"others can access {path} ({mode:04o})", f"run: chmod {private:o} {path}")
         elif path.exists():
             yield Finding("files", f"{path} is closed to others")
+
+
+def _check_extras(config: Config) -> Iterator[Finding]:
+    """What of this installation is left out that somebody may miss."""
+    install = missing_extra("images", "PIL")
+    if install is not None:
+        yield Finding("images", "images that are too large for a message are not scaled down", install, is_note=True)
+    install = missing_extra("fleet", "nats") if config.fleet else None
+    if install is not None:
+        yield Finding("fleet", f"the fleet at {config.fleet} cannot be joined", install)
 
 
 def _print(finding: Finding) -> None:

@@ -8,6 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from mcp_agent.config import Config, load
+
 _NAME = "mcp-agent"
 
 
@@ -18,6 +20,16 @@ def own_command() -> str:
     if own is None:
         return f"{shlex.quote(sys.executable)} -m mcp_agent"
     return _NAME if found is not None and os.path.realpath(found) == os.path.realpath(own) else shlex.quote(str(own))
+
+
+def reaching_flags(config: Config) -> str:
+    """The flags that another terminal needs to reach a daemon with these settings, with a space before; often none.
+
+    Its state folder says where it listens. A variable of our own environment is not set there.
+    """
+    if config.state_dir.absolute() == load({}, {}).state_dir.absolute():
+        return ""
+    return f" --state-dir {shlex.quote(str(config.state_dir.absolute()))}"
 
 
 def own_program() -> Path | None:

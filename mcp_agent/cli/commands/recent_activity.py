@@ -87,7 +87,7 @@ def seen_clients(audit_dir: Path) -> list[SeenClient]:
         key = (name, str(line.get("client")))
         client = seen.setdefault(key, SeenClient(name, key[1]))
         client.transport = str(line.get("transport", client.transport))
-        client.form = str(line.get("form", client.form))
+        client.form = str(line.get("form") or client.form)
         client.last_seen = datetime.fromisoformat(line["ts"]).timestamp()
         if is_call:
             client.calls += 1

@@ -22,6 +22,7 @@ from mcp_agent.process import runtime_file
 from mcp_agent.process.logs import JsonLines, event, logging_to, standard_error
 from mcp_agent.process.memory import limit_arenas
 from mcp_agent.security import addresses, auth_tokens, state_folder
+from registry.profiles import FORMS
 from registry.user_error import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def serve_daemon(
 @command(
     "stdio",
     argument("--attach", action="store_true", help="be a bridge to the running daemon; start one if none is running"),
+    argument("--form", choices=FORMS, default="auto", help="format of results (default: auto, by the client's name)"),
     settings=COMMON,
     examples=("mcp-agent stdio --profile lean", "ssh devbox mcp-agent stdio --attach"),
     streams=True,
@@ -152,7 +154,7 @@ def stdio(options: Namespace) -> int:
     if options.attach:
         from mcp_agent.cli.commands.attach import attach
 
-        if attach(config):
+        if attach(config, options.form):
             os._exit(0)
         print("mcp-agent: serving this client alone; its sessions end with it", file=sys.stderr)
     daemon = compose(config, options)
@@ -163,7 +165,7 @@ def stdio(options: Namespace) -> int:
         _warn(config)
         daemon.note_start()
         try:
-            asyncio.run(serve_stdio(daemon))
+            asyncio.run(serve_stdio(daemon, options.form))
         finally:
             daemon.close()
     os._exit(0)

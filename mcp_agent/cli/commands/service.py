@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import subprocess
@@ -49,12 +50,18 @@ def install(options: Namespace) -> CommandReply:
     running = running_daemon(config.runtime_file)
     if running is not None and is_new:
         raise UserError(f"a daemon runs already ({running.url}); end it first: mcp-agent stop")
+    _check_user_bus()
+    before = None if is_new else path.read_bytes()
     path.parent.mkdir(parents=True, exist_ok=True)
-    disk.replace_file(path, unit(options).encode())
-    path.chmod(0o644)
-    _systemctl("daemon-reload")
-    _systemctl("enable", _NAME)
-    _systemctl("restart", _NAME)
+    try:
+        disk.replace_file(path, unit(options).encode())
+        path.chmod(0o644)
+        _systemctl("daemon-reload")
+        _systemctl("enable", _NAME)
+        _systemctl("restart", _NAME)
+    except UserError:
+        _put_back(path, before)
+        raise
     with progress("waiting for the daemon"):
         daemon = _wait_for_daemon(config)
     print(f"{path} is {'installed' if is_new else 'replaced'}; the daemon runs at {daemon.url}/mcp")
@@ -100,6 +107,16 @@ def uninstall(options: Namespace) -> CommandReply:
     remove_unit(path)
     print(f"{path} is removed, and its daemon has stopped; tokens and settings stay in {config.state_dir}")
     return CommandReply({"unit": str(path), "removed": True})
+
+
+def _put_back(path: Path, before: bytes | None) -> None:
+    """After a failure, have the unit as it was: none, or the one before."""
+    if before is None:
+        _run("disable", _NAME)
+        path.unlink(missing_ok=True)
+    else:
+        disk.replace_file(path, before)
+    _run("daemon-reload")
 
 
 def remove_unit(path: Path) -> None:
@@ -173,6 +190,21 @@ def unit_path() -> Path:
 def _check_systemd() -> None:
     if shutil.which("systemctl") is None:
         raise UserError("there is no systemctl here; start `mcp-agent serve` with the service manager of this machine")
+
+
+def _check_user_bus() -> None:
+    """Raise UserError, with what to do, where no systemd of the user can be asked."""
+    done = _run("show-environment")
+    if done.returncode == 0:
+        return
+    user = getpass.getuser()
+    raise UserError(
+        f"systemd of the user {user} does not answer: {(done.stderr or done.stdout).strip() or 'no reason given'}\n"
+        f"It runs where {user} has logged in, not behind su or sudo. Do one of these:\n"
+        f"  log in as {user}, on the machine or by ssh, and try again\n"
+        f"  sudo loginctl enable-linger {user}, then with XDG_RUNTIME_DIR=/run/user/{os.getuid()} try again\n"
+        "  where there is no systemd, as in a container: have its own manager run `mcp-agent serve`"
+    )
 
 
 def _systemctl(*arguments: str) -> None:

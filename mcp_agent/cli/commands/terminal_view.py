@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from mcp_agent import __version__
 from mcp_agent.cli.clients.known_clients import CLIENTS
 from mcp_agent.cli.commands.audit import render_event
-from mcp_agent.cli.commands.own_command import own_command
+from mcp_agent.cli.commands.own_command import own_command, reaching_flags
 from mcp_agent.config import Config
 from mcp_agent.process.logs import TerminalText, event
 from mcp_agent.process.printing import Style, paint, write_painted
@@ -47,19 +47,19 @@ def print_banner(config: Config, url: str, hosts: Sequence[str], new_token: str 
     scheme, _, rest = url.partition("://")
     port = rest.rpartition(":")[2]
     urls = [f"{scheme}://{addresses.in_url(host)}:{port}/mcp" for host in hosts]
-    command = own_command()
+    command, flags = own_command(), reaching_flags(config)
     kept = f"in {config.token_file}" if is_from_file else f"taken from {VARIABLE}"
-    show = f"{command} token show" if is_from_file else f"echo ${VARIABLE}"
+    show = f"{command} token show{flags}" if is_from_file else f"echo ${VARIABLE}"
     key = [new_token, f"new, kept {kept}"] if new_token else [f"{kept}; to see it: {show}"]
     facts = [*_label("URL", urls), *_label("key", key), *_label("tools", [str(config.tools_file)])]
-    facts += _label("page", [f"{command} open"])
+    facts += _label("page", [urls[0].removesuffix("mcp"), f"to log in: {command} open{flags}"])
     lines = [
         "",
         f"  {paint(f'mcp-agent {__version__} is ready', 'bold', sys.stdout)}",
         "",
         *facts,
         "",
-        *_ways_to_connect(command),
+        *_ways_to_connect(command, flags),
         "",
     ]
     if not addresses.is_loopback(config.host) and config.tls_cert is None:
@@ -77,8 +77,8 @@ def _label(label: str, values: Sequence[str]) -> list[str]:
     ]
 
 
-def _ways_to_connect(command: str) -> list[str]:
-    """The one command for each client, and what to do if it does not work."""
+def _ways_to_connect(command: str, flags: str) -> list[str]:
+    """The one command for each client, and what to do if it does not work. `flags` lead to this daemon."""
     first, *others = (client.id for client in CLIENTS)
     rows = [
         ("connect", "finds the clients of this machine, and asks"),
@@ -87,6 +87,7 @@ def _ways_to_connect(command: str) -> list[str]:
         ("call fs_list path=.", "a call from here, to see that it works"),
         ("doctor", "why a client does not connect"),
     ]
+    rows = [(words + flags, what) for words, what in rows]
     width = max(len(words) for words, _ in rows)
     lines = ["  In another terminal:"]
     for words, what in rows:

@@ -26,6 +26,7 @@ from mcp_agent.security.auth_tokens import ListedToken, Tokens
 from mcp_agent.security.grants import Grants
 from mcp_agent.storage.audit_log import note_command
 from mcp_agent.transports.loopback_client import folder_headers
+from registry.profiles import FORMS
 from registry.user_error import UsageError, UserError
 from tools.sessions import process_tree
 
@@ -42,7 +43,7 @@ def _name(help: str, **details: Any) -> Argument:
     argument("name", metavar="NAME", help="a name for the client"),
     argument(
         "--form",
-        choices=("auto", "json", "text"),
+        choices=FORMS,
         default="auto",
         help="format of its results (default: auto, chosen by the name of the client)",
     ),

@@ -147,7 +147,10 @@ class CodingClient:
         ssh.parent.mkdir()
         command_line = f'"$* --config {self.daemon.tools_json}"'
         path = f"{Path(COMMAND).parent}:$PATH"
-        ssh.write_text(f'#!/bin/sh\n[ "$1" = box ] || exit 255\nshift\nPATH={path}\nexec sh -c {command_line}\n')
+        options = 'while [ "$1" = -o ]; do shift 2; done'
+        ssh.write_text(
+            f'#!/bin/sh\n{options}\n[ "$1" = box ] || exit 255\nshift\nPATH={path}\nexec sh -c {command_line}\n'
+        )
         ssh.chmod(0o755)
         done = command(
             self.home, "connect", self.name, "--ssh", "box", *self._launch.connect, PATH=f"{ssh.parent}:/usr/bin:/bin"
@@ -194,7 +197,6 @@ class CodingClient:
     def _started(self, flags: tuple[str, ...]) -> Iterator[subprocess.Popen[bytes]]:
         variables = {
             "PATH": node.environment()["PATH"],
-            "DEVBOX_TOKEN": self.daemon.token,
             "NO_COLOR": "1",
             **self._launch.variables,
         }

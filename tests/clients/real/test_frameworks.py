@@ -38,9 +38,10 @@ async def use():
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("flags", [(), ("--stdio",)], ids=["http", "stdio"])
 @pytest.mark.parametrize("name", _USES)
-def test_it_lists_the_tools_and_waits_for_a_call(shared_daemon: Daemon, name: str) -> None:
-    printed = shared_daemon.cli("connect", name, "--print").stdout
+def test_it_lists_the_tools_and_waits_for_a_call(shared_daemon: Daemon, name: str, flags: tuple[str, ...]) -> None:
+    printed = shared_daemon.cli("connect", name, "--print", *flags).stdout
     script = f"{printed}\n{_USES[name]}\nimport asyncio\nprint(*asyncio.run(use()))"
     done = subprocess.run([frameworks(), "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

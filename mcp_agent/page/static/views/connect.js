@@ -206,7 +206,6 @@ function byHand(one) {
 }
 
 function tokenHint(one) {
-  if (one.variable) return h("p", { class: "hint" }, `The token is taken from the variable ${one.variable}.`);
   if (!one.text.includes("<token>")) return undefined;
   return h("p", { class: "hint" }, "Create a token below, and put it in the place of <token>.");
 }
