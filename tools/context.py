@@ -99,6 +99,7 @@ class Pruner(Protocol):
         max_prune_ratio: float | None,
         min_keep_lines: int,
         timeout_s: float,
+        collapses: bool = False,
     ) -> Selection:
         """The lines that the built-in engine keeps. Raises GaveUp at the timeout, RuntimeError if the engine fails."""
 
