@@ -58,7 +58,7 @@ class CrashRecord:
         self._is_failing = False
 
     def open(self) -> None:
-        """Create the folder and write into it which process owns it. Does nothing while both are there."""
+        """Create the folder and write into it which process owns it. Does nothing while both exist."""
         owner = self.folder / "owner.json"
         if self._file is not None and os.path.exists(owner):  # noqa: PTH110 - half the time, before every command
             return
@@ -164,7 +164,7 @@ def _owner_facts() -> bytes:
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether its daemon still runs. A zombie does not: whoever started the daemon may never reap it."""
+    """Whether its daemon still runs. A zombie does not: the parent of the daemon may never reap it."""
     owner = _owner(folder)
     if owner is None or owner.machine != _boot_id() or owner.started is None:
         return False

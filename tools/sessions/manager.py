@@ -65,7 +65,7 @@ class SessionManager:
         self._secret = secret
         self._record = record
         self._sessions: dict[str, Session] = {}
-        # Ended sessions that can still be read, oldest first; also commands of calls whose result names their file.
+        # Ended sessions that can still be read, oldest first. Also commands whose result names their output file.
         self._finished: dict[Session, None] = {}
         self._calls: set[Session] = set()
         # There from the first process on.

@@ -110,7 +110,7 @@ class OutputLog:
 
     @property
     def kept_from(self) -> int:
-        """The start of what is stored after the head; 0 while nothing is freed."""
+        """The start of the stored output after the head; 0 while nothing is freed."""
         return self._lost_to
 
     @property
@@ -135,7 +135,7 @@ class OutputLog:
             self._drop_pieces()
 
     def start_spool(self) -> None:
-        """Store the output in a file, including what there is already. If no file can be created, memory must do."""
+        """Store the output in a file, including earlier output. If no file can be created, memory is used."""
         if self.spool is not None or self._has_no_file:
             return
         try:

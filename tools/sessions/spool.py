@@ -99,7 +99,7 @@ class Spool:
         return starts[0] if starts else 0
 
     def free(self, to: int) -> None:
-        """Free what lies between the head and `to`, in whole blocks or whole segments."""
+        """Free the output between the head and `to`, in whole blocks or whole segments."""
         if self._segment_bytes is not None:
             self._drop_segments(to)
             return
