@@ -19,7 +19,7 @@ from tools.pruning.engine.features import (
 from tools.pruning.engine.log_lines import read_log
 from tools.pruning.engine.question import Question, read_question
 from tools.pruning.engine.render import DroppedBlock, DropReason, GaveUp, Selection, SourceType
-from tools.pruning.engine.reports import Report, describe, mark_lines
+from tools.pruning.engine.reports import LogReport, describe, mark_lines
 from tools.pruning.engine.structure import (
     Structure,
     code_blocks,
@@ -79,7 +79,7 @@ class ParsedText(Struct, frozen=True):
     unit: Ints
     features: Floats
     protected: Bools
-    reports: tuple[Report, ...]
+    reports: tuple[LogReport, ...]
     collapsed: Bools
     tells: Bools
     weighs_headers: bool
@@ -190,7 +190,7 @@ def _parse(text: str, source_type: SourceType | None, is_output: bool, collapses
     blocks = code_blocks(lines) if kind == "docs" else []
     unit = units_of(len(lines), blocks)
     protected = protected_lines(lines)
-    reports: tuple[Report, ...] = ()
+    reports: tuple[LogReport, ...] = ()
     tells = np.zeros(len(lines), dtype=np.bool_)
     if kind == "code":
         structure = code_structure(lines, is_quoted)
@@ -235,12 +235,12 @@ def _worth(parsed: ParsedText, question: Question, evidence: Evidence, weights: 
     return likelihoods(score_lines(weights[parsed.source_type], parsed.features, features, is_wanted_comment))
 
 
-def _named(reports: Sequence[Report], evidence: Evidence) -> list[Report]:
+def _named(reports: Sequence[LogReport], evidence: Evidence) -> list[LogReport]:
     """The reports whose title fits the question better than nearly all others: who names a test wants to see it.
 
     The title stands in a summary, too, and each of the two is looked for by itself.
     """
-    found: list[Report] = []
+    found: list[LogReport] = []
     for is_line in (False, True):
         candidates = [report for report in reports if (report.first == report.last) is is_line]
         number_of = np.full(evidence.total_lines, -1, dtype=np.int64)
@@ -254,7 +254,7 @@ def _named(reports: Sequence[Report], evidence: Evidence) -> list[Report]:
 
 
 def _blocks_to_drop(
-    kept: Bools, reason: DropReason, lines: LineArray, reports: Sequence[Report]
+    kept: Bools, reason: DropReason, lines: LineArray, reports: Sequence[LogReport]
 ) -> tuple[DroppedBlock, ...]:
     starts, lengths = runs(kept)
     is_dropped = ~kept[starts]

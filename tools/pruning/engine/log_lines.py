@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from tools.pruning.engine.records import read_shapes
-from tools.pruning.engine.reports import Report, find_reports, mark_lines
+from tools.pruning.engine.reports import LogReport, find_reports, mark_lines
 from tools.pruning.engine.text_arrays import Bools, Floats, Ints, LineArray, Words, mark, mark_codes, mark_openings
 
 # A line that no program and no document has at its margin: one is enough to tell the output of a tool.
@@ -136,7 +136,7 @@ class LogLines(Struct, frozen=True):
     is_key: Bools
     tells: Bools
     scores: Floats
-    reports: tuple[Report, ...] = ()
+    reports: tuple[LogReport, ...] = ()
 
 
 def is_log(lines: LineArray, embedded: Bools, sample: list[str], *, is_output: bool) -> bool:
@@ -184,7 +184,7 @@ def read_log(lines: LineArray, words: Words, *, keeps_repeated: bool) -> LogLine
     own = is_frame & ~is_library
     is_key |= _first_of_runs(own & ~_mark_repeated(lines, own), _OWN_FRAMES)
     tells = is_key
-    reports: tuple[Report, ...] = ()
+    reports: tuple[LogReport, ...] = ()
     if not keeps_repeated:
         records = np.array(lines.matching(_RECORD, solid, _LONGEST_LINE), dtype=np.int64)
         if records.size > max(_RECORDS_SHARE * solid.size, _FEW_RECORDS):

@@ -64,7 +64,7 @@ _MOST_NAMES = 8
 _MOST_REPORTS = 20_000
 
 
-class Report(Struct, frozen=True):
+class LogReport(Struct, frozen=True):
     """Lines `first` to `last`, from 0, both included. `like` is where the first report of its kind begins."""
 
     first: int
@@ -87,7 +87,7 @@ class Report(Struct, frozen=True):
         return self.last - self.first < (_WHOLE_FAILURE if self.is_failure else _WHOLE_DIAGNOSTIC)
 
 
-def find_reports(lines: LineArray) -> list[Report]:
+def find_reports(lines: LineArray) -> list[LogReport]:
     """The reports of a log, in order; no two of them share a line."""
     solid = np.flatnonzero(~lines.is_blank)
     sections = {line: _name(_SECTION, lines, line) for line in lines.matching(_SECTION, solid, _LONGEST_LINE)}
@@ -100,7 +100,7 @@ def find_reports(lines: LineArray) -> list[Report]:
     if len(heads) > _MOST_REPORTS:
         return []
     ends = np.array(sorted({*sections, *lines.matching(_RULE, solid, _LONGEST_LINE), len(lines)}))
-    reports: list[Report] = []
+    reports: list[LogReport] = []
     firsts: dict[str, int] = {}
     after = 0
     for head in sorted(heads):
@@ -119,18 +119,18 @@ def find_reports(lines: LineArray) -> list[Report]:
             last -= 1
         kind = _kind_of_failure(lines, head, last) if is_failure else _kind_of_diagnostic(lines, head, last)
         name = _DURATION.sub("", heads[head]).rpartition("::")[2][:_LONGEST_NAME]
-        reports.append(Report(head, last, name, kind, is_failure, firsts.setdefault(kind, head)))
+        reports.append(LogReport(head, last, name, kind, is_failure, firsts.setdefault(kind, head)))
     counts = Counter(report.kind for report in reports)
     # A few of one kind are no repetition.
     return [each if counts[each.kind] > _FEW_OF_KIND else replace(each, like=each.first) for each in reports]
 
 
-def mark_lines(reports: Iterable[Report], total: int) -> Bools:
+def mark_lines(reports: Iterable[LogReport], total: int) -> Bools:
     """Mark the lines of these reports."""
     return mark([line for report in reports for line in range(report.first, report.last + 1)], total)
 
 
-def describe(reports: Sequence[Report]) -> str:
+def describe(reports: Sequence[LogReport]) -> str:
     """Repeated reports in a few words: how many are like which, and what they are called."""
     like, count = Counter(report.like for report in reports).most_common(1)[0]
     names = [report.name for report in reports if report.like == like and report.name]
