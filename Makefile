@@ -31,7 +31,7 @@ dev: $(DAEMON)
 test: $(STAMP) system programs
 	@$(MAKE) --no-print-directory -j2 check tests
 
-# What can be said in a minute, without a daemon, a browser, NATS or a program from npm. Each worker reads every file of
+# What can be said in a minute, without a daemon, a pruner, a browser, NATS or a program from npm. Each worker reads every file of
 # tests, so there are fewer workers, and the rooms in which everything starts something are left out as a whole.
 test-fast: $(STAMP)
 	@$(BIN)/pytest -n $$(( $$(nproc) + 1 )) --dist loadfile -m 'not alone and not starts and not slow' \
