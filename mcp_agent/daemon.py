@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Who changed tools.json, where nobody asked the daemon to: a person with an editor, or a program.
+# Who changed tools.json, if the daemon was not asked to: a person with an editor, or a program.
 FILE = "file"
 # The daemon itself, when a mounted server lists tools that the file does not name.
 MOUNT = "mount"
@@ -58,7 +58,7 @@ class Pinned(UserError):
 
 
 class Elsewhere(Struct, frozen=True):
-    """What a daemon serves in the place of its own where its tools run on other machines; nothing of it by default."""
+    """What a daemon serves instead of its own parts where its tools run on other machines; empty by default."""
 
     # False: no wire reads files of this machine or runs anything on it.
     has_machine: bool = True

@@ -86,7 +86,7 @@ def _with_context(old: str, regions: Sequence[Region], context: int) -> list[Reg
 
 def _compare(old: str, new: str, limit_chars: int, first_old: int, first_new: int, context: int = CONTEXT_LINES) -> str:
     """The hunks between two texts, whose lines count from `first_old` and `first_new`."""
-    # A line ends at a line feed and nowhere else; str.splitlines would end it at other characters, too.
+    # A line ends at a line feed and nowhere else; str.splitlines also splits at other characters.
     before, after = list(io.StringIO(old, newline="\n")), list(io.StringIO(new, newline="\n"))
     hunks: list[list[Region]] = []
     for change in _changes(before, after):

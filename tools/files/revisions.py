@@ -18,7 +18,7 @@ from tools.kit.errors import StaleRev, ToolError
 HASHED_BYTES = 1024 * 1024
 _KEPT_BYTES = 256 * 1024
 _KEPT_TOTAL_BYTES = 16 * 1024 * 1024
-# A text of a few bytes costs much more than those, so their number has a bound, too.
+# A small text takes much more memory than its bytes, so the number of texts is limited as well.
 _MOST_KEPT = 2_000
 _KEPT_REVS = 4
 _DIFF_CHARS = 6_000
