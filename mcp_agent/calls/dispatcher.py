@@ -48,7 +48,7 @@ class Dispatcher:
         self._answers = answers
         self._threads = threads
         self._observers = observers
-        self._conversations = Conversations(context.tools.paths)
+        self._conversations = Conversations(context.tools.paths, context.tools.sessions)
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
