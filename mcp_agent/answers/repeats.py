@@ -60,10 +60,10 @@ class _Piece(NamedTuple):
 
 
 class _Thing(Struct, eq=False):
-    """A file or a command: what was shown of it, oldest first, and whether the last answer left it out."""
+    """A file or a command: what was shown of it, oldest first, and what the last answer left out of it."""
 
     pieces: list[_Piece] = field(default_factory=list)
-    was_left_out: bool = False
+    left_out: ShownText | None = None
 
 
 class _Memory(Struct, eq=False):
@@ -105,7 +105,9 @@ class ShownTexts:
         """The result, or what takes its place; `was_shown` is to be told of it when it has gone out."""
         shown = result.shown
         thing = None if shown is None else asked.memory.things.get(shown.name or asked.key)
-        if shown is None or thing is None or not asked.may_shorten or thing.was_left_out:
+        if shown is None or thing is None or not asked.may_shorten:
+            return result
+        if thing.left_out is not None and _overlap(thing.left_out, shown):
             return result
         now = time.monotonic()
         fresh = [
@@ -116,10 +118,11 @@ class ShownTexts:
         if not fresh or len(shown.text) < _LEAST_CHARS:
             return result
         since = f"{_ago(now - min(piece.at for piece in fresh))}; pass again=true to see it"
-        if _is_known(fresh, shown):
+        before = _known(fresh, shown)
+        if before == shown.text:
             what = "printed the same as" if shown.first_line is None else "unchanged since"
             return Repeated(f"{shown.header} · {_size(shown)} · {what} {since}", _facts=result.facts)
-        difference = _difference(fresh[-1].shown, shown)
+        difference = None if before is None else _difference(before, shown)
         if difference is None:
             return result
         return Repeated(f"{shown.header} · the changes since {since}", difference, result.facts)
@@ -134,7 +137,7 @@ class ShownTexts:
         thing = things[key] = things.pop(key) if key in things else _Thing()
         while len(things) > _MOST_THINGS:
             del things[next(iter(things))]
-        thing.was_left_out = answer is not result
+        thing.left_out = None if answer is result else shown
         if isinstance(answer, Repeated) and not answer.difference:
             return
         piece = _Piece(shown, time.monotonic(), asked.memory.calls)
@@ -142,35 +145,42 @@ class ShownTexts:
         thing.pieces = [*kept, piece][-_MOST_PIECES:]
 
 
-def _is_known(pieces: list[_Piece], shown: ShownText) -> bool:
-    """Whether every line is as it was shown last."""
-    if shown.first_line is None or (shown.is_whole and pieces[-1].shown.is_whole):
-        return pieces[-1].shown.text == shown.text
+def _known(pieces: list[_Piece], shown: ShownText) -> str | None:
+    """What was shown last of the same lines, or of the whole; None if that was not all of it."""
+    if shown.is_whole or shown.first_line is None:
+        newest = pieces[-1].shown
+        return newest.text if newest.is_whole or shown.first_line is None else None
     known: dict[int, str] = {}
     for piece in pieces:
         if piece.shown.is_whole:
             known.clear()
         known.update(enumerate(_lines(piece.shown), piece.shown.first_line or 1))
-    lines = _lines(shown)
-    # Whether the file ends there is not known of its lines.
-    return not shown.is_whole and all(known.get(number) == line for number, line in enumerate(lines, shown.first_line))
+    lines = [known.get(number) for number in range(shown.first_line, shown.first_line + len(_lines(shown)))]
+    found = [line for line in lines if line is not None]
+    end = "\n" if shown.text.endswith("\n") else ""
+    return "\n".join(found) + end if len(found) == len(lines) else None
 
 
-def _difference(before: ShownText, after: ShownText) -> str | None:
-    """The unified diff of two texts that were whole; None where it says less, or costs as much as the text."""
-    if not (before.is_whole and after.is_whole) or before.first_line is None:
+def _difference(before: str, shown: ShownText) -> str | None:
+    """The unified diff of two texts; None for a command, or where it costs as much as the text."""
+    if shown.first_line is None or max(map(len, (*before.split("\n"), *_lines(shown)))) > _MOST_LINE_CHARS:
         return None
-    if max(map(len, (*_lines(before), *_lines(after)))) > _MOST_LINE_CHARS:
-        return None
-    difference = diff_texts(before.text, after.text, limit_chars=2 * _MOST_CHARS)
-    return difference if len(difference) <= _MOST_OF_TEXT * len(after.text) else None
+    difference = diff_texts(before, shown.text, limit_chars=2 * _MOST_CHARS, first_line=shown.first_line)
+    return difference if len(difference) <= _MOST_OF_TEXT * len(shown.text) else None
+
+
+def _overlap(one: ShownText, other: ShownText) -> bool:
+    return _span(one)[0] < _span(other)[1] and _span(other)[0] < _span(one)[1]
 
 
 def _covers(newer: ShownText, older: ShownText) -> bool:
-    if newer.first_line is None or older.first_line is None:
-        return True
-    first, last = (older.first_line, older.first_line + len(_lines(older)))
-    return newer.first_line <= first and last <= newer.first_line + len(_lines(newer))
+    return _span(newer)[0] <= _span(older)[0] and _span(older)[1] <= _span(newer)[1]
+
+
+def _span(shown: ShownText) -> tuple[int, int]:
+    """The first line, and the one after the last."""
+    first = shown.first_line or 1
+    return first, first + len(_lines(shown))
 
 
 def _lines(shown: ShownText) -> list[str]:

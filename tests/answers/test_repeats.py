@@ -147,13 +147,16 @@ async def test_what_was_shown_and_what_is_shown_give_the_file(host: ShellHost, t
             assert whole == text
         else:
             wanted = lines[first - 1 : first - 1 + asked["limit"]]
+            if "changes" in header:
+                before = "\n".join(known[number] for number in range(first, first + len(wanted)))
+                shown = _patched(before, shown, first)
             if "unchanged" not in header:
                 known.update(enumerate(shown.split("\n"), first))
             assert [known[number] for number in range(first, first + len(wanted))] == wanted
     assert left_out
 
 
-def _patched(text: str, difference: str) -> str:
+def _patched(text: str, difference: str, first: int = 1) -> str:
     """The text that a unified diff makes of another."""
     old, made, at = re.findall(r"[^\n]*\n|[^\n]+", text), [], 0
     lines = re.findall(r"[^\n]*\n|[^\n]+", difference)
@@ -161,7 +164,7 @@ def _patched(text: str, difference: str) -> str:
         is_last = index + 1 < len(lines) and lines[index + 1].startswith("\\")
         content = line[1:].removesuffix("\n") if is_last else line[1:]
         if found := re.match(r"@@ -(\d+)(?:,(\d+))?", line):
-            start = int(found[1]) - (found[2] != "0")
+            start = int(found[1]) - (found[2] != "0") - first + 1
             made += old[at:start]
             at = start
         elif line[0] in " -":

@@ -249,8 +249,10 @@ def repeats(records: Records, server: Server, folder: Path) -> Iterator[Row]:
             if "edit" in item:
                 continue
             texts.append(texts_of(record["items"], item, texts))
-            shown.write_text(texts[-1], errors="surrogatepass")
-            tool, asked = _asked(kind, shown, item)
+            first = item.get("first") or 1
+            # What was before the lines that were read is not known, and not read here either.
+            shown.write_text("\n" * (first - 1) + texts[-1], errors="surrogatepass")
+            tool, asked = _asked(kind, shown, item, texts[-1])
             # The client would tell of a compaction: it is another conversation.
             sent[kind] += tokens(server.call(tool, asked, chat=f"{number}.{item['epoch']}")[0])
             full[kind] += tokens(server.call(tool, asked)[0])
@@ -266,10 +268,12 @@ def texts_of(items: list[Record], item: Record, before: list[str]) -> str:
     return before[sum("edit" not in each for each in items[: item["same"]])]
 
 
-def _asked(kind: str, shown: Path, item: Record) -> tuple[str, Arguments]:
-    if kind == "read":
-        return "fs_read", {"path": str(shown)}
-    return "shell_exec", {"command": f"cat {shown.name}; exit {item.get('exit') or 0}", "cwd": str(shown.parent)}
+def _asked(kind: str, shown: Path, item: Record, text: str) -> tuple[str, Arguments]:
+    if kind == "command":
+        return "shell_exec", {"command": f"cat {shown.name}; exit {item.get('exit') or 0}", "cwd": str(shown.parent)}
+    is_part = item.get("offset") or item.get("limit") or (item.get("first") or 1) > 1
+    part = {"offset": item.get("first") or 1, "limit": text.count("\n") + 1} if is_part else {}
+    return "fs_read", {"path": str(shown), **part}
 
 
 def waits(records: Records, server: Server, folder: Path) -> Iterator[Row]:
