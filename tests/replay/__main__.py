@@ -11,7 +11,6 @@ from pathlib import Path
 from tests.replay.records import Records
 from tests.replay.replays import REPLAYS
 from tests.replay.servers import Server, others, ours
-from tests.support.cache import NotInstalled
 
 # By the row and the one that it belongs to, and by server.
 Figures = dict[tuple[str, str], dict[str, str]]
@@ -28,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         for line in table(Records(options.data, options.most), options.only, options.tree, is_alone=options.alone):
             print(line, flush=True)
-    except (NotInstalled, OSError) as error:
+    except OSError as error:
         print(error, file=sys.stderr)
         return 1
     return 0

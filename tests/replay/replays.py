@@ -18,6 +18,9 @@ from tools.search.engine import find_engine
 
 Row = tuple[str, str]
 Replay = Callable[[Records, Server, Path], Iterator[Row]]
+# Shorter files are not worth a question, and longer ones are not asked.
+_LEAST_ASKED_CHARS = 4_000
+_MOST_SAID_CHARS = 400
 _ENCODING = openai.o200k_base()
 
 
@@ -101,6 +104,33 @@ def _away(text: str, final: collections.Counter[str]) -> int:
     return (lines - final).total() + (final - lines).total()
 
 
+def patches(records: Records, server: Server, folder: Path) -> Iterator[Row]:
+    """Patches as text, in the form of Codex: are they taken, and do they give what they gave there?"""
+    if not isinstance(server, Ours):
+        return
+    right = 0
+    receipts: list[int] = []
+    made = [each for each in records.of("patches") if each["outcome"] == "ok"]
+    for number, record in enumerate(made):
+        text = record["patch"]
+        expected: dict[Path, str | None] = {}
+        for index, file in enumerate(record["files"]):
+            path = folder / f"{number}-{index}-{Path(file['path']).name}"
+            if file.get("before") is not None:
+                path.write_text(file["before"], newline="")
+            text = text.replace(f" File: {file['path']}\n", f" File: {path}\n")
+            expected[path] = file.get("after")
+        receipt, is_error = server.call("fs_patch", {"patch": text})
+        receipts.append(tokens(receipt))
+        right += not is_error and all(
+            path.exists() == (after is not None) and (after is None or path.read_text() == after)
+            for path, after in expected.items()
+        )
+    if made:
+        yield "patches as text, made as recorded", _share(right, len(made))
+        yield "… receipt, tokens, mean", f"{_mean(receipts):.0f}"
+
+
 # Tools of clients, and ours that a model asks for the same.
 _ALIKE = {
     "Read": ("fs_read", "read"),
@@ -110,7 +140,6 @@ _ALIKE = {
     "exec_command": ("shell_exec", "bash"),
     "Grep": ("fs_grep", "grep"),
     "Glob": ("fs_search",),
-    "apply_patch": ("fs_patch",),
 }
 
 
@@ -144,7 +173,8 @@ def _stub(tool: str, name: str, value: Any, folder: Path) -> Any:
         "offset": "2",
     }
     if value in ("list", "dict"):
-        return [] if value == "list" else {}
+        words = ["sh", "-c", "true"] if name in ("command", "cmd") else []
+        return words if value == "list" else {}
     return stubs.get(name, "x") if value == "text" or name == "type" else value
 
 
@@ -237,6 +267,31 @@ def reads(records: Records, server: Server, folder: Path) -> Iterator[Row]:
         yield "… of their own client", f"{own / whole:.2f}"
 
 
+def questions(records: Records, server: Server, folder: Path) -> Iterator[Row]:
+    """Files read with what the agent said before as the question: are all lines kept that it edited then?"""
+    if not isinstance(server, Ours):
+        return
+    kept = asked = sent = whole = 0
+    for record in records.of("reads"):
+        lines, said = record["text"].split("\n"), record.get("say") or ""
+        ranges = record.get("edited") or ()
+        edited = {lines[n - 1].rstrip() for first, last in ranges for n in range(first, min(last, len(lines)) + 1)} - {
+            ""
+        }
+        if len(record["text"]) < _LEAST_ASKED_CHARS or len(said) <= 20 or record.get("say_gap", 0) > 1 or not edited:
+            continue
+        path = folder / re.split(r"[/\\]", record["path"])[-1]
+        path.write_text(record["text"] + "\n", errors="surrogatepass")
+        text, _ = server.call("read", {"file_path": str(path), "context_focus_question": said[-_MOST_SAID_CHARS:]})
+        asked += 1
+        kept += edited <= {line.rstrip() for line in text.split("\n")}
+        sent += tokens(text)
+        whole += tokens(record["text"])
+    if asked:
+        yield "reads with a question: all lines kept that were edited then", _share(kept, asked)
+        yield "… tokens for one of the file", f"{sent / whole:.2f}"
+
+
 def repeats(records: Records, server: Server, folder: Path) -> Iterator[Row]:
     """Reads of one file and runs of one command in one conversation, where a profile shows nothing twice."""
     if not isinstance(server, Ours):
@@ -304,4 +359,6 @@ def _mean(values: Iterable[float]) -> float:
     return sum(every) / max(len(every), 1)
 
 
-REPLAYS: dict[str, Replay] = {each.__name__: each for each in (edits, habits, searches, reads, repeats, waits)}
+REPLAYS: dict[str, Replay] = {
+    each.__name__: each for each in (edits, patches, habits, searches, reads, questions, repeats, waits)
+}
